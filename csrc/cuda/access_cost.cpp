@@ -1,4 +1,4 @@
-// Sectors of one warp, counted.
+// Counts the sectors that one warp's accesses touch.
 #include "cuda/access_cost.h"
 
 #include <set>
@@ -8,9 +8,9 @@ namespace tile::cuda {
 
 int64_t access_cost(const Layout& layout, int unit, int together, int element_bytes, int warps) {
   constexpr int lanes = 32, sector_bytes = 32;
-  constexpr int64_t sector = 1, access = 1;  // 64 bytes a cycle
+  constexpr int64_t sector = 1, access = 1;  // half cycles: 64 bytes per cycle
   std::set<std::vector<int64_t>> sectors;
-  // Other registers only shift what the lanes touch.
+  // One register suffices: the others only shift the addresses.
   for (int lane = 0; lane < lanes; ++lane) {
     std::vector<int64_t> at;
     for (int axis = 0; axis < layout.rank(); ++axis) {

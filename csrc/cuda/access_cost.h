@@ -4,9 +4,10 @@
 
 namespace tile::cuda {
 
-// Half cycles of a multiprocessor, as those of cuda/conversion.h, of all warps of the block. `unit`: the axis
-// of neighbours in memory, -1: none is known; rows along it are taken to stand in sectors of their own.
-// `together`: elements of an access.
+// Returns the access's cost in half cycles of a multiprocessor, in the unit of cuda/conversion.h,
+// summed over all warps of the block. `unit` is the axis whose elements are adjacent in memory, or
+// -1 if unknown; rows along it are assumed to share no sector. `together` is the number of elements
+// per access.
 int64_t access_cost(const Layout& layout, int unit, int together, int element_bytes, int warps);
 
 }  // namespace tile::cuda

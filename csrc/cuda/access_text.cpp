@@ -1,4 +1,4 @@
-// Flags, padding, starts, masks and indices of accesses of memory.
+// Emits flags, padding, starts, masks and indices of memory accesses.
 #include "cuda/access_text.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int access_width(const ArrayFacts& facts, const Type& type, const Shape& steps, 
 }
 
 std::string axis_start_text(Emitter& emitter, const ArrayFacts& facts, const Value* index, int64_t step) {
-  // A tile that begins so far on is outside whatever its step.
+  // A tile that begins this far out is outside the array whatever its step.
   constexpr int64_t far = int64_t{1} << 29;
   const std::string name = emitter.name(index);
   return facts.small ? str("tile_start<", std::min(step, far), ">(", name, ")")

@@ -1,4 +1,4 @@
-// The facts of array parameters, and what views leave of them.
+// Reads the facts of array parameters and derives those of views.
 #include "cuda/array_facts.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ ArrayFacts KernelArrays::facts(const Value* array) const {
   const Op* view = array->definition;
   if (!view) return parameters_.at(array);
   ArrayFacts facts = this->facts(view->operands[0]);
-  // Its indices may be far from the array's.
+  // A slice's indices may be large even if the array's are small.
   if (view->is("slice")) {
     facts.small = false;
     const DType start = view->type(1).dtype;

@@ -1,4 +1,4 @@
-// Facts of the key about an array's memory, followed through views.
+// Facts of the launch key about an array's memory, propagated through views.
 #pragma once
 #include <unordered_map>
 
@@ -9,15 +9,16 @@ namespace tile::cuda {
 struct ArrayFacts {
   int unit = -1;          // the axis whose stride is 1
   bool aligned = false;   // base and other strides are multiples of 16 bytes
-  bool whole = false;     // so is the extent of the unit axis
-  bool small = false;     // strides fit 32 bits in bytes, extents 29
+  bool whole = false;     // the extent of the unit axis is one too
+  bool small = false;     // strides in bytes fit 32 bits, extents 29
   bool wide = false;      // an extent does not fit i32
-  bool constant = false;  // the kernel writes nothing into it
-  // The type of strides and tile starts in the emitted code. "wide": i64 for these and for extents.
+  bool constant = false;  // the kernel never writes it
+  // The type of strides and tile starts in the emitted code. "wide" means i64 for these and for
+  // extents.
   const char* index_type() const { return wide ? "wide" : small ? "i32" : "i64"; }
 };
 
-// The arrays of a kernel: parameters and views of them.
+// A kernel's arrays: its parameters and views of them.
 class KernelArrays {
  public:
   explicit KernelArrays(const Function& function);
@@ -27,7 +28,8 @@ class KernelArrays {
   std::unordered_map<const Value*, ArrayFacts> parameters_;
 };
 
-// How many neighbours along the unit axis an access with these steps may move at once.
+// Returns how many adjacent elements along the unit axis an access with these steps may move at
+// once.
 int vector_width(const ArrayFacts& facts, DType dtype, const Shape& shape, const Shape& steps);
 
 }  // namespace tile::cuda

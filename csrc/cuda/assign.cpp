@@ -1,4 +1,5 @@
-// Proposals by memory accesses, spread over the graph of values that may share a layout.
+// Layout assignment: spreads the proposals of memory accesses over the graph of values that may share a
+// layout.
 #include "cuda/assign.h"
 
 #include <algorithm>
@@ -16,14 +17,14 @@
 namespace tile::cuda {
 namespace {
 
-// For float32: two accesses of 16 bytes if they come from 16-bit memory, and registers for blocks next to
-// it.
+// Suits float32: two 16-byte accesses if the tile comes from 16-bit memory, and registers for several CTAs
+// per multiprocessor.
 constexpr int64_t elements_a_thread = 16;
-constexpr int most_warps = 16;  // more leave room for one block a multiprocessor
+constexpr int most_warps = 16;  // with more, only one CTA fits on a multiprocessor
 
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
-// Returns true if rows are added up: each warp then has sums of all columns, and fewer warps exchange less.
+// Returns true if rows are summed: each warp then has sums of all columns, and fewer warps exchange less.
 bool sums_columns(const Function& function) {
   bool found = false;
   walk(function.body(), [&](const Op& op) {
@@ -34,7 +35,7 @@ bool sums_columns(const Function& function) {
   return found;
 }
 
-// Threads enough to hold the tiles.
+// Returns enough warps to hold the tiles.
 int warps_for(const Function& function, const Cluster& cluster, int64_t elements, int most, bool by_kept) {
   int64_t largest = 1;
   walk(function.body(), [&](const Op& op) {
@@ -50,12 +51,12 @@ int warps_for(const Function& function, const Cluster& cluster, int64_t elements
       if (elements % (n * cluster.blocks * 32 * 8) == 0) return static_cast<int>(n);
     return static_cast<int>(warps);
   }
-  constexpr int64_t kept_bytes = 88 * 4 * 32;  // of a warp: of 128 registers a thread 88
+  constexpr int64_t kept_bytes = 88 * 4 * 32;  // per warp: 88 of 128 registers a thread
   const int64_t wanted = std::max<int64_t>(
       1, by_kept ? (cluster.kept + kept_bytes - 1) / kept_bytes : largest / (4 * elements_a_thread * 32));
   const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
                                           std::min(most, most_warps));
-  // Fewer, where vectors of 8 then fill every thread.
+  // Use fewer warps if every thread's registers are then filled by vectors of 8.
   const auto fills = [&](int64_t n) { return largest % (n * 32 * 8 * 4) == 0; };
   for (int64_t n = warps; n >= 1 && largest <= n * 32 * 4 * 3 * elements_a_thread; n /= 2)
     if (fills(n)) return static_cast<int>(n);
@@ -67,7 +68,7 @@ int warps_for(const Function& function, const Cluster& cluster, int64_t elements
 struct LayoutPlan::Proposal {
   const Op* op;
   const Value* value;
-  int64_t weight;  // bytes moved, a loop counted as some iterations
+  int64_t weight;  // bytes moved; a loop counts as several iterations
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
@@ -90,7 +91,8 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());
   assign(proposals, arrays, {});
-  // These follow from what memory asks for, so that they serve it as well. Each round adds an axis.
+  // These layouts derive from those of the accesses, so that memory access stays efficient. Each round adds
+  // an axis.
   for (int round = 0; round < 3; ++round)
     if (const auto ordered = in_order(); !ordered.empty()) assign(proposals, arrays, ordered);
   for (const Proposal& proposal : proposals) choose_access(proposal, arrays);
@@ -102,7 +104,8 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
   walk(function_.body(), [&](const Op& op) {
     if (!op.is("mma") || layouts_.count(op.results[0])) return;
     const Shape& shape = op.type(2).shape;
-    // For other products a thread has neighbours of a row: the left operand then serves several sums.
+    // In other products a thread holds adjacent elements of a row, so that the left operand serves several
+    // sums.
     const int together = shape.back() % 4 == 0 ? 4 : 1;
     spread(op.results[0],
            staging_.instruction(op) ? accumulator_layout(shape, mma(op))
@@ -119,7 +122,8 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
     const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
     spread(proposal.value, dealt(type.shape, axis, width), proposal.op);
   }
-  // Values that touch no memory: the result before its operands, so that shapes grow from what they feed.
+  // Values with no memory access get theirs last. A result precedes its operands, so that it decides their
+  // layouts.
   walk(function_.body(), [&](const Op& op) {
     for (const Value* result : op.results)
       if (is_tile(result) && !layouts_.count(result))
@@ -143,13 +147,13 @@ void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arr
   const auto cost = [&](const Layout& layout) {
     return access_cost(layout, facts.unit, std::gcd(width, layout.vector_along(facts.unit)), bytes, warps_);
   };
-  constexpr int64_t room = 32 * 1024;  // what staged tiles leave to such steps
+  constexpr int64_t room = 32 * 1024;  // shared memory that staged tiles leave for such steps
   const Weights weights = row_major(type.shape);
   const bool loads = !proposal.op->results.empty();
   const MovePlan move =
       plan_move({loads ? own : known, weights}, {loads ? known : own, weights}, bytes, threads(), 1, room);
   if (move.work.shared_bytes > room) return;
-  // A third less at least: the costs are rough.
+  // Require a gain of at least a third: the costs are rough.
   if (3 * (cost(own) + cost_of(move.work, warps_)) <= 2 * cost(known))
     accesses_.emplace(proposal.op, std::move(own));
 }
@@ -176,7 +180,7 @@ std::vector<std::pair<const Value*, Layout>> LayoutPlan::in_order() const {
   return changed;
 }
 
-// Small tiles every block of a cluster has for itself, so that their elements may move.
+// Each CTA of a cluster holds its own copy of small tiles, whose elements may therefore move.
 Layout LayoutPlan::dealt(const Shape& shape, int axis, int vector) const {
   constexpr int64_t small = 8;
   const bool large = element_count(shape) * small >= largest_;
@@ -186,7 +190,7 @@ Layout LayoutPlan::dealt(const Shape& shape, int axis, int vector) const {
 int LayoutPlan::blocks() const {
   if (mma_.any) return 1;
   const int64_t kept = cluster_.blocks > 1 ? cluster_.kept / 4 / threads() : 0;  // registers
-  // A thread gets 64, 85 or 128 of 64K registers; tiles may take half of them.
+  // A thread gets 64, 85 or 128 of the 64K registers; tiles may use half of them.
   const int together = carries_ || kept > 44 ? 512 : kept > 32 ? 768 : 1024;
   return std::clamp(together / threads(), 1, 16);
 }

@@ -1,9 +1,10 @@
-// Layout assignment: one layout for every tile of a kernel.
+// Layout assignment: chooses one layout for every tile of a kernel.
 //
-// Memory accesses propose the layout that suits them. The one that moves most data speaks first; its layout
-// spreads to all values that can have it without moving an element, across elementwise ops, reductions,
-// reshapes and loops. Where two proposals meet, the emitter moves elements. An access of memory whose tile
-// got another's layout takes its own where moving the elements costs less than reaching for them.
+// Each memory access proposes the layout that suits it. Proposals are applied in order of the bytes
+// they move, the largest first. A layout spreads to all values that can have it without moving an
+// element, across elementwise ops, reductions, reshapes and loops. Where two layouts meet, the
+// emitter moves elements. A memory access whose tile received another layout still uses its own
+// where moving the elements costs less than the slower access.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -19,40 +20,40 @@ namespace tile::cuda {
 
 class LayoutPlan {
  public:
-  // `more`: warps as a power of two, times the usual.
+  // `configuration` scales the usual number of warps by a power of two.
   LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
              const Cluster& cluster, int max_warps, const Configuration& configuration);
-  // How many blocks of a multiprocessor are to fit into its registers: 64 a thread, 128 where sums live in
-  // them, and something between where much of a cluster's tile does.
+  // Returns how many CTAs should fit into a multiprocessor's registers: 64 registers a thread, 128
+  // if the kernel carries sums, and a value between if a thread holds much of a cluster's tile.
   int blocks() const;
   int cluster() const { return cluster_.blocks; }
-  // Returns true if every op that meets a tile distributed over a cluster works there.
+  // Returns true if every op on a tile distributed over a cluster supports that.
   bool works_across() const;
   bool multiplies() const { return mma_.any; }  // on tensor cores
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
-  MmaPlan mma(const Op& op) const;             // of a product on tensor cores
-  const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
-  // In which layout a load or store of a tile accesses memory: the tile's, or one so much better that
-  // elements are moved.
+  MmaPlan mma(const Op& op) const;             // a product on tensor cores
+  const Layout& of(const Value* value) const;  // the tile's layout; rank 0 for a scalar
+  // The layout in which a load or store accesses memory: the tile's, or one that is enough faster
+  // to pay for moving the elements.
   const Layout& access(const Op& op) const;
-  // The access of memory or the product whose layout spread to the tile; null: it touches neither.
+  // Returns the memory access or product whose layout spread to the tile, or null.
   const Op* origin(const Value* value) const;
 
  private:
   struct Proposal;
   struct Edge {
-    const Op* op;  // null: the two are one value
+    const Op* op;  // null: both are the same value
     const Value* other;
   };
   void connect(const Block& block);
   void link(const Op* op, const Value* a, const Value* b);
   void propose(const Block& block, int64_t iterations, std::vector<Proposal>& proposals) const;
   void spread(const Value* from, Layout layout, const Op* origin = nullptr);
-  // All layouts: those of products, then what is given, then the proposals'.
+  // Assigns all layouts: products first, then `given`, then the proposals.
   void assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,
               const std::vector<std::pair<const Value*, Layout>>& given);
-  // Returns layouts for tiles that are combined in order, where theirs make that slow.
+  // Returns better layouts for tiles that are combined in order and whose layouts make that slow.
   std::vector<std::pair<const Value*, Layout>> in_order() const;
   void choose_access(const Proposal& proposal, const KernelArrays& arrays);
 
@@ -63,12 +64,12 @@ class LayoutPlan {
   const Cluster cluster_;
   MmaKernel mma_;
   int warps_ = 1;
-  int64_t largest_ = 1;   // elements of a tile
-  bool carries_ = false;  // tiles through a loop
+  int64_t largest_ = 1;   // elements of the largest tile
+  bool carries_ = false;  // a loop carries tiles
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;
   std::unordered_map<const Value*, const Op*> origins_;
-  std::unordered_map<const Op*, Layout> accesses_;  // that differ from the tile's
+  std::unordered_map<const Op*, Layout> accesses_;  // only those that differ from the tile's layout
 };
 
 }  // namespace tile::cuda

@@ -1,4 +1,5 @@
-// A walk in the order of execution, with the accesses that are still open; a loop's come before themselves.
+// Walks the kernel in execution order with the set of accesses that no barrier follows yet. Accesses of a
+// loop's body also precede the body's next iteration.
 #include "cuda/barrier_plan.h"
 
 #include <algorithm>
@@ -10,12 +11,13 @@ namespace {
 
 bool touches(const Op& op) { return op.traits().reads || op.traits().writes; }
 
-// In any order, and each element at once; of what gives what stood there the order can be seen.
+// Returns true for atomic additions whose old value is unused: they may run in any order, so two of them need
+// no barrier. An atomic's result would reveal the order.
 bool adds(const Op& op, const UseCounts& uses) {
   return op.is("add_tile") || (op.is("atomic_add") && !uses.count(op.results[0]));
 }
 
-// Whole tiles, side by side from the array's first element on.
+// Returns true if the op accesses whole adjacent tiles that start at the array's first element.
 bool tiled(const Op& op) {
   if (!op.is("load") && !op.is("store")) return false;
   const Value* tile = op.is("load") ? op.results[0] : op.operands[1];
@@ -26,14 +28,14 @@ bool tiled(const Op& op) {
 
 }  // namespace
 
-// Returns true if an element is touched by one thread in both.
+// Returns true if every element is accessed by the same thread in both ops.
 bool BarrierPlan::same_thread(const Op& a, const Op& b) const {
   if (!tiled(a) || !tiled(b) || a.operands[0] != b.operands[0]) return false;
   auto layout = [&](const Op& op) -> const Layout& {
     return plan_.of(op.is("load") ? op.results[0] : op.operands[1]);
   };
   if (layout(a) != layout(b)) return false;
-  // One of the threads that hold the same elements stores, and all load.
+  // If several threads hold an element, one of them stores it but all of them load it.
   return (a.is("store") && b.is("store")) ||
          (layout(a).replicas(plan_.threads()) == 0 && layout(a).block_replicas(plan_.cluster()) == 0);
 }

@@ -1,5 +1,5 @@
-// Which accesses of a kernel need a barrier before them: those of memory that another thread of the block has
-// touched, one of the two writing.
+// Finds the accesses that need a barrier before them: another thread of the block has accessed the
+// same memory, and one of the two accesses is a write.
 #pragma once
 #include <unordered_set>
 
@@ -23,7 +23,7 @@ class BarrierPlan {
 
   const LayoutPlan& plan_;
   const UseCounts uses_;
-  std::unordered_set<const Op*> open_;  // accesses that no barrier stands behind
+  std::unordered_set<const Op*> open_;  // accesses not yet followed by a barrier
   std::unordered_set<const Op*> barriers_;
 };
 

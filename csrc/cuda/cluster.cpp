@@ -1,4 +1,4 @@
-// Liveness of tiles, and the cluster that follows from it.
+// Computes the liveness of tiles and chooses the cluster size from it.
 #include "cuda/cluster.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int64_t bytes_of(const Value* value) {
   return is_tile(value) ? element_count(value->type.shape) * info(value->type.dtype).bytes : 0;
 }
 
-// Made element by element from tiles that stand in registers.
+// Returns true if the op computes its result element by element from tiles in registers.
 bool streams(const Op& op) {
   if (op.results.empty() || op.traits().reads || !op.regions.empty()) return false;
   const int64_t elements = element_count(op.results[0]->type.shape);
@@ -27,7 +27,7 @@ bool streams(const Op& op) {
 
 Kept kept(const Block& block) {
   const size_t count = block.ops.size();
-  std::unordered_map<const Value*, size_t> last;  // the op behind which nothing needs the value
+  std::unordered_map<const Value*, size_t> last;  // the last op that uses the value
   for (size_t i = count; i-- > 0;) {
     const Op& op = *block.ops[i];
     const auto use = [&](const Value* value, size_t at) {
@@ -74,7 +74,7 @@ Cluster cluster_of(const Function& function, const Target& target, const Configu
   bool multiplies = false;
   walk(function.body(), [&](const Op& op) { multiplies |= op.is("mma"); });
   if (multiplies || largest <= target.block_bytes) return cluster;
-  // Small tiles beside a large one ask for no further block.
+  // The margin keeps small tiles next to a large one from requiring another CTA.
   const int64_t block_bytes = target.cluster_share() + target.cluster_share() / 16;
   const auto wanted =
       std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, (bytes + block_bytes - 1) / block_bytes)));

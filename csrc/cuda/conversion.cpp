@@ -1,4 +1,4 @@
-// Each way's work, and the choice.
+// Computes the cost of each way to move elements and chooses the cheapest.
 #include "cuda/conversion.h"
 
 #include "cuda/register_map.h"
@@ -26,7 +26,7 @@ MoveWork work_of(const SharedMove& move, int element_bytes) {
           .shared_bytes = bytes};
 }
 
-// Element by element in row-major order.
+// Returns the work of a move through row-major order, element by element.
 MoveWork work_in_order(const MoveEnd& from, const MoveEnd& to, int element_bytes) {
   MoveWork work;
   int64_t last = 1;

@@ -1,5 +1,5 @@
-// How elements come from one layout into another: by other names of registers, by shuffles within a warp, or
-// through shared memory; whichever costs least.
+// Plans how elements move from one layout to another: by renaming registers, by shuffles within a
+// warp, or through shared memory, whichever costs least.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,52 +12,52 @@ namespace tile::cuda {
 
 enum class Way : uint8_t { registers, shuffles, shared };
 
-// So small a move has two buffers in shared memory, used alternately with others: one barrier is
-// enough.
+// A move of at most this size alternates between two buffers in shared memory, so that one barrier
+// is enough.
 inline constexpr int64_t most_double_bytes = 2048;
 
-// Instructions of a thread, and what the block asks for.
+// The instructions of one thread, and the shared memory that the block needs.
 struct MoveWork {
   int shuffles = 0;
-  int picks = 0;     // selects, and what packs words
+  int picks = 0;     // selects, and instructions that pack words
   int accesses = 0;  // of shared memory
-  int passes = 0;    // that a warp's accesses take there
+  int passes = 0;    // shared memory passes of a warp's accesses
   int barriers = 0;
   int64_t shared_bytes = 0;
 };
-// Half cycles of a multiprocessor, of all warps of the block. A cycle serves 32 lanes that shuffle, 64 that
-// select, 128 bytes of shared memory (CUDA C++ programming guide, arithmetic instructions); a barrier is a
-// wait.
+// Returns the cost in half cycles of a multiprocessor, summed over all warps of the block. A cycle
+// serves 32 lanes of shuffles, 64 lanes of selects or 128 bytes of shared memory (CUDA C++
+// programming guide, arithmetic instructions). A barrier costs one wait.
 int64_t cost_of(const MoveWork& work, int warps);
 
-// Either layout with the weights of its coordinates in one order.
+// One end of a move: a layout, and the weights that order its coordinates.
 struct MoveEnd {
   const Layout& layout;
   const Weights& weights;
 };
 struct MovePlan {
   Way way = Way::registers;
-  std::vector<int> registers;          // Way::registers: of each register of the result
+  std::vector<int> registers;          // Way::registers: the source of each result register
   std::optional<ShufflePlan> shuffle;  // Way::shuffles
-  std::optional<SharedMove> shared;    // Way::shared; none: element by element, in row-major order
+  std::optional<SharedMove> shared;    // Way::shared; none: element by element in row-major order
   MoveWork work;
-  std::string reason;  // for the way
+  std::string reason;  // why this way was chosen
 };
-// `room`: bytes of shared memory that are left.
+// `room` is the number of free bytes of shared memory.
 MovePlan plan_move(const MoveEnd& from, const MoveEnd& to, int element_bytes, int threads, int blocks,
                    int64_t room);
 
-// A move that a kernel makes between threads, for inspection.
+// A move of elements between threads, for inspection.
 struct Conversion {
   std::string op, where, type;  // "permute", "softmax.cpp:12", "f32[64,32]"
-  std::string from, to;         // layouts, and who wants them
+  std::string from, to;         // the layouts, and the ops that want them
   bool in_loop = false;
   Way way = Way::registers;
   int64_t shared_bytes = 0;
   std::string reason;
 };
 std::string_view name_of(Way way);  // "shuffles"
-// Lines of comment.
+// Returns the move as comment lines.
 std::string describe(const Conversion& conversion);
 
 }  // namespace tile::cuda

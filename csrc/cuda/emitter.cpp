@@ -1,4 +1,4 @@
-// Names, layouts and lines; the order of what stands above the kernel.
+// Emits names, layouts and lines, and arranges the definitions that precede the kernel.
 #include "cuda/emitter.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace tile::cuda {
 namespace {
 
-// With a prefix: CUDA C++ and the headers have functions max, printf, memory.
+// The prefix avoids names of CUDA C++ and its headers, such as max, printf and memory.
 std::string identifier(const std::string& name) {
   std::string text = "kernel_" + name;
   for (char& c : text)
@@ -21,7 +21,7 @@ std::string identifier(const std::string& name) {
 
 int64_t round_up(int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
-// "axis == 0 ? … : …" of the sums for each axis.
+// Selects the sum of an axis: "axis == 0 ? … : …".
 std::string by_axis(const std::vector<std::string>& terms) {
   std::string text;
   for (size_t axis = 0; axis < terms.size(); ++axis) {
@@ -84,7 +84,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
   block(function.body());
 }
 
-// Returns true if blocks of a cluster may send each other data there.
+// Returns true if CTAs of a cluster may exchange data in this op.
 bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;
@@ -295,7 +295,7 @@ const Ring* Emitter::ring_of(const Op* loop) const {
 void Emitter::block(const Block& block) {
   forget_operands();
   for (const auto& each : block.ops) {
-    // The blocks of a cluster meet once before they first exchange anything, outside of loops and branches.
+    // The CTAs of a cluster synchronize once before they first exchange data, outside of loops and branches.
     if (depth_ == 1 && !met_ && exchanges(*each)) meet_blocks(*each);
     op(*each);
   }
@@ -359,7 +359,7 @@ std::string Emitter::text() const {
   };
   if (!assertions_.empty()) add_parameter("FailureLocation failures");
   if (may_start_early) add_parameter("u32 starts_early");
-  const int most = std::max(1, 2048 / plan_.threads());  // blocks that a processor has threads for
+  const int most = std::max(1, 2048 / plan_.threads());  // CTAs whose threads fit on a multiprocessor
   const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
   text +=
       str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.single_cta ? 1 : held, ") ", entry_, "(",

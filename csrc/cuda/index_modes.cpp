@@ -1,4 +1,4 @@
-// Modes of both layouts side by side, from the lowest weight on.
+// Splits the modes of both layouts from the lowest weight on.
 #include "cuda/index_modes.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ struct Part {
   int64_t weight;
   int extent;
   IndexCoordinate at;
-  // Takes the lowest `count` off.
+  // Removes and returns the lowest `count` values.
   IndexCoordinate take(int count) {
     const IndexCoordinate taken = at;
     weight *= count, at.stride *= count, extent /= count;
@@ -27,7 +27,7 @@ std::vector<Part> parts_of(const Layout& layout, const Weights& weights) {
   return parts;
 }
 
-// The part of the least weight; null: none is left.
+// Returns the part with the lowest weight, or null if none is left.
 Part* lowest(std::vector<Part>& parts) {
   std::erase_if(parts, [](const Part& part) { return part.extent == 1; });
   const auto found = std::min_element(parts.begin(), parts.end(),
@@ -35,10 +35,10 @@ Part* lowest(std::vector<Part>& parts) {
   return found == parts.end() ? nullptr : &*found;
 }
 
-// Twos first, an odd rest behind them, as it is cut on both sides.
+// Factors of two come first, then the odd rest, in the same order on both sides.
 int next_factor(int extent) { return extent % 2 == 0 ? 2 : extent; }
 
-// How much of `part` lies below the weight; 0: that cuts it otherwise than in two.
+// Returns how much of `part` precedes the other part's weight; 0 if that does not divide it evenly.
 int below(const Part& part, const Part* other) {
   if (!other || other->weight >= part.weight * part.extent) return part.extent;
   const int64_t count = other->weight / part.weight;

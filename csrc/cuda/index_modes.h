@@ -1,4 +1,4 @@
-// Splits two layouts of the same elements into modes that both have: a move between the layouts consists of
+// Splits two layouts of the same elements into common modes. A move between the layouts consists of
 // them.
 #pragma once
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace tile::cuda {
 
-// Where a mode is read: index[level] / stride.
+// The source of a mode: index[level] / stride.
 struct IndexCoordinate {
   Level level;
   int stride;
   bool operator==(const IndexCoordinate&) const = default;
 };
 
-// A mode of the element's index, index / weight % extent; extents are 2 or odd. `from` or `to` is missing
-// where a layout has padding there, or where it has none and the other has.
+// A mode of the element's index: index / weight % extent, where the extent is 2 or odd. `from` or
+// `to` is empty if that layout has padding there, or no mode where the other has one.
 struct IndexMode {
   int64_t weight;
   int extent;
@@ -24,7 +24,8 @@ struct IndexMode {
   bool operator==(const IndexMode&) const = default;
 };
 
-// By weight; none where the modes of one layout cut through those of the other: 3 in a row against 2.
+// Returns the modes in order of weight, or none if the two layouts' modes overlap without a common
+// split, for example 3 against 2.
 std::optional<std::vector<IndexMode>> index_modes(const Layout& from, const Weights& from_weights,
                                                   const Layout& to, const Weights& to_weights);
 

@@ -1,4 +1,4 @@
-// Modes, what shape operations do to them, and how blocked layouts deal out lanes and warps.
+// Implements modes, shape operations on them, and the distribution of blocked layouts over lanes and warps.
 #include "cuda/layout.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Layout::Layout(Shape shape, std::vector<Mode> modes) : shape_(std::move(shape)) 
       mode.stride = registers;
       registers *= mode.extent;
     }
-    // Neighbours that count on become one, so that equal maps are equal modes.
+    // Contiguous modes are merged, so that equal maps have equal modes.
     if (!modes_.empty()) {
       Mode& last = modes_.back();
       if (last.level == mode.level && last.axis == mode.axis && last.stride * last.extent == mode.stride &&
@@ -177,7 +177,7 @@ std::optional<Layout> Layout::reshaped(const Shape& shape) const {
   std::vector<Mode> modes;
   for (Mode mode : modes_) {
     int64_t linear = mode.weight * from[static_cast<size_t>(mode.axis)];
-    // A mode that crosses the edge of an axis is cut there; the rest counts on along the axis before.
+    // A mode that crosses the edge of an axis is split there; the rest continues along the previous axis.
     for (size_t axis = shape.size(); axis-- > 0 && mode.extent > 1;) {
       const int64_t end = to[axis] * shape[axis];
       if (linear >= end) continue;
@@ -197,7 +197,7 @@ std::optional<Layout> Layout::reshaped(const Shape& shape) const {
 
 namespace {
 
-// Deals the lanes and warps of a block, and the blocks of a cluster, out along the axes.
+// Distributes the lanes and warps of a block, and the blocks of a cluster, along the axes.
 class Dealer {
  public:
   explicit Dealer(const Shape& shape) : left(shape), weight(shape.size(), 1) {}
@@ -207,8 +207,9 @@ class Dealer {
       modes.push_back({Level::reg, next_register++, count, static_cast<int>(axis), weight[axis]});
     advance(axis, count);
   }
-  // As many of `count` as the axis can use; returns how many are left. A fifth of the threads may hold
-  // padding, or `none`; on the last axis any, since nothing else is left for them.
+  // Assigns as many of `count` to the axis as it can use and returns the factor that is left. `padding`
+  // limits how many threads may hold padding: none, a fifth, or any on the last axis, where threads have no
+  // other use.
   enum class Padding { none, fifth, any };
   int threads(size_t axis, Level level, int count, int stride, Padding padding) {
     const int64_t most = std::min<int64_t>(count, std::bit_ceil(static_cast<uint64_t>(left[axis])));
@@ -224,8 +225,8 @@ class Dealer {
     advance(axis, best);
     return static_cast<int>(count / best);
   }
-  // Blocks get neighbouring parts, so that a thread meets few rows: only what is odd is left to registers
-  // outside of them.
+  // Blocks get contiguous parts, so that a thread has few rows. An even part is assigned to registers within
+  // a block; only an odd factor is left to registers outside of it.
   int blocks(size_t axis, int count, int stride, Padding padding) {
     if (left[axis] % count == 0) registers(axis, static_cast<int>(lowest_bit(left[axis] / count)));
     return threads(axis, Level::cta, count, stride, padding);
@@ -258,7 +259,7 @@ Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks) 
   std::vector<size_t> order{along};
   for (size_t i = shape.size(); i-- > 0;)
     if (i != along) order.push_back(i);
-  // What a cluster holds is large: no register of it is to be padding where that can be helped.
+  // A cluster's tile is large: avoid padding in its registers.
   auto deal = [&](Level level, int count) {
     int left = count;
     for (size_t i = 0; i < order.size(); ++i)
@@ -268,11 +269,12 @@ Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks) 
                                                   : Padding::fifth);
   };
   deal(Level::lane, lanes);
-  // Warps: the other axes first, the last of them nearest; what is left goes along `axis`.
+  // Warps are assigned to the other axes first, innermost first, and the rest to `axis`.
   std::rotate(order.begin(), order.begin() + 1, order.end());
   deal(Level::warp, warps);
   int left = blocks;
-  // An odd rest of a row is a thread's, beside its vector: so that rows may be cut into groups of channels.
+  // An odd rest of a row goes to the registers next to the vector, so that rows can be split into groups of
+  // channels.
   if (blocks > 1 && dealer.left[along] % 2 == 1 &&
       element_count(dealer.left) / dealer.left[along] % blocks == 0)
     dealer.registers(along, static_cast<int>(dealer.left[along]));

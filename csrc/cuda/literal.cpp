@@ -1,4 +1,4 @@
-// Numbers with their C++ suffixes; small floats by their bits.
+// Formats numbers with C++ suffixes, and small floats by their bits.
 #include "cuda/literal.h"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Constants as C++ text.
+// Formats constants as C++ source.
 #pragma once
 #include <string>
 

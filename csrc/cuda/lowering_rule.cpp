@@ -1,4 +1,4 @@
-// The registry of lowerings.
+// The registry of lowering rules.
 #include "cuda/lowering_rule.h"
 
 #include <map>

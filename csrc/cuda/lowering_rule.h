@@ -1,4 +1,4 @@
-// How a primitive becomes text: a record a primitive, in cuda/prims/<family>.cpp.
+// How a primitive is emitted as source: one record per primitive, in cuda/prims/<family>.cpp.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,29 +16,31 @@ class Emitter;
 struct LoweringRule {
   std::string_view name;
   void (*emit)(Emitter& emitter, const Op& op) = nullptr;
-  // The layout of `to` with which the op moves no element when `from` has `layout`; both are operands or
-  // results of it. Without the function there is none.
+  // Returns the layout of `to` with which the op moves no element if `from` has `layout`; both are
+  // operands or results of the op. A null function means that there is no such layout.
   std::optional<Layout> (*relate)(const Op& op, const Value* from, const Value* to,
                                   const Layout& layout) = nullptr;
-  // True if its tiles may be distributed over the blocks of a cluster.
+  // True if the op's tiles may be distributed over the blocks of a cluster.
   bool across = false;
-  // True if only the threads of one block can agree on it: a kernel that has it runs without clusters.
+  // True if the op needs all threads in one block: a kernel that contains it runs without clusters.
   bool single_cta = false;
-  // True if the blocks of a cluster send each other something for it.
+  // True if the blocks of a cluster exchange data for the op.
   bool exchanges = false;
-  // True if it combines elements to fewer, in any order and through any layout.
+  // True if the op combines elements into fewer, in any order and layout.
   bool reduces = false;
-  // An element of the result from those of the operands. `moves`: it is the operand's itself.
+  // Returns an element of the result, given those of the operands. `moves` is true if it equals the
+  // operand's element.
   std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;
   bool moves = false;
-  // For an op that moves elements: the order of the operand's and of the result's elements; without the
-  // function both are row-major.
+  // For an op that moves elements: the element orders of the operand and of the result. A null
+  // function means that both are row-major.
   std::pair<Weights, Weights> (*weights)(const Op& op) = nullptr;
-  // The tile that it moves between memory and registers in vectors: such an op proposes a layout for it.
+  // Returns the tile that the op moves between memory and registers in vectors. Such an op proposes
+  // a layout for the tile.
   const Value* (*accessed)(const Op& op) = nullptr;
 };
 
-// `static const AddLoweringRule gather_{{"gather", …}};`
+// Registers a rule: `static const AddLoweringRule gather_{{"gather", …}};`
 struct AddLoweringRule {
   explicit AddLoweringRule(const LoweringRule& lowering);
 };
@@ -48,7 +50,7 @@ bool reduces(const Op& op);
 const Value* accessed(const Op& op);  // null: none
 
 std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout);
-// For ops whose tiles all have one layout.
+// The `relate` function of ops whose tiles all have one layout.
 std::optional<Layout> same_layout(const Op& op, const Value* from, const Value* to, const Layout& layout);
 
 }  // namespace tile::cuda

@@ -1,4 +1,4 @@
-// The table, and which row a product takes.
+// The table of instructions, and the selection of a product's instruction.
 #include "cuda/mma_instruction.h"
 
 namespace tile::cuda {
@@ -7,9 +7,9 @@ namespace {
 constexpr DTypeSet f16{DType::f16}, bf16{DType::bf16}, tf32{DType::tf32}, f64{DType::f64},
     bytes{DType::i8, DType::u8}, f8{DType::f8e4m3, DType::f8e5m2};
 
-// operands, accumulator, depth, whole_columns, sums, chip. Bytes that k runs across are read in pairs of
-// columns. tf32 and 8-bit floats are converted in registers: the first from f32, the others to f16 where a
-// chip multiplies those.
+// Columns: operands, accumulator, depth, whole_columns, sums, arch. Byte operands that cross k are read in
+// pairs of columns. tf32 and 8-bit floats are converted in registers: tf32 from f32, 8-bit floats to f16 on
+// arches that multiply f16.
 constexpr MmaInstruction instructions[] = {
     {f16, DType::f32, 16, 8, 128, 80}, {bf16, DType::f32, 16, 8, 128, 80},
     {tf32, DType::f32, 8, 8, 64, 80},  {bytes, DType::i32, 32, 16, 128, 80},

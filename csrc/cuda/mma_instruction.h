@@ -1,9 +1,10 @@
-// The instructions of the tensor cores, mma.sync, as a table: what staging, plans and text ask.
+// A table of the tensor-core instructions (mma.sync), used by staging, layout plans and emission.
 //
-// A product is made of blocks of 16 rows and 8 columns. An instruction is as deep as 8 words of an operand's
-// row: 4 bytes each, or one f64. So fragments of all dtypes are alike: of the left operand a thread has words
-// lane % 4 and lane % 4 + 4 of rows lane / 4 and lane / 4 + 8, of the right one those words of column lane /
-// 4, of the sums columns lane % 4 * 2 and the next of those rows (PTX ISA, matrix fragments of mma.sync).
+// A product is composed of blocks of 16 rows and 8 columns. An instruction's depth is 8 words of an
+// operand's row; a word is 4 bytes, or one f64. So the fragments of all dtypes have one shape. A
+// thread holds words lane % 4 and lane % 4 + 4: of rows lane / 4 and lane / 4 + 8 of the left
+// operand, and of column lane / 4 of the right operand. Of the sums it holds columns lane % 4 * 2
+// and the next in the same rows (PTX ISA, matrix fragments of mma.sync).
 #pragma once
 #include "ir/op.h"
 
@@ -11,16 +12,16 @@ namespace tile::cuda {
 
 struct MmaInstruction {
   static constexpr int rows = 16, columns = 8;  // of a block
-  DTypeSet operands;                            // each may be any of them
+  DTypeSet operands;                            // each operand may have any of these dtypes
   DType accumulator;
-  int depth;          // k of an instruction
-  int whole_columns;  // the product has a multiple of them
-  int sums;           // of a thread, that leave registers for fragments
-  int arch;           // the oldest that has it
+  int depth;          // k of one instruction
+  int whole_columns;  // the product's columns are a multiple of this
+  int sums;           // most sums per thread that leave registers for fragments
+  int arch;           // the oldest arch that has it
 };
 
-// Returns the instruction that multiplies two tiles on an arch; null if none does, or if blocks do not divide
-// the extents.
+// Returns the instruction that multiplies two tiles on an arch, or null if there is none or its
+// blocks do not divide the extents.
 const MmaInstruction* mma_instruction(const Op& mma, int arch);
 
 }  // namespace tile::cuda

@@ -1,4 +1,4 @@
-// Warps of a product: whole rows each, or a grid of them that is about square.
+// Assigns whole rows of a product to each warp, or arranges the warps in a roughly square grid.
 #include "cuda/mma_plan.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@ MmaPlan mma_plan(const Shape& shape, int warps, bool by_rows) {
   int64_t best_cost = INT64_MAX;
   for (int warps_m = 1; warps_m <= warps; warps_m *= 2)
     for (int warps_n = 1; warps_m * warps_n <= warps; warps_n *= 2) {
-      // Columns come in pairs of blocks, where they can.
+      // Blocks of columns are paired if possible.
       const bool pairs = n % (2 * warps_n) == 0 || warps_n == 1;
       if (m % warps_m != 0 || !pairs || (by_rows && warps_n != 1)) continue;
       const int blocks_m = m / warps_m, blocks_n = n / warps_n;
-      // What a warp reads a step of k, with idle warps first.
+      // The cost counts blocks that a warp reads per step of k; idle warps dominate it.
       const int64_t cost = int64_t{warps / (warps_m * warps_n)} * 10000 + 2 * blocks_m + blocks_n;
       if (cost < best_cost) best = {warps_m, warps_n, blocks_m, blocks_n}, best_cost = cost;
     }
@@ -27,7 +27,7 @@ MmaPlan mma_plan(const Shape& shape, int warps, bool by_rows) {
 }
 
 Layout accumulator_layout(const Shape& shape, const MmaPlan& plan) {
-  // Neighbouring columns that a thread has of one block, or of two.
+  // A thread holds adjacent columns of one block, or of two.
   const int side = plan.paired_columns ? 4 : 2;
   return Layout(shape, {{Level::reg, 1, side, 1, 1},
                         {Level::reg, side, 2, 0, plan.paired_rows ? 1 : 8},
@@ -47,7 +47,7 @@ bool MmaKernel::multiplies_by_rows(const Op& mma) const {
 
 namespace {
 
-// Returns the most over the products of a block of ops.
+// Returns the sum of `of` over a block's products, or that of an inner block if it is larger.
 template <class F>
 int64_t most_together(const Block& block, F of) {
   int64_t own = 0, most = 0;
@@ -58,8 +58,8 @@ int64_t most_together(const Block& block, F of) {
   return std::max(own, most);
 }
 
-// Elements that warps read from shared memory for the products of a block, and write there. Those of a loop
-// count for some iterations, and of a product that leaves warps idle for these too.
+// Returns how many elements warps read from and write to shared memory for a block's products. A loop counts
+// as several iterations, and a product that leaves warps idle counts for these warps as well.
 int64_t traffic(const Block& block, const StagingPlan& staging, const MmaKernel& kernel) {
   constexpr int64_t iterations = 8;
   std::unordered_set<const Value*> written;
@@ -74,7 +74,7 @@ int64_t traffic(const Block& block, const StagingPlan& staging, const MmaKernel&
       const MmaOperand operand = mma_operand(op->operands[i]);
       const Op* made = operand.value->definition;
       const bool computed = made && !made->is("load");
-      if (i == 0 && computed && !operand.transposed && plan.warps_n == 1) continue;  // is in registers
+      if (i == 0 && computed && !operand.transposed && plan.warps_n == 1) continue;  // in registers
       const int64_t elements = element_count(operand.value->type.shape);
       all += elements * (i == 0 ? plan.warps_n : plan.warps_m) * kernel.warps / (plan.warps_m * plan.warps_n);
       if (computed && written.insert(operand.value).second) all += elements;
@@ -89,13 +89,13 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   MmaKernel kernel;
   int64_t most_rows = 0, most = 0;
   bool halves = false, reduces = false;
-  // A sum that leaves fewer registers for fragments counts more.
+  // Sums count more for instructions that need more registers for fragments.
   const auto sums = [&](const Op& mma) {
     const MmaInstruction* instruction = staging.instruction(mma);
     return instruction ? element_count(mma.type(2).shape) * 128 / instruction->sums : 0;
   };
   walk(function.body(), [&](const Op& op) {
-    // Products of products, and reductions beside them, want rows.
+    // Chained products, and reductions next to products, prefer whole rows.
     if (op.is("reduce_sum") || op.is("reduce_max")) kernel.by_rows = reduces = true;
     if (!op.is("mma") || !staging.instruction(op)) return;
     kernel.any = true;
@@ -106,16 +106,16 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
     if (left->definition && !left->definition->is("load")) kernel.by_rows = true;
   });
   if (!kernel.any) return kernel;
-  // A warp holds 16 rows: more warps would all do the same.
+  // More warps than blocks of rows would repeat the same work.
   if (most_rows <= MmaInstruction::rows) kernel.by_rows = false;
-  // Other operands than those of 16 bits go through shared memory anyway.
+  // Operands that are not 16 bits wide go through shared memory in any case.
   if (!halves) kernel.by_rows = false, most = most_together(function.body(), sums);
-  // Accumulators of a thread, where a warp has 32 rows of each product.
+  // Accumulators of a thread if a warp has 32 rows of each product.
   const int64_t of_rows = most_together(function.body(), [&](const Op& op) {
     return staging.instruction(op) && kernel.multiplies_by_rows(op) ? op.type(2).shape[1] : 0;
   });
-  // 128 sums a thread, or 32 rows a warp: what a warp reads from shared memory then serves many products. 16
-  // rows where their sums would leave too few registers for fragments.
+  // Use 128 sums a thread, or 32 rows a warp, so that each read from shared memory serves many products; 16
+  // rows if the sums would leave too few registers for fragments.
   constexpr int64_t most_registers = 208;
   const int rows = of_rows > most_registers ? 16 : 32;
   const auto set_warps = [](MmaKernel& of, int64_t wanted) {
@@ -125,7 +125,7 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   set_warps(kernel, kernel.by_rows ? most_rows / rows : most / 4096);
   set_warps(grid, most_together(function.body(), sums) / 4096);
   if (!kernel.by_rows || reduces) return kernel;
-  // A tenth less at least: it has more barriers.
+  // The grid needs more barriers, so require at least a tenth less traffic.
   const int64_t of_grid = traffic(function.body(), staging, grid),
                 by_rows = traffic(function.body(), staging, kernel);
   return grid.warps >= kernel.warps && 10 * of_grid <= 9 * by_rows ? grid : kernel;

@@ -1,4 +1,4 @@
-// Moves of elements as text: a struct of the move above the kernel, a call in it, and the list of moves.
+// Emits moves of elements: a struct that describes the move, the call that uses it, and the list of moves.
 #include <algorithm>
 #include <bit>
 
@@ -8,12 +8,13 @@
 namespace tile::cuda {
 namespace {
 
-// Maps an index below the table's size to a value, by its bits where the values are a sum of them.
+// Returns an expression that maps an index to a table's value, computed from the index's bits if the values
+// are sums over them.
 std::string table_text(const std::vector<int64_t>& values) {
   const std::vector<int> table(values.begin(), values.end());
   std::vector<Mode> modes;
   const int count = static_cast<int>(table.size());
-  int64_t last = 0;  // what the bit before adds
+  int64_t last = 0;  // the value of the previous bit
   for (int bit = 1; std::has_single_bit(table.size()) && bit < count; bit *= 2) {
     const int64_t adds = values[static_cast<size_t>(bit)] - values[0];
     if (!modes.empty() && adds == 2 * last)
@@ -28,7 +29,7 @@ std::string table_text(const std::vector<int>& values) {
   return table_text(std::vector<int64_t>(values.begin(), values.end()));
 }
 
-// "i == 0 ? lane() & 1 : lane() >> 3 & 1" of bits.
+// Selects among bits: "i == 0 ? lane() & 1 : lane() >> 3 & 1".
 template <class Bits, class Show>
 std::string bits_text(const Bits& bits, Show show) {
   std::string text;
@@ -92,8 +93,8 @@ std::string at_text(const Op& op) {
   return op.location.known() ? str(op.name(), " at ", op.location) : std::string(op.name());
 }
 
-// "4 registers along axis 1, …, as load at softmax.cpp:12 wants it": who gave one of the values the layout.
-// What none of them has is the op's own.
+// Names the op that determined the layout: "4 registers along axis 1, …, as load at softmax.cpp:12 wants it".
+// A layout that no value has comes from the op itself.
 template <class Values>
 std::string wanted_text(const Layout& layout, const Op& op, const Values& values, const LayoutPlan& plan) {
   const std::string text = layout.modes().empty() ? "one element" : describe(layout);
@@ -132,10 +133,10 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
     return str("shuffled<", layout(to_layout), ", ",
                define_struct("Shuffle", body_of(*plan.shuffle, threads)), ">(", from, ", ", line_number(op),
                ")");
-  // Another text is made then, and this one need not fit.
+  // The kernel is emitted again with a smaller cluster, so this move need not be emitted.
   leaves_block_ |= from_layout.across_blocks();
   if (leaves_block_) return {};
-  // Small ones alternate between two buffers: the barrier of the next is also the one behind this.
+  // Small moves alternate between two buffers, so that the barrier of the next move also protects this one.
   const bool small = plan.work.shared_bytes <= most_double_bytes;
   std::string memory = "shared_memory()";
   if (small)

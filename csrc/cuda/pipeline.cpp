@@ -1,4 +1,5 @@
-// Buffers in a ring: iteration i is multiplied while iterations up to i + stages - 1 are on their way.
+// Emits loops with a ring of buffers: while iteration i is multiplied, the loads of iterations up to i +
+// stages - 1 are in flight.
 #include "cuda/pipeline.h"
 
 #include <algorithm>
@@ -109,7 +110,7 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op) : emitter_(emitter), op_(
   staged_ = emitter.staging().ahead_of(op);
   const int64_t bytes = bytes_of(staged_);
   if (bytes) {
-    // Two blocks of a multiprocessor hide each other's barriers better than a longer ring does.
+    // Two CTAs on a multiprocessor hide each other's barriers better than a longer ring does.
     const int64_t half = emitter.staged_left_of_half(),
                   all = emitter.staged_left() - emitter.staging().bytes_at_once(op.region(), &op),
                   room = half >= 2 * bytes ? std::min(half, all) : all;
@@ -185,7 +186,7 @@ void StagedLoop::begin_iteration() {
     if (!copies_late()) emitter_.line(op_, copy_text());
   }
 }
-// No branch: copies that are not wanted write zeros where no one reads.
+// There is no branch: past the last iteration, copies write zeros into a buffer that is not read.
 std::string StagedLoop::copy_text() {
   const std::string next = declare_index(emitter_, op_, stages_ - 1);
   return str(load_, "(", next, ", ", stage_, " ? ", stage_, " - 1 : ", stages_ - 1, ", ", next, " < ",

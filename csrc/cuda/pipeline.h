@@ -1,4 +1,4 @@
-// Text of tiles that are staged in shared memory for products, and of loops that load them some iterations
+// Emits staged tiles: products' operands in shared memory, and loops that load them some iterations
 // ahead.
 #pragma once
 #include <functional>
@@ -7,33 +7,36 @@
 
 namespace tile::cuda {
 
-// "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
+// Returns a load of a tile into registers: "load<L0, 8, …>(v3, {…}, …)". Defined in
+// prims/memory.cpp.
 std::string load_text(Emitter& emitter, const Op& op, const Layout& layout);
 
-// "index_after<2>(v3, v1, v2)": the index some iterations after this one of a counted loop, or its end.
+// Returns the index of a counted loop some iterations later, at most its end: "index_after<2>(v3,
+// v1, v2)".
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int iterations);
 
-// "const auto load = [&](i32 index, parameters) { addresses; body };" of a counted loop, and its name: the
-// addresses of an iteration are computed from its index, under names of their own.
+// Declares "const auto load = [&](i32 index, parameters) { addresses; body };" in a counted loop
+// and returns its name. The addresses are computed from the lambda's index, under their own names.
 std::string declare_load(Emitter& emitter, const Op& loop, const std::string& parameters,
                          const std::vector<const Op*>& address, const std::function<void()>& body);
 
-// "const i32 t5 = index_after<2>(…);", for an iteration some iterations after this one.
+// Declares "const i32 t5 = index_after<2>(…);" for an iteration some iterations later.
 std::string declare_index(Emitter& emitter, const Op& loop, int iterations);
 
-// "Part<bf16, 64, 4, 8, 2, 2>", of operands that differ "Part<Mixed<i8, u8>, …>": of a warp in a product;
-// "SharedLeft<tile type, false>{tile}": its operand i.
+// Returns a warp's part of a product: "Part<bf16, 64, 4, 8, 2, 2>", or "Part<Mixed<i8, u8>, …>" if
+// the operands' dtypes differ; and its operand i: "SharedLeft<tile type, false>{tile}".
 std::string part_text(const Op& mma, const MmaPlan& plan);
 std::string operand_text(size_t i, const std::string& tile_type, bool transposed, const std::string& tile);
 
-// The load of a staged tile: in a loop that runs ahead only its name, elsewhere the copy and the wait for it.
+// Emits the load of a staged tile: only its name if a loop loads it ahead, else the copy and the
+// wait for it.
 void emit_staged_load(Emitter& emitter, const Staged& staged);
 
-// A counted loop's tiles that are loaded ahead; does nothing where it has none.
+// The tiles of a counted loop that are loaded ahead; does nothing if there are none.
 class StagedLoop {
  public:
-  StagedLoop(Emitter& emitter,
-             const Op& op);  // before the loop: a function that loads an iteration, the first iterations
+  // Emits, before the loop, a function that loads an iteration, and the loads of the first iterations.
+  StagedLoop(Emitter& emitter, const Op& op);
   bool waits() const {
     return !staged_.empty();
   }  // each iteration begins with a barrier, and one follows the last
@@ -46,10 +49,10 @@ class StagedLoop {
   const Op& op_;
   std::string copy_text();
   void declare_fragments(const std::string& memory, int64_t bytes);
-  // Behind the last reads of an iteration, while the tensor cores are still at work; two buffers leave no
-  // time for that.
+  // Returns true if copies start after an iteration's last reads, while the tensor cores still
+  // compute. Two buffers leave no time for that.
   bool copies_late() const { return stages_ > 2; }
-  const Op* product_ = nullptr;  // of a loop of products alone
+  const Op* product_ = nullptr;  // set if the loop only computes products
   std::vector<const Staged*> staged_;
   int stages_ = 0;
   std::string load_, stage_;

@@ -1,4 +1,4 @@
-// Which loads, where they wait, and their text.
+// Selects the loads to prefetch, allocates their buffers and emits them.
 #include "cuda/prefetch.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ Prefetches::Prefetches(Emitter& emitter, const Op& loop) : emitter_(emitter), lo
   if (!emitter.configuration().prefetch || loop.results.empty()) return;
   std::vector<const Op*> address;
   for (const auto& op : loop.region().ops) {
-    // Only loads of arrays that nothing writes.
+    // Only arrays that the kernel does not write are prefetched.
     if (!op->is("load") || op->results[0]->type.is_scalar() || emitter.staging().of(*op)) continue;
     if (emitter.facts(op->operands[0]).constant && address_ops(*op, loop.region(), address))
       loads_.push_back({op.get()});
@@ -58,7 +58,7 @@ int64_t Prefetches::bytes(const Op& load) const {
   return int64_t{emitter_.layout_of(value).registers()} * info(value->type.dtype).bytes;
 }
 
-// Whole vectors of 16 bytes, and zeros past the array's edge.
+// Shared memory requires whole vectors of 16 bytes and zero padding.
 bool Prefetches::fits_shared(const Op& load) const {
   const ArrayFacts facts = emitter_.facts(load.operands[0]);
   const Type& type = load.results[0]->type;
@@ -68,8 +68,8 @@ bool Prefetches::fits_shared(const Op& load) const {
          emitter_.layout_of(load.results[0]).vector_along(facts.unit) % vector == 0;
 }
 
-// In registers, if they are so many bytes of a thread at most. Else what can waits in shared memory, the
-// largest first, as far as that leaves room for the blocks beside this one.
+// Keeps the tiles in registers up to a limit of bytes per thread. The others wait in shared memory, the
+// largest first, as long as the usual number of CTAs still fits.
 bool Prefetches::find_room() {
   constexpr int64_t most_bytes = 128;
   const int threads = emitter_.plan().threads();
@@ -80,7 +80,7 @@ bool Prefetches::find_room() {
     largest.push_back(&load);
   }
   if (in_registers <= most_bytes) return true;
-  // Operands of a product take shared memory themselves.
+  // A product's operands need shared memory themselves.
   bool multiplies = false;
   walk(loop_.region(), [&](const Op& op) { multiplies |= op.is("mma"); });
   if (multiplies) return false;

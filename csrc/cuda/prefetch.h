@@ -1,5 +1,6 @@
-// Loads of a counted loop one iteration early, except those that products read: in registers, or in shared
-// memory if registers are short. Each thread reads its own elements there, so that no barrier is needed.
+// Prefetches loads of a counted loop, except those that feed products. The tiles wait in registers,
+// or in shared memory if registers are short. Each thread reads back its own elements, so no
+// barrier is needed.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,11 +11,12 @@ namespace tile::cuda {
 
 class Emitter;
 
-// Prefetches loads of loops that carry sums: their blocks are long, and too few to hide a load's latency.
-// Does nothing where there is no room, or some address is not known ahead.
+// Prefetches the loads of loops that carry sums: such kernels have long, few blocks, which do not
+// hide a load's latency. Does nothing if there is no room or if an address is not known ahead.
 class Prefetches {
  public:
-  // Before the loop: a function that loads an iteration, and the first iteration.
+  // Emits, before the loop, a function that loads an iteration, and the load of the first
+  // iteration.
   Prefetches(Emitter& emitter, const Op& loop);
   void begin_iteration();
 
@@ -22,11 +24,11 @@ class Prefetches {
   struct Load {
     const Op* op;
     bool shared = false;
-    std::string next = {};  // the variable of the iteration to come, or its address in shared memory
+    std::string next = {};  // the variable for the next iteration, or its address in shared memory
   };
   bool find_room();
   bool fits_shared(const Op& load) const;
-  int64_t bytes(const Op& load) const;  // of a thread
+  int64_t bytes(const Op& load) const;  // per thread
   std::string call_text(const std::string& index) const;
 
   Emitter& emitter_;

@@ -1,4 +1,4 @@
-// Layouts, then text.
+// Compiles a kernel: layouts first, then source.
 #include "cuda/program.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ int most_cluster_blocks(const Target& target) {
 }
 int64_t most_tile_bytes(const Target& target) {
   const int blocks = most_cluster_blocks(target);
-  // The largest blocks of a cluster hold twice the share.
+  // The largest clusters hold twice the share per CTA.
   return blocks > 1 ? int64_t{2} * target.cluster_share() * blocks : target.block_bytes;
 }
 
@@ -38,7 +38,7 @@ std::string text_of(const Configuration& c) {
 
 namespace {
 
-// Returns the author's hint for this arch, else the one for all.
+// Returns the author's hint for this arch, or else the one for all arches.
 std::optional<int> hint(const Function& given, std::string_view name, int arch) {
   for (const std::string& key : {str("hint.", name, ".sm_", arch), str("hint.", name)})
     if (const auto* found = given.attributes().find(key)) return static_cast<int>(std::get<int64_t>(*found));
@@ -49,7 +49,7 @@ std::optional<int> hint(const Function& given, std::string_view name, int arch) 
 
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {
   Cluster cluster = cluster_of(given, target, configuration);
-  // Where an element would have to go to another block, fewer hold the tile, at last one.
+  // If an element would have to move to another CTA, halve the cluster until one CTA is left.
   while (!make(given, target, configuration, cluster)) cluster.blocks /= 2, cluster.kept *= 2;
 }
 
@@ -66,7 +66,7 @@ bool Program::make(const Function& given, const Target& target, const Configurat
     Configuration usual = configuration;
     usual.warps = 0;
     const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, usual);
-    if (!plan.multiplies())  // its instructions take warps in fours
+    if (!plan.multiplies())  // tensor-core kernels use warps in fours
       for (int have = plan.threads() / 32; have != *warps && have > 0 && have <= 32;) {
         configuration.warps += have < *warps ? 1 : -1;
         have = have < *warps ? have * 2 : have / 2;

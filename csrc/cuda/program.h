@@ -1,4 +1,4 @@
-// A kernel for the GPU: CUDA C++ text for one chip, and what a launch of it needs.
+// A kernel for the GPU: CUDA C++ source for one chip, and the launch parameters that it needs.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -14,38 +14,41 @@ namespace tile::cuda {
 // The properties of a chip that the generated source depends on.
 struct Target {
   int arch = 90;                 // 90: compute capability 9.0
-  int shared_bytes = 48 * 1024;  // what a block may have
-  int max_threads = 1024;        // a block
-  int cluster_blocks = 16;       // of a cluster at most, where the chip has them
-  // Maximum tile bytes per CTA: half the registers of 512 threads. What takes more is distributed
-  // over a cluster, whose blocks hold less, so that blocks of other clusters fit on the same multiprocessor.
+  int shared_bytes = 48 * 1024;  // per CTA
+  int max_threads = 1024;        // per CTA
+  int cluster_blocks = 16;       // most CTAs of a cluster, on chips with clusters
+  // Maximum tile bytes per CTA: half the registers of 512 threads. Larger tiles are distributed
+  // over a cluster, whose CTAs hold less, so that CTAs of other clusters fit on the same
+  // multiprocessor.
   int block_bytes = 64 * 1024;
   int cluster_share() const { return std::min(block_bytes, 32 * 1024); }
-  // The grid's axis that a launch swaps with the first, the only one that may be long.
+  // The grid axis that a launch swaps with the first, the only one that may be long.
   int long_axis = 0;
   bool operator==(const Target&) const = default;
 };
-constexpr int oldest_arch = 80;  // that kernels run on
-// Returns true if a launch's blocks may be there while the kernel before it in the stream ends, where they
-// wait for it.
+constexpr int oldest_arch = 80;  // the oldest arch that kernels run on
+// Returns true if the CTAs of a launch may start before the previous kernel in the stream ends;
+// they then wait for it themselves.
 constexpr bool may_start_early(const Target& target) { return target.arch >= 90; }
-constexpr int portable_cluster_blocks = 8;      // what every chip that has clusters runs
-int most_cluster_blocks(const Target& target);  // 1: the chip has none
-// Bytes of tiles that a kernel may keep at once: in the registers of a block, or of the largest cluster.
+constexpr int portable_cluster_blocks = 8;      // supported by every chip that has clusters
+int most_cluster_blocks(const Target& target);  // 1: the chip has no clusters
+// Returns how many bytes of tiles a kernel may keep at once, in the registers of one CTA or of the
+// largest cluster.
 int64_t most_tile_bytes(const Target& target);
 
 struct Cluster;  // cuda/cluster.h
 
-// How a kernel is cut apart from its tiles.
+// Choices for the compilation of a kernel.
 struct Configuration {
-  int warps = 0;               // as a power of two, times the usual: 1 is twice as many, -1 half
+  int warps = 0;               // log2 of a factor of the usual number: 1 doubles it, -1 halves it
   bool prefetch = true;        // of a loop's next iteration
-  bool single_cta = false;     // ptxas else saves registers, so that two blocks fit
+  bool single_cta = false;     // one CTA per multiprocessor; otherwise ptxas saves registers so that two fit
   bool rematerialize = false;  // compute values again instead of keeping them in registers, as in clusters
-  int blocks = 0;              // of a cluster, as a power of two, times the usual
-  int occupancy = 0;           // blocks that a processor is to hold at once; 0: as the plan has it
+  int blocks = 0;              // log2 of a factor of the usual number of CTAs of a cluster
+  int occupancy = 0;           // target CTAs per multiprocessor; 0: the plan decides
 };
-// The first is the usual one, the others are for kernels whose registers it spills.
+// The first configuration is the usual one; the others are for kernels that spill registers with
+// it.
 inline constexpr Configuration configurations[] = {
     {},
     {.rematerialize = true},
@@ -58,33 +61,35 @@ inline constexpr Configuration configurations[] = {
 };
 std::string text_of(const Configuration& configuration);  // "usual", "rematerialize, single CTA"
 
-// Its parameters are the function's, in their order. A scalar is passed as its bytes; an array of rank n
-// (taken as 1 where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements; the
-// sizes of a wide array are int64_t. An error names the user's line: a tile too large for the chip, a
-// primitive without a body here.
+// A compiled kernel. Its parameters are the function's, in their order. A scalar is passed as its
+// bytes. An array of rank n (rank 0 counts as 1) is passed as {void* data; int64_t strides[n];
+// int32_t sizes[n];} with strides in elements; a wide array has int64_t sizes. Errors name the
+// user's line: a tile that is too large for the chip, or a primitive that has no GPU lowering.
 struct Program {
-  // After the passes.
+  // Compiles a function after the passes.
   Program(const Function& function, const Target& target, const Configuration& configuration = {});
 
   std::string text;
   std::string entry;        // the kernel's symbol
-  int threads = 0;          // a block
-  int cluster = 1;          // blocks that share a tile: one of the user's grid, along the first axis
-  bool multiplies = false;  // on tensor cores
+  int threads = 0;          // per CTA
+  int cluster = 1;          // CTAs that share a tile: one of the user's grid, along the first axis
+  bool multiplies = false;  // uses tensor cores
   int shared_bytes = 0;
-  std::vector<Conversion> conversions;  // of tiles between layouts, in the order of the text
-  // By their numbers in the text. A kernel that has some takes one parameter more, the device library's
-  // FailureLocation, and writes there {number + 1, first false element, x, y | z << 16 of the launched
-  // block}. Last, where it may start early, a u32: whether this launch does.
+  std::vector<Conversion> conversions;  // moves of tiles between layouts, in source order
+  // The assertions by their numbers in the source. A kernel that has some takes one more parameter,
+  // the device library's FailureLocation, and writes {number + 1, first false element, x, y | z <<
+  // 16 of the launched block} there. If the kernel may start early, its last parameter is a u32
+  // that tells whether this launch does.
   std::vector<Assertion> assertions;
 
  private:
-  // False: the tiles cannot be distributed over so many blocks.
+  // Returns false if the tiles cannot be distributed over so many CTAs.
   bool make(const Function& function, const Target& target, const Configuration& configuration,
             const Cluster& cluster);
 };
 
-// The device library: name and text of the files that #include lines of Program::text find.
+// The device library: names and contents of the files that #include lines of Program::text refer
+// to.
 const std::vector<std::pair<std::string, std::string>>& device_library();
 
 // Facts of a launch key about array parameter P, as attributes of the function:

@@ -1,4 +1,4 @@
-// Ops that wait, and the loops that are made of them.
+// Defers ops and emits the register loops that compute them.
 #include "cuda/register_loop.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ RegisterLoops::RegisterLoops(Emitter& emitter, const Function& function) : emitt
   });
 }
 
-// Values that wait before a loop or a branch must not be computed in each of its iterations.
+// A value that is deferred before a loop or a branch must not be computed in each of its iterations.
 void RegisterLoops::before_regions(const Op& op) {
   for (const auto& region : op.regions)
     tile::walk(*region, [&](const Op& inner) {
@@ -50,7 +50,7 @@ void RegisterLoops::before_regions(const Op& op) {
     });
 }
 
-// Returns true if register r of the result comes from registers of the same thread alone.
+// Returns true if each register of the result depends only on registers of the same thread.
 bool RegisterLoops::has_elements(const Op& op) const {
   const LoweringRule* lowering = find_lowering(op.name());
   if (!lowering || !lowering->element || op.results.size() != 1 || !is_tile(op.results[0])) return false;
@@ -62,13 +62,13 @@ bool RegisterLoops::has_elements(const Op& op) const {
   });
 }
 
-// Returns true if loops for the users of the result, which follow soon, may compute it: none computes it
+// Returns true if the loops of the result's users, which follow soon, can compute it without computing it
 // twice.
 bool RegisterLoops::joins_users(const Op& op) const {
   const Value* value = op.results[0];
   const auto users = users_.find(value);
   if (users == users_.end() || (users->second.size() > 1 && !repeats_scalar(value))) return false;
-  // Two neighbours of 16 bits are cheaper widened together.
+  // It is cheaper to widen two adjacent 16-bit elements together.
   if (op.is("astype") && info(op.type(0).dtype).bytes < 4 && !waits(op.operands[0])) return false;
   size_t left = users->second.size();
   const auto& ops = op.parent->ops;
@@ -92,7 +92,7 @@ bool RegisterLoops::defer(const Op& op) {
   return true;
 }
 
-// Returns true if register r is made from register r of the operand, or from a scalar.
+// Returns true if register r of the result depends on register r of the operand, or if that is a scalar.
 bool RegisterLoops::in_place(const Op& op, const Value* operand) const {
   const std::optional<std::vector<int>> from = emitter_.registers_of(op, operand);
   for (size_t r = 0; from && r < from->size(); ++r)
@@ -107,7 +107,7 @@ bool RegisterLoops::reads_once(const Block& body, const Value* argument) const {
   return user.parent == &body && !user.is("astype") && has_elements(user) && in_place(user, argument);
 }
 
-// Writes the tiles of which a loop for the value reads other registers.
+// Emits the tiles that a loop for the value reads at other registers.
 void RegisterLoops::prepare(const Value* value) {
   const auto known = waiting_.find(value);
   if (known == waiting_.end() || !prepared_.insert(value).second) return;
@@ -118,7 +118,7 @@ void RegisterLoops::prepare(const Value* value) {
   }
 }
 
-// The element at r, for which lines of the loop may be written.
+// Returns the element at r; may emit lines inside the loop for it.
 Elements::Operand RegisterLoops::element(const Value* value) {
   if (!is_tile(value)) return {emitter_.name(value), ""};
   const auto known = waiting_.find(value);
@@ -140,7 +140,7 @@ Elements::Operand RegisterLoops::element(const Value* value) {
   }
   const Elements elements(std::move(operands));
   const LoweringRule& lowering = *find_lowering(op.name());
-  // A change of shape alone is no line.
+  // An op that only changes the shape needs no line.
   if (op.operands.size() == 1 && op.type(0).dtype == value->type.dtype && lowering.moves) return elements[0];
   const std::string name = emitter_.temporary();
   emitter_.line(
@@ -151,8 +151,8 @@ Elements::Operand RegisterLoops::element(const Value* value) {
   return {name, ""};
 }
 
-// Declares tiles that a loop for the value fills on its way, to be read by later ones: those of 16 bits that
-// are made by rounding.
+// Declares tiles that a loop for the value also fills, because later loops read them: 16-bit tiles that are
+// made by rounding.
 void RegisterLoops::keep(const Value* value) {
   const auto known = waiting_.find(value);
   if (known == waiting_.end() || kept_.count(value)) return;

@@ -1,6 +1,6 @@
-// Emits elementwise computation: one loop over a thread's registers for ops that only follow
-// each other, which is compiled sooner than a loop for each. From large tiles all that a store or some
-// reductions need, so that no step's results stand in registers all at once.
+// Emits elementwise computation: one loop over a thread's registers for consecutive ops, which
+// compiles faster than a loop for each op. For large tiles, a loop computes everything that a store
+// or some reductions need, so that intermediate results never fill the registers at once.
 #pragma once
 #include <string>
 #include <unordered_map>
@@ -13,8 +13,8 @@ namespace tile::cuda {
 
 class Emitter;
 
-// Whether a loop carries large tiles, which then take the registers, and whether it reduces others beside
-// them.
+// Whether a loop carries large tiles, which then occupy the registers, and whether it also reduces
+// other tiles.
 struct LoopSums {
   bool large = false, reduces = false;
 };
@@ -25,7 +25,7 @@ class Elements {
  public:
   struct Operand {
     std::string element;
-    std::string tile;  // that holds it at r; empty: it is computed there
+    std::string tile;  // the tile that holds it at r; empty: it is computed there
   };
   explicit Elements(std::vector<Operand> operands) : operands_(std::move(operands)) {}
   const Operand& operator[](size_t i) const { return operands_[i]; }
@@ -38,18 +38,19 @@ class Elements {
 class RegisterLoops {
  public:
   RegisterLoops(Emitter& emitter, const Function& function);
-  bool wanted() const { return wanted_; }  // of large tiles
-  // True: the op waits until something needs its result.
+  bool wanted() const { return wanted_; }  // true for kernels with large tiles
+  // Returns true if the op is deferred until something needs its result.
   bool defer(const Op& op);
   bool waits(const Value* value) const { return waiting_.count(value) != 0; }
-  // Returns true if a loop's register loops read the value, an argument of its body, at its own registers,
-  // and once.
+  // Returns true if a loop body's register loops read the value, an argument of the body, at its
+  // own registers and only once.
   bool reads_once(const Block& body, const Value* argument) const;
-  // Writes what the regions of this op use.
+  // Emits the deferred values that this op's regions use.
   void before_regions(const Op& op);
-  // The whole tile, in a line of its own.
+  // Emits the whole tile as one line.
   void write(const Value* value);
-  // Reductions whose operands are summed in one loop: "t0" of each, sums over this thread's registers.
+  // A reduction whose operand is summed in a shared loop. `name` is the tile of its sums over this
+  // thread's registers.
   struct Sum {
     const Op* op;
     std::string name, type, start, step;  // step: "add_to<…>(t0, r, " without the element
@@ -67,12 +68,12 @@ class RegisterLoops {
   void end();
 
   Emitter& emitter_;
-  bool wanted_ = false;  // all that can waits, and may be computed several times
+  bool wanted_ = false;  // defer all that can be, even if it is then computed several times
   std::unordered_map<const Value*, std::vector<const Op*>> users_;
   std::unordered_map<const Value*, const Op*> waiting_;
-  std::unordered_map<const Value*, std::string> inside_;  // of the loop that is being written
-  std::unordered_map<const Value*, std::string> kept_;    // tiles that it fills on its way
-  std::unordered_set<const Value*> prepared_;             // for it
+  std::unordered_map<const Value*, std::string> inside_;  // names inside the loop that is being emitted
+  std::unordered_map<const Value*, std::string> kept_;    // tiles that this loop fills as well
+  std::unordered_set<const Value*> prepared_;             // tiles emitted before it for its use
 };
 
 }  // namespace tile::cuda

@@ -1,4 +1,4 @@
-// Compares the indices of threads and registers.
+// Compares the row-major indices that threads and registers hold.
 #include "cuda/register_map.h"
 
 #include <unordered_map>
@@ -26,7 +26,7 @@ int64_t index_of_register(const Layout& layout, const Weights& weights, int inde
     linear += layout.of_register(axis, index) * weights[static_cast<size_t>(axis)];
   return linear;
 }
-// No thread has an element there.
+// Returns true if the register is padding in every thread.
 bool is_padding(const Layout& layout, int index) {
   for (int axis = 0; axis < layout.rank(); ++axis)
     if (layout.of_register(axis, index) >= layout.shape()[static_cast<size_t>(axis)]) return true;
@@ -80,7 +80,7 @@ std::string weights_text(const Weights& weights) { return str("Weights<", join(w
 
 std::string map_text(const std::vector<int>& map, const Layout& over) {
   const auto count = static_cast<int>(map.size());
-  std::vector<Mode> terms;  // of the map's values, instead of a coordinate
+  std::vector<Mode> terms;  // modes of the map's values
   for (Mode mode : over.modes())
     if (mode.level == Level::reg) {
       mode.weight = map[static_cast<size_t>(mode.stride)] - map[0];

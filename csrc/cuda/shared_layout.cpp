@@ -1,4 +1,4 @@
-// Offsets, and the banks that they fall on.
+// Computes offsets in shared memory and the bank conflicts that they cause.
 #include "cuda/shared_layout.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ int64_t SharedLayout::exchange_of(int64_t row) const {
            : rotations == 4 ? high << 1 | middle
                             : middle;
   }
-  int64_t reversed = 0;  // the bits in the other order
+  int64_t reversed = 0;  // the bits in reverse order
   for (int i = 0; 1 << i < rotations; ++i) reversed = reversed << 1 | bit(at, i);
   return reversed;
 }
@@ -41,11 +41,11 @@ int64_t SharedLayout::offset(int64_t row, int64_t column, int stage) const {
 }
 
 std::optional<int> SharedLayout::tma_swizzle() const {
-  // It writes boxes densely, and exchanges chunks by bits 7 to 9 of the address, which are the row's where a
-  // row has as many bytes as the swizzle.
+  // TMA writes boxes densely and swizzles chunks by address bits 7 to 9. These are the row's bits if a row
+  // has as many bytes as the swizzle.
   if (pitch != panel * element_bytes || (swizzle && pitch != swizzle)) return std::nullopt;
   if (swizzle && exchange != Exchange::rows) return std::nullopt;
-  if (swizzle && rows % 8 != 0 && panels() * stages > 1) return std::nullopt;  // the next begins in between
+  if (swizzle && rows % 8 != 0 && panels() * stages > 1) return std::nullopt;  // would begin mid-pattern
   return swizzle;
 }
 
@@ -53,18 +53,18 @@ std::optional<SharedLayout::Descriptor> SharedLayout::wgmma_descriptor(bool k_ma
   const int64_t span = swizzle ? swizzle : chunk_bytes, group = 8 * span;  // 8 rows
   if (pitch != span || panel * element_bytes != span || rows % 8 != 0) return std::nullopt;
   if (swizzle && exchange != Exchange::rows) return std::nullopt;
-  // Only operands of 16 bits are read along the axis that stays.
+  // wgmma reads only 16-bit operands along the other axis than k.
   if (!k_major && element_bytes != 2) return std::nullopt;
   const int mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
   if (k_major) return Descriptor{swizzle ? chunk_bytes : panel_bytes(), group, mode};
-  // Without a swizzle the stride is that of the axis that stays, whichever is the neighbours'.
+  // Without a swizzle `stride` always belongs to the other axis than k, whichever axis is contiguous.
   return swizzle ? Descriptor{panel_bytes(), group, mode} : Descriptor{group, panel_bytes(), mode};
 }
 
 SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major major, int stages) {
   const int64_t chunks = width * element_bytes / SharedLayout::chunk_bytes;
-  // Rows begin on chunks_a_line / swizzle different chunks of a line: that many in a row need no exchange.
-  // (The odd factor that is left of the chunks only orders these beginnings otherwise.)
+  // Rows begin on chunks_a_line / rotations different chunks of a line, and that many consecutive rows need
+  // no swizzle. (The odd factor of the number of chunks only changes the order of these chunks.)
   const int64_t rotations = std::min(chunks & -chunks, chunks_a_line);
   return {.rows = rows,
           .width = width,
@@ -91,7 +91,7 @@ SharedLayout in_panels(int64_t rows, int64_t width, int element_bytes, int swizz
 
 namespace {
 
-// For each group of lanes that is served at once the words it wants.
+// Returns the distinct words that each group of lanes requests; a group is served at once.
 std::vector<std::set<int64_t>> words_of(const std::vector<int64_t>& offsets, int bytes) {
   const size_t lanes = bytes > bank_bytes ? static_cast<size_t>(banks * bank_bytes / bytes) : size_t{banks};
   std::vector<std::set<int64_t>> groups((offsets.size() + lanes - 1) / lanes);

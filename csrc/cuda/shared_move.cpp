@@ -1,4 +1,4 @@
-// Orders of the elements' modes, tried out on the banks.
+// Chooses an order of the elements' modes in shared memory by counting the bank conflicts of each candidate.
 #include "cuda/shared_move.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
 using End = std::optional<IndexCoordinate> IndexMode::*;  // from or to
 
 bool read_at(const IndexMode& mode, End end, Level level) { return mode.*end && (mode.*end)->level == level; }
-// The bit of the lane's number, or none.
+// Returns the mode's bit of the lane number, or `lanes` if it is not read from the lane.
 int lane_bit(const IndexMode& mode, End end) {
   return read_at(mode, end, Level::lane) ? log2_of((mode.*end)->stride) : lanes;
 }
@@ -28,8 +28,8 @@ class Order {
       if (mode.from) (mode.extent == 2 ? twos : odd).push_back(mode);
   }
 
-  // `many` modes of the registers of one side lowest, those of both sides' before; then what lanes of the
-  // two sides differ in, which share the banks by folds.
+  // Returns a move whose lowest `many` modes are register modes of one side, preferably of both sides. Next
+  // come the modes that distinguish the lanes of either side, which share the banks through folds.
   SharedMove ordered(End vector, int many, const Layout& from, const Layout& to, int threads) const;
 
  private:
@@ -37,7 +37,7 @@ class Order {
   std::vector<IndexMode> twos, odd;
 };
 
-// How many of the first modes are the register's on that side.
+// Returns how many of the first modes are register modes on that side.
 int vector_modes(const std::vector<IndexMode>& order, size_t count, End end) {
   int modes = 0;
   while (modes < static_cast<int>(count) && read_at(order[static_cast<size_t>(modes)], end, Level::reg))
@@ -45,10 +45,10 @@ int vector_modes(const std::vector<IndexMode>& order, size_t count, End end) {
   return modes;
 }
 
-// Lanes that are served at once differ in so many bits.
+// Returns in how many bits the lanes that are served at once differ.
 int served_bits(int access_bytes) { return access_bytes == 16 ? 3 : access_bytes == 8 ? 4 : 5; }
 
-// Fills one side; the modes are in the order of the offset. Returns the register of each element accessed.
+// Fills one side; the modes are in offset order. Returns the register of each element accessed.
 std::vector<int> accesses(const std::vector<IndexMode>& order, const std::vector<int64_t>& weights, End end,
                           int vector, SharedMove::Side& side) {
   side.together = 1 << vector;
@@ -72,7 +72,7 @@ std::vector<int> accesses(const std::vector<IndexMode>& order, const std::vector
   return registers;
 }
 
-// Neighbouring modes that count on become one.
+// Merges contiguous modes.
 std::vector<Mode> joined(std::vector<Mode> modes) {
   std::sort(modes.begin(), modes.end(), [](const Mode& a, const Mode& b) {
     return a.level != b.level ? a.level < b.level : a.stride < b.stride;
@@ -105,7 +105,8 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
     return taken.size();
   };
   const End other = vector == &IndexMode::from ? &IndexMode::to : &IndexMode::from;
-  // A vector of modes that lanes of the other side differ in leaves them fewer to meet in.
+  // Use modes for the vector first that are low lane bits on the other side: they leave its lanes fewer bank
+  // conflicts.
   std::stable_sort(left.begin(), left.end(), [&](const IndexMode& a, const IndexMode& b) {
     return lane_bit(a, other) < lane_bit(b, other);
   });
@@ -136,7 +137,7 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
   size_t pairs = 0, first = order.size();
   if (count(writers) + count(readers) > room()) pairs = std::min({count(writers), count(readers), room()});
   take(writers, pairs ? pairs : room());
-  // What has no partner stands in the line itself.
+  // Modes without a partner for a fold get a bit of the line themselves.
   take(writers, room());
   take(readers, std::min(room(), count(readers) - pairs));
   take([&](const IndexMode& mode) { return !readers(mode); }, room());
@@ -153,7 +154,7 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
 
   move.given = accesses(order, weights, &IndexMode::from, write, move.write);
   const std::vector<int> got = accesses(order, weights, &IndexMode::to, read, move.read);
-  // Among registers that hold the same element, takes the one whose other modes are all 0.
+  // Of registers that hold the same element, use the one whose other modes are all 0.
   for (int r = 0; r < to.registers(); ++r) {
     int same = 0;
     for (const IndexMode& mode : order)
@@ -164,7 +165,7 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
   const int copies = from.replicas(threads);
   for (SharedMove::Side* side : {&move.write, &move.read}) {
     side->thread = joined(std::move(side->thread));
-    // Other accesses are the same but for a constant, which only changes the banks' order.
+    // Other accesses differ by a constant, which only permutes the banks.
     std::vector<int64_t> offsets;
     for (int lane = 0; lane < lanes; ++lane) {
       const bool wanted = side == &move.read || (lane & copies) == 0;
@@ -178,7 +179,7 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
 }
 
 int64_t asked(const SharedMove& move) {
-  // An access takes a slot of the queue, however little it asks for.
+  // Every access occupies a queue slot, however small it is.
   const auto of = [](const SharedMove::Side& side) {
     return 2 * int64_t{side.passes} + static_cast<int64_t>(side.at.size());
   };

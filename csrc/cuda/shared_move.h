@@ -1,5 +1,5 @@
-// A move of elements through shared memory: where each stands there, so that threads write and read as many
-// neighbours at once as they have, and meet in no bank where that can be had.
+// A move of elements through shared memory. The order of the elements there lets threads access vectors as
+// wide as their layouts allow, with as few bank conflicts as possible.
 #pragma once
 #include <optional>
 #include <vector>
@@ -11,23 +11,23 @@
 namespace tile::cuda {
 
 struct SharedMove {
-  // Bits of an element's offset, `bits` of them from `from` on, flip those from `to` on.
+  // Bits [from, from + bits) of an element's offset flip the bits from `to` on.
   struct Fold {
     int from, to, bits;
   };
-  // One side: what a thread writes, or reads.
+  // One side of the move: the writes or the reads of a thread.
   struct Side {
-    int together = 1;          // elements of an access
-    std::vector<int64_t> at;   // of each access what its registers add to the offset, in elements
-    std::vector<Mode> thread;  // what the thread adds: of lane, warp and block
-    int passes = 0;            // of a warp over all accesses, and the least that they could take
+    int together = 1;          // elements per access
+    std::vector<int64_t> at;   // for each access, what its registers add to the offset, in elements
+    std::vector<Mode> thread;  // what the thread's lane, warp and block add
+    int passes = 0;            // of a warp over all accesses, and the minimum
     int least = 0;
   };
   Side write, read;
   std::vector<int> given;  // the register of element e of write i: [i * together + e]
-  std::vector<int> taken;  // of each register of the result, which of the elements read
+  std::vector<int> taken;  // the index into the elements read, for each result register
   std::vector<Fold> folds;
-  int64_t elements = 1;  // of shared memory
+  int64_t elements = 1;  // in shared memory
 
   int64_t folded(int64_t offset) const;
   int64_t exchanged() const;  // bits of the offset that folds change
@@ -35,8 +35,8 @@ struct SharedMove {
   int64_t offset(const Side& side, int block, int thread, int i) const;
 };
 
-// Returns the order of the elements that needs the fewest shared memory cycles. None where the modes of one
-// layout cut through those of the other.
+// Returns the element order that needs the fewest shared memory cycles; none if the modes of the two layouts
+// overlap without a common split.
 std::optional<SharedMove> shared_move(const Layout& from, const Weights& from_weights, const Layout& to,
                                       const Weights& to_weights, int element_bytes, int threads);
 

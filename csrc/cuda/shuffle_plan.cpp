@@ -1,4 +1,4 @@
-// Bits of the lane's number and of the register's, paired.
+// Pairs bits of the lane number with bits of the register number.
 #include "cuda/shuffle_plan.h"
 
 #include <algorithm>
@@ -20,14 +20,14 @@ struct Source {
   int bit = 0;
 };
 
-struct Passive {  // in registers before and behind
+struct Passive {  // in registers before and after the shuffle
   int extent, from, to;
 };
 struct Crossing {
   int reg, bit;  // stride of the register, bit of the lane or warp
 };
 
-// Modes that read and write runs of bits.
+// Merges runs of consecutive bits into modes.
 std::vector<Mode> lane_modes(const std::array<Source, lane_bits>& sources, bool& own) {
   own = true;
   std::vector<Mode> modes;
@@ -52,7 +52,7 @@ std::vector<Mode> lane_modes(const std::array<Source, lane_bits>& sources, bool&
 
 class Planner {
  public:
-  // False: the mode cannot stay in its warp.
+  // Returns false if the mode leaves its warp.
   bool add(const IndexMode& mode) {
     if (!mode.to) return missing_behind(mode);
     if (!mode.from) return true;  // padding, or a copy
@@ -76,7 +76,7 @@ class Planner {
   ShufflePlan plan(const Layout& to, int element_bytes) const;
 
  private:
-  // The mode of an element that exists is 0.
+  // The result has no such mode: the element is read where the mode is 0.
   bool missing_behind(const IndexMode& mode) {
     if (mode.from->level == Level::lane) read(mode.from->stride) = {Source::Of::zero, 0};
     return mode.from->level != Level::warp && mode.from->level != Level::cta;
@@ -87,7 +87,7 @@ class Planner {
   std::vector<Crossing> to_lane, to_warp, to_register;
   std::array<Source, lane_bits> sources{};
   struct Pair {
-    int reg, given, taken, to;  // stride before; the lanes' bits; stride behind
+    int reg, given, taken, to;  // stride before; the lanes' bits; stride after
   };
   std::vector<Pair> pairs;
   std::vector<std::pair<int, ShufflePlan::Bit>> selects;  // stride before
@@ -101,7 +101,8 @@ bool Planner::pair(const Layout& from) {
     sources[static_cast<size_t>(bit)] = {Source::Of::lane, crossing.bit};
     selects.push_back({crossing.reg, {Level::lane, bit}});
   };
-  // Lanes that hold the same elements may each give another of them: first of all to themselves.
+  // Lanes that hold the same elements can each send a different one. Prefer sources that are the receiving
+  // lane itself.
   std::erase_if(to_lane, [&](const Crossing& crossing) {
     if (!(free >> crossing.bit & 1)) return false;
     select(crossing, crossing.bit);
@@ -132,8 +133,8 @@ bool Planner::pair(const Layout& from) {
 ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
   ShufflePlan plan;
   plan.lane = lane_modes(sources, plan.own_lane);
-  // Modes of a word's number: what is exchanged, what other lanes give in turn, then what stays in
-  // registers.
+  // The modes of a word's number: exchanged modes, then modes that lanes send one after another, then modes
+  // that stay in registers.
   struct WordMode {
     int extent, from, to, flip;
   };
@@ -171,7 +172,7 @@ ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
     if (w < plan.words) plan.flips.push_back(sum(words, w, &WordMode::flip));
   }
   for (const auto& [stride, bit] : selects) plan.selects.push_back(bit);
-  // Among registers that hold the same element, takes the one whose other modes are all 0.
+  // Of registers that hold the same element, use the one whose other modes are all 0.
   for (int r = 0; r < to.registers(); ++r) {
     int first = 0;
     for (const auto* modes : {&words, &parts})

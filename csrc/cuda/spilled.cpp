@@ -1,4 +1,4 @@
-// Which tiles have no room in registers, and the text of those.
+// Selects the tiles to spill and emits their declarations.
 #include "cuda/spilled.h"
 
 #include <algorithm>

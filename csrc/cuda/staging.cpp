@@ -1,4 +1,4 @@
-// Uses of loads, and the ops their addresses need.
+// Analyses the uses of loads and the ops that their addresses need.
 #include "cuda/staging.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool rounds(const Op& op) {
 
 }  // namespace
 
-// Read by tensor cores, and by nothing else.
+// Returns true if only tensor cores read the value.
 bool StagingPlan::only_multiplied(const Value* value, const Users& users) const {
   const auto found = users.find(value);
   if (found == users.end()) return false;
@@ -45,7 +45,7 @@ bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
       if (!definition->regions.empty() || !add(*definition)) return false;
       needed.insert(definition);
     }
-    // A value carried from iteration to iteration is not known ahead.
+    // A loop-carried value is not known ahead.
     for (const Value* operand : op.operands)
       if (!operand->definition && operand->owner == &body && operand != body.arguments[0]) return false;
     return true;
@@ -157,7 +157,7 @@ const Staged* StagingPlan::staged(const Value* operand) const {
 const Op* StagingPlan::product_of(const Op& loop) const {
   const Op* product = nullptr;
   for (const auto& op : loop.region().ops) {
-    // A product in a branch reads a buffer after the next iteration's fragments were loaded.
+    // A product in a branch would read the buffer only after the next iteration's fragments are loaded.
     if (!op->regions.empty()) return nullptr;
     const Type* made = op->results.empty() ? nullptr : &op->results[0]->type;
     if (!made || made->is_array() || made->is_scalar() || left_to_products(*op)) continue;

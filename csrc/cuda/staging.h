@@ -1,7 +1,8 @@
-// Which loads go to shared memory without passing through registers: those that only tensor cores read.
+// Staging: selects the loads that go to shared memory without passing through registers, because only tensor
+// cores read them.
 //
-// In a counted loop they run ahead of the products by some iterations (cp.async, several buffers); elsewhere
-// they are waited for at once.
+// In a counted loop these loads run some iterations ahead of the products (cp.async, several buffers);
+// elsewhere the kernel waits for them at once.
 #pragma once
 #include <unordered_map>
 #include <unordered_set>
@@ -13,19 +14,19 @@
 
 namespace tile::cuda {
 
-// A tile in shared memory, with its rows as they lie in the array.
+// A tile in shared memory, with the rows of the array.
 struct Staged {
   const Op* load;
   int rows, width;                 // of the tile in shared memory
   bool transposed;                 // its rows are the loaded tile's columns
-  const Op* loop;                  // whose iterations it runs ahead of; null: none
+  const Op* loop;                  // the loop whose iterations the load runs ahead of, or null
   std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
   DType dtype() const { return load->results[0]->type.dtype; }
   int64_t bytes() const { return int64_t{rows} * width * info(dtype()).bytes; }
 };
 
-// The value behind permutes that exchange the last two axes, and whether they do; of tf32, the f32 that was
-// rounded to it.
+// An operand without its enclosing permutes of the last two axes, and whether they transpose it. For tf32 it
+// is the f32 value before rounding.
 struct MmaOperand {
   const Value* value;
   bool transposed;
@@ -34,25 +35,25 @@ MmaOperand mma_operand(const Value* value);
 
 class StagingPlan {
  public:
-  // Plans for blocks with so much shared memory: where all tiles together do not fit, the last are not
-  // staged.
+  // Plans for CTAs with so much shared memory: if not all tiles fit, the last are not staged.
   StagingPlan(const Function& function, const KernelArrays& arrays, int arch, int64_t shared_bytes);
   const Staged* of(const Op& load) const;
-  // Returns a product's tensor-core instruction; null: it is summed by FMA.
+  // Returns a product's tensor-core instruction, or null if it uses FMA.
   const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, arch_); }
-  // Returns true if the op iterations a tile that only products read, or rounds it to tf32: they do so as
-  // they read it.
+  // Returns true if the op transposes a tile that only products read, or rounds it to tf32: the products do
+  // so when they read it.
   bool left_to_products(const Op& op) const { return left_to_products_.count(&op) != 0; }
-  // Returns true if operand i of the product lies in shared memory with the other one's axis of the product
-  // along its rows: k runs across them.
+  // Returns true if the rows of the product's operand i in shared memory run along its non-k axis, so that k
+  // crosses rows.
   bool across_rows(const Op& mma, size_t i) const;
-  // Returns the bytes that the tiles of a block take at once, without those that run ahead of a loop.
+  // Returns how many bytes the tiles of a block need at once, without those that run ahead of a loop.
   int64_t bytes_at_once(const Block& block, const Op* but_ahead_of = nullptr) const;
-  // The most that a product writes to shared memory: operands that are not staged.
+  // Returns the most bytes that a product writes to shared memory, for operands that are not staged.
   int64_t written_bytes() const { return written_bytes_; }
-  // Those that run ahead of a loop, in order.
+  // Returns the tiles that run ahead of the loop, in order.
   std::vector<const Staged*> ahead_of(const Op& loop) const;
-  // The product of a loop that does nothing else, of operands that run ahead of it; null: it is no such loop.
+  // Returns the loop's only product if the loop computes no other tile and loads both operands ahead, else
+  // null.
   const Op* product_of(const Op& loop) const;
 
  private:
@@ -60,7 +61,7 @@ class StagingPlan {
   void visit(const KernelArrays& arrays, const Block& block, const Users& users);
   bool only_multiplied(const Value* value, const Users& users) const;
   const Staged* staged(const Value* operand) const;
-  // Beside what is taken already no more than `most`: what passes it is not staged.
+  // Limits the staged bytes, including `taken`, to `most`: tiles past the limit are not staged.
   void limit(const Block& block, int64_t taken, int64_t most);
   std::unordered_map<const Op*, Staged> staged_;
   std::vector<const Op*> order_;
@@ -69,9 +70,9 @@ class StagingPlan {
   int64_t written_bytes_ = 0;
 };
 
-// The ops of `body` that the load's address needs, in order; false where one of them is no plain scalar or
-// view, or a value is carried from iteration to iteration: the address is then not known ahead. Of arrays
-// that are `constant`, where given, an element may be loaded for it.
+// Collects the ops of `body` that the load's address needs, in order. Returns false if the address is not
+// known ahead: one of them is neither a plain scalar op nor a view, or uses a loop-carried value. If
+// `constant` is given, elements of its constant arrays may be loaded for the address.
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
                  const KernelArrays* constant = nullptr);
 

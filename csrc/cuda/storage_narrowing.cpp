@@ -1,5 +1,5 @@
-// Loops first, from the last op of a block to its first, so that a chain follows its end; then each block in
-// order.
+// Storage narrowing. First, conversions sink into loops, from the last op of a block to the first, so that a
+// chain follows its last op. Then each block is processed in order.
 #include "cuda/storage_narrowing.h"
 
 #include <algorithm>
@@ -20,13 +20,13 @@ bool widens(const Op& op) {
   const DType from = op.type(0).dtype, to = op.results[0]->type.dtype;
   return is_floating(from) && info(from).bytes == 2 && info(to).bytes > 2;
 }
-// A conversion, or the reshaping of one.
+// Returns true for a widening conversion, or a reshape of one.
 bool sinks(const Op& op) {
   if (op.is("reshape")) return op.operands[0]->definition && sinks(*op.operands[0]->definition);
   return widens(op);
 }
 
-// The loop of this block in which all uses of the value are; null: there are others.
+// Returns the loop of this block that contains all uses of the value, or null.
 Op* only_loop(const Block& block, const Value* value) {
   Op* loop = nullptr;
   for (const auto& op : block.ops) {
@@ -60,7 +60,7 @@ void sink(Block& block) {
   }
 }
 
-// Does again, behind a reduction, what is cheaper than keeping.
+// After a reduction, recomputes values that are cheaper to compute than to keep.
 class Repeater {
  public:
   Repeater(Function& function, const KernelArrays& arrays, Block& block, bool all)
@@ -84,8 +84,8 @@ class Repeater {
 
  private:
   static bool reduces(const Op& op) { return cuda::reduces(op) && large(op.operands[0]); }
-  // In a loop small loads of what no one writes, and what loads are counted by, move to the iteration's
-  // beginning: after a reduction the kernel would wait for them.
+  // In a loop, moves small loads of constant arrays, and the scalars that index them, to the start of the
+  // iteration: after a reduction the kernel would wait for them.
   void raise_loads() {
     auto& ops = block_.ops;
     const auto raised = [&](const Op& op) {
@@ -105,8 +105,8 @@ class Repeater {
       std::rotate(&ops[to], &ops[i], &ops[i] + 1);
     }
   }
-  // Moves a reduction, and what it needs, before an earlier one that it does not depend on: side by side they
-  // share a barrier.
+  // Moves a reduction and its inputs before an earlier reduction that it does not depend on: adjacent
+  // reductions share a barrier.
   void join_reductions() {
     auto& ops = block_.ops;
     for (size_t first = 0; first < ops.size(); ++first) {
@@ -123,8 +123,8 @@ class Repeater {
           }
     }
   }
-  // Op `last` and those behind op `first` that it needs; none where it depends on that one, or reads what is
-  // written in between.
+  // Returns op `last` and the ops after op `first` that it needs; none if it depends on `first`, or if it
+  // reads memory that is written in between.
   std::unordered_set<const Op*> needed_after(size_t first, size_t last) const {
     std::unordered_set<const Op*> needed{block_.ops[last].get()};
     const bool written = std::any_of(&block_.ops[first], &block_.ops[last], [](const auto& op) {
@@ -145,7 +145,7 @@ class Repeater {
   }
 
   static bool large(const Value* value) { return element_count(value->type.shape) >= 2048; }
-  // One value for all of the tile, or for many of its elements.
+  // Returns true for scalars, broadcast values and tiles of at most 64 elements.
   static bool small(const Value* value) {
     const Op* definition = value->definition;
     if (definition && definition->is("broadcast")) value = definition->operands[0];
@@ -153,7 +153,7 @@ class Repeater {
   }
   bool cheap(const Value* value) {
     const auto [known, fresh] = cheap_.emplace(value, false);
-    bool& answer = known->second;  // stands where it is while others are added
+    bool& answer = known->second;  // the reference stays valid when entries are added
     if (fresh) answer = cheap(value, 2);
     return answer;
   }
@@ -171,7 +171,7 @@ class Repeater {
                        [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });
   }
 
-  // The value itself, or its copy in this part of the block.
+  // Returns the value itself, or its copy in this part of the block.
   Value* near(Value* value) {
     const auto made = made_.find(value);
     if (value->type.is_array() || made == made_.end() || made->second == part_ || !cheap(value)) return value;
@@ -195,7 +195,7 @@ class Repeater {
   const bool all_;
   int part_ = 0;
   std::unordered_map<const Value*, int> made_;
-  std::unordered_map<const Value*, bool> cheap_;  // asked once: values are used by many
+  std::unordered_map<const Value*, bool> cheap_;  // cached: values have many users
   std::map<std::pair<const Value*, int>, Value*> copies_;
 };
 

@@ -1,18 +1,19 @@
-// A pass of this target: what came from 16-bit memory stays 16 bits wide in registers while it waits.
+// Storage narrowing, a pass of this target: values from 16-bit memory stay 16 bits wide in registers until
+// they are used.
 #pragma once
 #include "ir/op.h"
 
 namespace tile::cuda {
 
-// The function with conversions of 16-bit tiles to wider ones, and the sums and products that follow at once,
-// done again where they are used: in the loop that alone needs them (loop-invariant code motion took them
-// out), and behind a reduction, over which the wider tile would else live.
+// Returns the function with conversions of 16-bit tiles to wider ones, and the sums and products that follow
+// immediately, repeated where they are used: in the only loop that needs them (loop-invariant code motion
+// moved them out), and after a reduction, during which the wider tile would otherwise be live.
 //
-// all: whatever is computed element by element from 16-bit tiles is done again behind a reduction, also where
-// that is not cheap: tiles that a cluster holds leave no registers for results.
+// With `all`, everything computed element by element from 16-bit tiles is repeated after a reduction, even if
+// it is not cheap: tiles distributed over a cluster leave no registers for results.
 Function with_narrow_storage(const Function& function, bool all = false);
 
-// Returns true if the op rounds a tile to 16 bits: what is kept, not made again.
+// Returns true if the op rounds a tile to 16 bits: such a tile is kept, not recomputed.
 bool rounds(const Op& op);
 
 // Returns true if this conversion must stay at its position.
