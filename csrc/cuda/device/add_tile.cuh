@@ -1,4 +1,4 @@
-// Tiles added to memory, each element at once.
+// Atomic addition of tiles to memory.
 #pragma once
 #include "cuda/device/atomics.cuh"
 
@@ -18,13 +18,13 @@ TILE void add_window(const Window& window, const Tile<T, L>& from, int line) {
   }
 }
 
-// `vector` neighbours at once.
+// Adds `vector` adjacent elements at once.
 template <class L, int vector, int flags, class T, int n, class S>
 TILE void add_tile(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
                    int line) {
   const Window<L, T, n, S> window(array, start);
   if (!stores<L>()) return;
-  // The same for all threads: no edge is near, and no addition is a branch.
+  // `whole` is uniform over the threads: if no edge is near, the additions need no branch.
   bool whole = true;
   TILE_UNROLL
   for (int axis = 0; axis < n; ++axis)

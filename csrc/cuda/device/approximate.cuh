@@ -20,7 +20,7 @@ struct Approximate {
 TILE Approximate exp2(Approximate x) { return exp2_approximate(x.value); }
 TILE Approximate exp(Approximate x) { return exp2_approximate(x.value * 1.44269504088896341f); }
 TILE Approximate sqrt(Approximate x) { return sqrt_approximate(x.value); }
-// A denominator of 2^126 and more makes it 0, as good as.
+// A denominator of 2^126 or more yields 0, which is accurate enough.
 TILE Approximate sigmoid(Approximate x) { return reciprocal_approximate((Approximate(1) + exp(-x)).value); }
 TILE Approximate silu(Approximate x) { return x * sigmoid(x); }
 

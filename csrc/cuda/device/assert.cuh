@@ -1,4 +1,4 @@
-// Assertions: the first element that is false, over the threads of a block and the blocks of a cluster.
+// Assertions: finds the first false element over the threads of a block and the blocks of a cluster.
 #pragma once
 #include "cuda/device/tile.cuh"
 
@@ -6,8 +6,8 @@ namespace tile {
 
 constexpr i32 no_element = 0x7fffffff;
 
-// The least of the block's numbers below 2^31, bit by bit from the highest: slow, but where something failed
-// only, and without shared memory.
+// Returns the minimum of the block's numbers, which are below 2^31, bit by bit from the highest. This is
+// slow, but runs only after a failure and needs no shared memory.
 TILE i32 least_of_block(i32 mine, int line) {
   i32 least = 0;
   TILE_LOOP for (int bit = 30; bit >= 0; --bit) {
@@ -17,11 +17,12 @@ TILE i32 least_of_block(i32 mine, int line) {
   return least;
 }
 
-// In row-major order, the same in all threads of the block; no_element: all are true.
+// Returns the row-major index of the first false element, in all threads of the block; no_element if all are
+// true.
 template <class L>
 TILE i32 first_false(const Tile<bool, L>& condition, int line) {
   constexpr int words = (L::registers + 31) / 32;
-  u32 failed[words] = {}, any = 0;  // a bit a register: what stays for the rare case takes little
+  u32 failed[words] = {}, any = 0;  // a bit per register: the rare case needs few registers
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) failed[r / 32] |= (u32)(!condition.x[r] && valid<L>(r)) << r % 32;
   TILE_UNROLL
@@ -40,7 +41,8 @@ TILE i32 first_false(const Tile<bool, L>& condition, int line) {
     }
   return least_of_block(first, line);
 }
-// Where blocks of a cluster hold parts of the tile: the same in all their threads. `across`: a word a block.
+// The same if the blocks of a cluster hold parts of the tile: all their threads get the result. `across` has
+// one word per block.
 template <class L, int blocks>
 TILE i32 first_false_in_cluster(const Tile<bool, L>& condition, int line, char* across) {
   i32 first = first_false(condition, line);
@@ -56,7 +58,8 @@ TILE i32 first_false_in_cluster(const Tile<bool, L>& condition, int line, char* 
   return first;
 }
 
-// Before the block, and the others of its cluster, end. Copies to shared memory must not come later.
+// Reports a failure before the block, and the others of its cluster, exit. It first waits for copies into
+// shared memory.
 template <int blocks>
 TILE void report_failure(const FailureLocation& to, int assertion, i32 element) {
   copy_async_wait<0>();

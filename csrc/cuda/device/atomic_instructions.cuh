@@ -1,11 +1,10 @@
-// Atomic instructions on global memory, and what orders others around them. The emulator has a file of this
-// name, too.
+// Atomic instructions on global memory, and their memory order. The emulator replaces this file.
 #pragma once
 #include "cuda/device/machine.cuh"
 
 namespace tile {
 
-// In what order others see accesses around an atomic one, as bits, and who they are.
+// The order in which others see accesses around an atomic one, as bits, and the scope of these others.
 enum class Order { relaxed, acquire, release, acq_rel };
 enum class Scope { block, device, system };
 TILE constexpr bool acquires(Order order) { return (int)order & 1; }
@@ -24,7 +23,7 @@ template <Scope scope>
 TILE void fence() {
   TILE_IN_SCOPE(TILE_FENCE)
 }
-// Before an access of `at` and behind it, by the thread that makes it.
+// Fences before and after an access of `at`, by the thread that accesses it.
 template <Order order, Scope scope>
 TILE void release_at(const void*) {
   if constexpr (releases(order)) fence<scope>();
@@ -34,7 +33,7 @@ TILE void acquire_at(const void*) {
   if constexpr (acquires(order)) fence<scope>();
 }
 
-// Each gives what stood there.
+// Each instruction returns the old value.
 #define TILE_CHANGE(SCOPE, PTX, REGISTER)                            \
   asm volatile("atom.relaxed." SCOPE ".global." PTX " %0, [%1], %2;" \
                : "=" REGISTER(before)                                \
@@ -68,7 +67,7 @@ TILE_ATOMIC(fetch_xor, u64, "xor.b64", "l")
 TILE_ATOMIC(exchange, u32, "exch.b32", "r")
 TILE_ATOMIC(exchange, u64, "exch.b64", "l")
 
-// Words; `around`: the word reaches beyond an array of smaller elements.
+// Words. `around` means that the word extends beyond an array of smaller elements.
 #define TILE_COMPARE(SCOPE, TYPE, REGISTER)                                  \
   asm volatile("atom.relaxed." SCOPE ".global.cas." TYPE " %0, [%1], %2, %3;" \
                : "=" REGISTER(before)                                        \
@@ -122,7 +121,7 @@ TILE void store_word(u8* at, u8 value, int) {
 #undef TILE_WORD
 #undef TILE_COMPARED
 
-// Additions of which no one wants what stood there.
+// Additions whose old value is not used.
 TILE void atomic_add_global(f32* to, f32 x, int) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
@@ -135,7 +134,7 @@ TILE void atomic_add_global(i32* to, i32 x, int) {
 TILE void atomic_add_global(i64* to, i64 x, int) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
 }
-// Each of two neighbours; the address is a multiple of theirs.
+// Adds to two adjacent elements; the address is aligned to the pair.
 TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
@@ -144,7 +143,7 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   atomic_add_global(to + 1, y, line);
 #endif
 }
-// 16-bit floats, where the chip adds them, by their bits; also two neighbours, at a multiple of 4 bytes.
+// 16-bit floats, by their bits, on chips that add them; also pairs at a multiple of 4 bytes.
 struct bf16;
 struct f16;
 template <class T>

@@ -1,5 +1,5 @@
-// Atomic operations on elements at index tiles or offsets. If the chip lacks an instruction, a word is exchanged
-// until no other thread has changed it in between.
+// Atomic operations on elements at index tiles or offsets. If the chip lacks an instruction, a loop of
+// compare-and-exchange on a word replaces it.
 #pragma once
 #include "cuda/device/atomic_instructions.cuh"
 #include "cuda/device/math.cuh"
@@ -7,7 +7,7 @@
 
 namespace tile {
 
-// The memory from an array's first element on, which an offset indexes.
+// An array as memory that offsets from its first element index.
 template <class T, class S>
 struct Array<T, -1, S> {
   T* data;
@@ -53,7 +53,8 @@ struct WordOfSum<f32> : SelfLane<f32> {};
 template <>
 struct WordOfSum<f64> : SelfLane<f64> {};
 
-// The word that the chip changes so, the instruction, and what it makes of lanes x and y.
+// Defines a change: the word type that the chip supports, the instruction, and the combination of lanes x and
+// y.
 #define TILE_ATOMIC_CHANGE(NAME, WORD, INSTRUCTION, COMBINATION)            \
   struct NAME {                                                             \
     template <class T>                                                      \
@@ -88,8 +89,8 @@ struct AtomicExchange {
   }
 };
 
-// Makes f(element) of an element; gives what stood there. Elements of less than a word change within theirs.
-// f gives the same bits to leave it: then no exchange is needed.
+// Replaces an element by f(element) and returns the old value. Elements narrower than a word are changed
+// within their word. If f returns the same bits, no exchange is made.
 template <Scope scope, class T, class F>
 TILE T exchange_element(T* to, F f, int line) {
   constexpr bool within = sizeof(T) < 4;
@@ -118,8 +119,8 @@ TILE T change_element(T* to, T x, int line) {
     return exchange_element<scope>(to, [x](T before) { return Op::combine(before, x); }, line);
 }
 
-// access(address, register) for each element that this thread is to touch; gives the results, and for others
-// otherwise(register). Replicas are for their owners to fill: from_owners().
+// Calls access(address, register) for each element that this thread owns and returns the results; for other
+// elements it returns otherwise(register). Replicas get their values from the owners: from_owners().
 template <class L, Order order, Scope scope, class T, int n, class S, class Mask, class Access,
           class Otherwise, class... I>
 TILE Tile<T, L> atomic(const Array<T, n, S>& array, Mask mask, Access access, Otherwise otherwise,
@@ -175,10 +176,10 @@ TILE void atomic_store(const Array<T, n, S>& array, int line, Mask mask, const T
   atomic<L, order, scope>(array, mask, store, [&](int r) { return value.x[r]; }, index...);
 }
 
-// All threads that hold the same elements get the owner's values.
+// Gives the owner's values to all threads that hold the same elements.
 template <int threads, class T, class L>
 TILE Tile<T, L> from_owners(const Tile<T, L>& of, char* memory, int line) {
-  // The thread's number without the bits in which they differ.
+  // Compresses the thread number to the bits in which owners differ.
   int offset = 0, count = 1;
   TILE_UNROLL
   for (int bit = 1; bit < threads; bit *= 2) {
@@ -198,7 +199,7 @@ TILE Tile<T, L> from_owners(const Tile<T, L>& of, char* memory, int line) {
   return to;
 }
 
-// Additions of which no one wants what stood there.
+// Additions whose old value is not used.
 template <class T>
 TILE void add_element(T* to, T x, int line) {
   if constexpr (adds_global<T>)

@@ -25,7 +25,7 @@ TILE Tile<To, L> astype(const Tile<From, L>& x) {
   }
   return to;
 }
-// The same, where it stands: the compiler does not move it out of a loop, which would keep the wider tile.
+// The same, at this position: the compiler does not move it out of a loop, which would keep the wider tile.
 template <class To, class From, class L>
 TILE Tile<To, L> astype_here(Tile<From, L> x) {
   TILE_UNROLL
@@ -36,7 +36,7 @@ TILE Tile<To, L> astype_here(Tile<From, L> x) {
   }
   return astype<To>(x);
 }
-// For register r.
+// The same for register r.
 template <class To, class From, class L>
 TILE To astype_here(const Tile<From, L>& x, int r) {
   if constexpr (L::registers % 2 == 0) {

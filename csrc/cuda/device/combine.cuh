@@ -1,13 +1,14 @@
-// Reductions and scans with a function of the kernel's, which is associative and need not be commutative:
-// what is combined stands side by side along the axis. A thread combines runs of its registers; steps join
-// the totals of runs, then of lanes, of warps and of what registers hold beyond, in the order of the layout's
-// modes; a scan then adds what comes before it to each run.
+// Reductions and scans with a function of the kernel, which is associative but need not be commutative, so
+// that only adjacent elements are combined.
+//
+// A thread combines runs of its registers. Steps then combine the totals of runs, of lanes, of warps and of
+// outer registers, in the order of the layout's modes. A scan finally adds the preceding total to each run.
 #pragma once
 #include "cuda/device/reduce.cuh"
 
 namespace tile {
 
-// The elements that are combined at once, one of each tile.
+// The elements that are combined at once, one per tile.
 template <class... T>
 struct Values;
 template <class T>
@@ -74,7 +75,7 @@ TILE void store_values(Values<T, More...>* to, const Values<T, More...>& from, i
   store_values(&to->more, from.more, line);
 }
 
-// Values, or nothing where padding is: no function has a known neutral element.
+// Values, or nothing for padding: the function has no known neutral element.
 template <class V>
 struct Maybe {
   V values;
@@ -88,12 +89,12 @@ TILE Maybe<V> joined(Combine combine, const Maybe<V>& first, const Maybe<V>& sec
           first.there || second.there};
 }
 
-// How an op combines. Plan is a struct of the generated text:
-//   axis, lines          lines along the axis that a thread has elements of
-//   runs, length         of each line it has so many runs of so many neighbours
-//   at(i)                the register of element i; run after run, line after line
-//   replicas, all_warps  of the layout, and of the block
-// Padding lies behind the last element: a scan from the first on never meets it.
+// How an op combines. Plan is a struct of the generated source:
+//   axis, lines          the lines along the axis of which a thread has elements
+//   runs, length         each line has so many runs of so many adjacent elements
+//   at(i)                the register of element i, in order of lines, then runs
+//   replicas, all_warps  of the layout and of the block
+// Padding follows the last element, so a forward scan ignores it.
 template <class Plan, class L, bool is_scan, bool is_reverse, bool is_double_buffered>
 struct Way {
   using Of = Plan;
@@ -109,7 +110,8 @@ struct Way {
   }
 };
 
-// The total of each run, and what comes before it. Once runs are joined, the first has the total of all.
+// The total of each run, and the total that precedes it. After runs are combined, the first has the total of
+// all.
 template <class Way, class V>
 struct Running {
   Maybe<V> total[Way::count], before[Way::count];
@@ -163,15 +165,15 @@ TILE Maybe<V> load_maybe(const char* memory, int slot, int line) {
   }
 }
 
-// Where totals meet: of a block's warps, and of a cluster's blocks.
+// Shared memory in which totals of a block's warps and of a cluster's blocks are exchanged.
 struct Meeting {
   char *block = nullptr, *cluster = nullptr;
 };
 
-// Joins `extent` totals that lie in slots; this thread's is number `position`.
+// Combines `extent` totals in slots; this thread's slot is number `position`.
 template <class Way, int runs, int extent, class Combine, class V, class Slot>
-TILE void join_slots(Combine combine, Running<Way, V>& of, int run, int position, const char* memory, Slot slot,
-                     int line) {
+TILE void join_slots(Combine combine, Running<Way, V>& of, int run, int position, const char* memory,
+                     Slot slot, int line) {
   Maybe<V> sum = load_maybe<Way, V>(memory, slot(Way::position(0, extent)), line), before = sum;
   TILE_UNROLL
   for (int i = 1; i < extent; ++i) {
@@ -187,8 +189,8 @@ TILE void join_slots(Combine combine, Running<Way, V>& of, int run, int position
   }
 }
 
-// Steps. Each joins the totals of so many neighbouring runs, and of lanes and warps that differ in some bits,
-// that were joined before it.
+// Steps. Each combines the totals of adjacent runs of so many elements, and of lanes and warps that differ in
+// some bits; inner steps have combined those before.
 template <int stride, int extent>
 struct Lanes {
   static constexpr int lanes = (extent - 1) * stride, warps = 0, registers = 1;
@@ -200,7 +202,7 @@ struct Lanes {
     for (int run = 0; run < Way::count; run += runs) {
       Maybe<V> sum = of.total[run];
       if constexpr (!Way::scan) {
-        // Joins lanes whose lowest bits are 0; the first then has all.
+        // Combines into the lanes whose lowest bits are 0; the first lane then has the total.
         TILE_UNROLL
         for (int by = 1; by < extent; by *= 2)
           sum = joined(combine, sum, shuffle_maybe<Way>(sum, lane() + by * stride, line));
@@ -247,8 +249,8 @@ struct Warps {
     if (!Way::double_buffered) synchronize(line);
   }
 };
-// Each block sends its totals to those that join them. The buffers alternate: a thread that writes to one again
-// has met everyone who read it.
+// Each block sends its totals to the blocks that combine them. The buffers alternate: before a thread writes
+// to a buffer again, it has synchronized with all its readers.
 template <int stride, int extent>
 struct Blocks {
   static constexpr int lanes = 0, warps = 0, registers = 1;
@@ -316,7 +318,7 @@ struct Steps<Step, More...> {
   }
 };
 
-// A scan leaves the running values of each run in place.
+// For a scan, the running values of each run replace its elements.
 template <class Way, class V, class Combine, class... Tiles>
 TILE auto joined_runs(Combine combine, int line, const Meeting& memory, Tiles&... tiles) {
   Running<Way, V> of;
@@ -337,7 +339,7 @@ TILE auto joined_runs(Combine combine, int line, const Meeting& memory, Tiles&..
   return of;
 }
 
-// combine(accumulated, next) changes the first of two Values. To: the layout without the axis.
+// combine(accumulated, next) changes the first of two Values. To is the layout without the axis.
 template <class Plan, class To, bool double_buffered, class Combine, class L, class... T>
 TILE auto combine_axis(Combine combine, int line, const Meeting& memory, const Tile<T, L>&... tiles) {
   using Way = tile::Way<Plan, L, false, false, double_buffered>;
@@ -347,8 +349,8 @@ TILE auto combine_axis(Combine combine, int line, const Meeting& memory, const T
   for (int r = 0; r < To::registers; ++r) to.x[r] = of.total[r * Plan::runs].values;
   return to;
 }
-// The running values stand where the elements did. What comes before a run is added to each at the end, not
-// carried through it: so sums are rounded seldom.
+// The running values replace the elements. The preceding total is added to each run at the end instead of
+// being carried through it, so that sums are rounded fewer times.
 template <class Plan, bool reverse, bool double_buffered, class Combine, class L, class... T>
 TILE void scan_axis(Combine combine, int line, const Meeting& memory, Tile<T, L>&... tiles) {
   using Way = tile::Way<Plan, L, true, reverse, double_buffered>;
@@ -364,7 +366,7 @@ TILE void scan_axis(Combine combine, int line, const Meeting& memory, Tile<T, L>
   }
 }
 
-// Tile i of tiles that were combined at once.
+// Returns the value of tile i among tiles that are combined at once.
 template <int i, class V>
 TILE auto value_of(const V& values) {
   if constexpr (i == 0)

@@ -1,13 +1,14 @@
-// Launches that begin while the kernel before them in the stream still ends, from sm_90 on. The emulator has a
-// file of this name, too.
+// Launches that start while the previous kernel in the stream ends, from sm_90 on. The emulator replaces this
+// file.
 #pragma once
 #include "cuda/device/machine.cuh"
 
 namespace tile {
 
-// Before any access of global memory: the kernels before have ended, and what they wrote is there. The next
-// one's blocks may then begin wherever this one's have left room; they wait here themselves. The branch is what
-// keeps loads of arrays that no one writes behind it: what may be skipped is not looked past.
+// Called before any access of global memory: waits until the previous kernels have ended and their writes are
+// visible. The next kernel's blocks may then start on free multiprocessors, where they wait themselves. The
+// branch keeps loads of constant arrays after the wait: the compiler does not hoist loads across a
+// conditional wait.
 TILE void wait_for_kernels_before(u32 starts_early) {
   if (!starts_early) return;
   asm volatile("griddepcontrol.wait;" ::: "memory");

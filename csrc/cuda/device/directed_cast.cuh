@@ -1,12 +1,12 @@
-// Casts of floats rounded in a direction, or with halves away from zero: of scalars and tiles.
+// Float casts of scalars and tiles with directed rounding, or to nearest with halves away from zero.
 #pragma once
 #include "cuda/device/float_modes.cuh"
 #include "cuda/device/tile.cuh"
 
 namespace tile {
 
-// How each way narrows f64, to be cut further or not, and what it adds to the size of a number before the bits
-// of `low` are cut off.
+// A rounding direction: how it narrows f64 to f32, which may be narrowed further, and what it adds to the
+// magnitude before the bits of `low` are cut off.
 struct TowardZero {
   TILE static f32 narrow(f64 x, bool) { return math::narrow_rz(x); }
   TILE static u32 added(bool, u32) { return 0; }
@@ -30,18 +30,19 @@ struct HalvesAway {
   TILE static u32 added(bool, u32 low) { return low / 2 + 1; }
 };
 
-// The size of a float32, no NaN, without its last bits.
+// Rounds the magnitude of a float32 that is not NaN by cutting off its last bits.
 template <class Direction>
 TILE u32 cut_bits(u32 size, int drop, bool negative) {
   const u32 low = (1u << drop) - 1;
   return (size + Direction::added(negative, low)) & ~low;
 }
-// In units of the least subnormal of f16, 2^-24, which its bits are; or 1024 for the least normal number.
+// Returns the magnitude in units of 2^-24, the least subnormal of f16; these are the bits of the result. 1024
+// is the least normal number.
 template <class Direction>
 TILE u32 subnormal_of_f16(u32 size, bool negative) {
   const int exponent = (int)(size >> 23);
   const u32 mantissa = (size & 0x7fffffu) | (exponent ? 0x800000u : 0u);
-  const int drop = exponent < 96 ? 30 : 126 - exponent;  // nothing but what is added stays of the least
+  const int drop = exponent < 96 ? 30 : 126 - exponent;  // below that, only the added rounding bits matter
   return (mantissa + Direction::added(negative, (1u << drop) - 1)) >> drop;
 }
 template <class Direction, class To>

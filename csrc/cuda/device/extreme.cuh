@@ -1,5 +1,5 @@
-// The index of an extreme, as a reduction of pairs: the first of equals; NaN is skipped, and of nothing but
-// NaN it is 0.
+// The index of an extreme, as a reduction of pairs. The first of equal values wins. NaN is skipped; if all
+// values are NaN the index is 0.
 #pragma once
 #include "cuda/device/reduce.cuh"
 
@@ -10,7 +10,7 @@ struct alignas(sizeof(V) == 8 ? 16 : 8) Indexed {
   V value;
   i32 index;
 };
-// Narrow integers are kept as i32, which holds all of them.
+// Narrow integers are widened to i32.
 template <class V, bool narrow = (sizeof(V) < 4)>
 struct IndexedOf {
   using type = Indexed<V>;
@@ -19,7 +19,7 @@ template <class V>
 struct IndexedOf<V, true> {
   using type = Indexed<i32>;
 };
-constexpr i32 no_index = 0x7fffffff;  // behind all others, so that any element comes first
+constexpr i32 no_index = 0x7fffffff;  // larger than any index, so that any element wins
 
 template <class V>
 struct KeptAs<Indexed<V>> {
@@ -33,7 +33,7 @@ struct KeptAs<Indexed<V>> {
   }
 };
 
-// The start has no index, and a value that none lies before.
+// The initial value has no index, and no element is worse.
 #define TILE_EXTREME(NAME, INTEGER, FLOAT, BEYOND)                                            \
   struct NAME {                                                                               \
     template <class T>                                                                        \

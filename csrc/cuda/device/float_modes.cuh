@@ -1,5 +1,5 @@
-// Instructions of floats with a mode: rounded toward zero, down or up, NaN that wins, subnormals flushed. The
-// emulator has another file of this name.
+// Float instructions with a mode: rounding toward zero, down or up, NaN propagation, flushed subnormals. The
+// emulator replaces this file.
 #pragma once
 #include "cuda/device/types.cuh"
 
@@ -47,7 +47,7 @@ TILE_DIRECTED(rp)
 
 TILE_MODE2(min_nan, f32, "f", "min.NaN.f32")
 TILE_MODE2(max_nan, f32, "f", "max.NaN.f32")
-// By bits: a product with 1 whose result is flushed would join the product before it, which the chip flushes
+// Tests bits. Multiplying by 1 with flushing would be fused with a preceding product, which the chip flushes
 // before it rounds.
 TILE f32 flush_subnormal(f32 x) {
   const u32 bits = bits_of(x);

@@ -4,8 +4,8 @@
 
 namespace tile {
 
-// The index `iterations` iterations behind i, or `high` where the loop has ended by then: a sum that passes `high` may
-// be no number of T.
+// Returns the index `iterations` iterations after i, or `high` if the loop has ended by then. The sum could
+// overflow T past `high`.
 template <int iterations, class T>
 TILE T index_after(T i, T high, T step) {
   Unsigned<T> left = i < high ? (Unsigned<T>)high - (Unsigned<T>)i : 0;

@@ -1,10 +1,10 @@
-// The hardware: threads, memory, shuffles, barriers. All else in this library is plain C++ over what stands
-// here, so an emulator needs another file of this name only.
+// The hardware: threads, memory, shuffles, barriers. Everything else in this library is plain C++ on top of
+// it, so an emulator only replaces the files that say so.
 #pragma once
 #include "cuda/device/words.cuh"
 
 #define TILE __device__ __forceinline__
-// Threads of a block, and how many blocks of a multiprocessor are to fit into its registers.
+// Threads of a block, and how many blocks should fit into a multiprocessor's registers.
 #define TILE_KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 #define TILE_UNROLL _Pragma("unroll")
 #define TILE_LOOP _Pragma("unroll 1")  // loops of the kernel: unrolling them costs compile time and registers
@@ -23,15 +23,15 @@ TILE int num_blocks() {
   return axis == 0 ? gridDim.x : axis == 1 ? gridDim.y : gridDim.z;
 }
 
-// All threads of the block wait here, and see what each has written. As everywhere, `line` is the user's and
-// goes into the emulator's reports.
+// Block barrier: all threads wait here and then see each other's writes. As everywhere, `line` is the user's
+// source line for the emulator's reports.
 TILE void synchronize(int) { __syncthreads(); }
-// The same; whether any thread brings true.
+// The same; returns whether any thread passed true.
 TILE bool synchronize_or(bool mine, int) { return __syncthreads_or(mine) != 0; }
 
-// Blocks of a cluster, from sm_90 on: the number of this one, and a barrier of all their threads in two
-// halves. What a thread did before it arrived all see that have waited. The first also says that all have
-// begun.
+// Blocks of a cluster, from sm_90 on: this block's number, and a barrier of all threads of the cluster in two
+// halves. Writes before the arrival are visible after the wait. The first barrier also guarantees that all
+// blocks have started.
 TILE int block_of_cluster() {
   u32 rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -41,8 +41,8 @@ TILE void arrive_in_cluster(int) { asm volatile("barrier.cluster.arrive.release.
 TILE void wait_in_cluster(int) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Global memory, for threads that want it: a predicate costs no branch, so that many accesses are in flight.
-// A constant array is written by no one while the kernel runs: its loads may be moved and merged. No cache
-// hints.
+// A constant array is not written while the kernel runs: its loads may be moved and merged. There are no
+// cache hints.
 template <int bytes, bool constant>
 TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherwise, int line);
 template <>
@@ -150,7 +150,7 @@ TILE void store_global(void* to, Words<16> from, bool wanted, int) {
       : "memory");
 }
 
-// Shared memory of the block: one piece, of which a step uses as much as it needs between two barriers.
+// Shared memory of the block: one buffer, of which each step uses as much as it needs between two barriers.
 TILE char* shared_memory() {
   extern __shared__ __align__(1024) char memory[];
   return memory;
@@ -167,8 +167,8 @@ TILE void store_shared(void* to, T from, int) {
 using SharedAddress = u32;
 TILE SharedAddress shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
 
-// To where `to` stands in the shared memory of another block of the cluster, which must not end before it
-// has met this one again.
+// Stores to the same address in the shared memory of another block of the cluster. That block must not exit
+// before it has synchronized with this one again.
 TILE u32 shared_address_of(int block, const void* at) {
   u32 address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(at)), "r"(block));
@@ -201,13 +201,13 @@ TILE void store_shared_of(int block, void* to, T from, int) {
   }
 }
 
-// 16 bytes to shared memory, of which `bytes` come from global memory and the rest are 0; not waited for.
+// Starts a copy of 16 bytes to shared memory: `bytes` from global memory, the rest 0.
 TILE void copy_async(void* to, const void* from, int bytes, int) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(bytes)
                : "memory");
 }
-// All 16 bytes, or where not wanted zeros.
+// Copies all 16 bytes, or writes zeros if not wanted.
 TILE void copy_async_if(void* to, const void* from, bool wanted, int) {
   asm volatile(
       "{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(
@@ -215,21 +215,21 @@ TILE void copy_async_if(void* to, const void* from, bool wanted, int) {
       "l"(from), "r"((u32)wanted)
       : "memory");
 }
-// Copies since the last commit are a group; waits until at most `groups` are still on their way.
+// Copies since the last commit form a group. `wait` blocks until at most `groups` groups are in flight.
 TILE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int groups>
 TILE void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
 
-// The value of the lane whose number differs by the bits of `mask`.
+// Returns the value of the lane whose number differs by the bits of `mask`.
 TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-// Reads from a lane by its number, of which the lowest five bits count.
+// Reads from a lane by the lowest five bits of `from`.
 TILE u32 shuffle(u32 x, int from, int) { return __shfl_sync(0xffffffffu, x, from); }
 
-// Where a kernel that asserts something says what failed: memory of the host. Of several failures one stays.
+// Host memory where a kernel with assertions reports a failure. Of several failures one is kept.
 struct FailureLocation {
-  u32 *any, *record;  // a word that all kernels share, and four of this one's
+  u32 *any, *record;  // a word that all kernels share, and four of this kernel
 };
 TILE void write_failure(const FailureLocation& to, u32 assertion, u32 element) {
   u32 known;
@@ -238,7 +238,7 @@ TILE void write_failure(const FailureLocation& to, u32 assertion, u32 element) {
   asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to.record), "r"(assertion + 1),
                "r"(element), "r"(blockIdx.x), "r"(blockIdx.y | blockIdx.z << 16)
                : "memory");
-  __threadfence_system();  // before the word is seen
+  __threadfence_system();  // the record is visible before the word
   asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(to.any), "r"(1) : "memory");
 }
 
@@ -258,16 +258,16 @@ TILE f32 f16_from_bits(u16 bits) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
   return x;
 }
-// index, or the nearest of 0 to most. In 64 bits: of 32 ptxas 13.0 makes one instruction for sm_90, whose
-// predicate it then takes for a comparison with `most`, and is wrong for what lies beyond.
+// Clamps the index to [0, most] in 64 bits. For 32 bits, ptxas 13.0 emits one instruction for sm_90 and then
+// misuses its predicate as the comparison with `most`, which is wrong for larger indices.
 TILE i32 clamped_index(i64 index, i64 most) {
   asm("max.s64 %0, %0, 0;" : "+l"(index));
   asm("min.s64 %0, %0, %1;" : "+l"(index) : "l"(most));
   return (i32)index;
 }
-// A value that no one knows anything of: what is made of it stays where it stands.
+// Makes the value opaque to the compiler, so that dependent computations are not moved.
 TILE void keep_here(u32& x) { asm volatile("" : "+r"(x)); }
-// To some 22 bits; subnormal results are 0.
+// Accurate to about 22 bits; subnormal results are 0.
 TILE f32 exp2_approximate(f32 x) {
   f32 y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

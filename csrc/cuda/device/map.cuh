@@ -5,7 +5,7 @@
 
 namespace tile {
 
-// A comparison gives bool, all else the operand's type, rounded to it.
+// The result type of a row: bool for comparisons, else the operand's type.
 template <class T, class R>
 struct Rounded {
   using type = T;

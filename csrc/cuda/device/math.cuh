@@ -1,4 +1,4 @@
-// Defines the names in expressions of elementwise rows for one lane.
+// The functions that expressions of elementwise rows use, for one lane.
 #pragma once
 #include "cuda/device/types.cuh"
 
@@ -62,7 +62,7 @@ TILE bool isinf(X x) {
   return abs(x) == X(float_from_bits(0x7f800000u));
 }
 
-// floor(x / y) of the exact quotient, which a rounded quotient would miss at times.
+// floor(x / y) of the exact quotient; rounding the quotient first would sometimes be wrong.
 template <class X>
 TILE X floordiv(X x, X y) {
   if (y == 0) return x / y;
@@ -126,7 +126,7 @@ template <class T>
 TILE Int<T> bitwise_not(Int<T> x) {
   return (T)~x.value;
 }
-// A count below 0, or of the width and more, shifts everything out.
+// A negative count, or one of the width or more, shifts everything out.
 template <class T>
 TILE Int<T> shift_left(Int<T> x, Int<T> count) {
   const bool fits = (Unsigned<T>)count.value < sizeof(T) * 8;
@@ -140,7 +140,8 @@ TILE Int<T> shift_right(Int<T> x, Int<T> count) {
 
 }  // namespace math
 
-// Converts: to an integer truncates and saturates, NaN is 0; integers wrap; to bool is != 0.
+// Conversions: a float to an integer truncates and saturates, and NaN becomes 0; integers wrap; to bool is !=
+// 0.
 template <class T>
 struct Limits {
   static constexpr bool is_signed = T(-1) < T(0);

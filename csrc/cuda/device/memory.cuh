@@ -6,9 +6,9 @@ namespace tile {
 
 enum Access {
   plain = 0,
-  constant_array = 1,  // no one writes it while the kernel runs
-  in_bounds = 2,       // proven to lie inside
-  whole_vectors = 4,   // an edge does not cut a vector in two
+  constant_array = 1,  // not written while the kernel runs
+  in_bounds = 2,  // proven to be inside
+  whole_vectors = 4,  // an edge does not split a vector
 };
 
 template <int bytes, class T>
@@ -18,8 +18,8 @@ union Packed {
   TILE Packed() {}
 };
 
-// This thread's first coordinate on an axis of a tile, counted from the first element that exists, and how
-// many exist.
+// This thread's first coordinate on an axis of a tile, relative to the first existing element, and the number
+// of existing elements.
 struct Reach {
   i32 at;
   u32 count;
@@ -28,12 +28,12 @@ struct Reach {
 TILE Reach reach(i32 start, int part, i32 first, i32 size) {
   return {start - first + part, (u32)(size - first)};
 }
-// Beyond 32 bits nothing is inside.
+// Indices beyond 32 bits are outside.
 TILE Reach reach(i64 start, int part, i32 first, i32 size) {
   const i64 at = start - first, count = size - first;
   return {(i32)at + part, (u64)(at + (1ll << 30)) <= (u64)(count + (1ll << 30)) ? (u32)count : 0};
 }
-// For an array with 64-bit extents: counts from the tile's own start if that lies inside the array.
+// For an array with 64-bit extents: relative to the tile's own start if that is inside the array.
 TILE Reach reach(i64 start, int part, i64 first, i64 size) {
   const i64 at = start - first, before = at < 0 ? at : 0, left = size - start + before, most = 0x7fffffff;
   return {(i32)(before > -(1ll << 30) ? before : -(1ll << 30)) + part, (u32)(left < 0      ? 0
@@ -41,7 +41,7 @@ TILE Reach reach(i64 start, int part, i64 first, i64 size) {
                                                                                            : most)};
 }
 
-// Where a tile begins in an array, for one thread.
+// The start of a tile in an array, for one thread.
 template <class L, class T, int n, class S>
 struct Window {
   T* data;  // of the thread's first element
@@ -67,7 +67,7 @@ struct Window {
     }
     return all;
   }
-  // The same of `vector` neighbours at once.
+  // The same for `vector` adjacent elements.
   template <int vector, int flags>
   TILE bool holds(int r) const {
     bool all = inside<flags>(r);
@@ -92,8 +92,8 @@ TILE void store_element(T* to, T from, bool wanted, int line) {
   store_global(to, bitcast<Words<sizeof(T)>>(from), wanted, line);
 }
 
-// `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory. An access is a Window
-// or alike.
+// Loads `vector` adjacent elements at once: registers r to r + vector - 1 are adjacent in memory. `access` is
+// a Window or has its members.
 template <class L, int vector, int flags, class T, class Access>
 TILE Tile<T, L> load_from(const Access& access, T pad, int line) {
   Tile<T, L> to;
@@ -105,7 +105,7 @@ TILE Tile<T, L> load_from(const Access& access, T pad, int line) {
     TILE_UNROLL
     for (int i = 0; i < vector; ++i) packed.elements[i] = pad;
     packed.words = load_global<vector * sizeof(T), constant>(access.address(r), all, packed.words, line);
-    // An edge cuts this vector: what lies before it is loaded one by one.
+    // An edge splits this vector: load the elements inside one by one.
     if (vector > 1 && !(flags & whole_vectors) && !all) {
       TILE_UNROLL
       for (int i = 0; i < vector; ++i)
@@ -154,8 +154,8 @@ TILE void store_scalar(const Array<T, 0, S>& array, T from, int line) {
   store_element(array.data, from, array.size[0] && stores<L>(), line);
 }
 
-// The element at an index an axis, and whether there is one. No null pointer says so: ptxas 13.0 may test the
-// register pair of such a pointer before its zeros are there.
+// The element at an index per axis, and whether it exists. A null pointer cannot mark a missing element:
+// ptxas 13.0 may test such a pointer's register pair before it is zeroed.
 template <class T>
 struct Element {
   T* at;
@@ -183,7 +183,7 @@ struct Masked {
   TILE bool operator()(int r) const { return mask.x[r]; }
 };
 
-// For register r.
+// The same for register r.
 template <class L, class T, int n, class S, class Mask, class... I>
 TILE Element<T> element_of(const Array<T, n, S>& array, int r, Mask mask, const Tile<I, L>&... index) {
   return element<0>(array, Element<T>{array.data, valid<L>(r) && mask(r)}, (i64)index.x[r]...);

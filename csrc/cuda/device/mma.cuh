@@ -1,19 +1,19 @@
-// Matrix products of tiles. By FMA: every thread sums its elements of the product from operands in shared
-// memory, each row and column read once a step of k.
+// Matrix products of tiles by FMA: every thread sums its elements of the product from operands in shared
+// memory and reads each row and column once per step of k.
 #pragma once
 #include "cuda/device/math.cuh"
 #include "cuda/device/tile.cuh"
 
 namespace tile {
 
-// Batch, row and column of register r; a product of two axes has one batch.
+// The batch, row or column of register r; a product of two axes has one batch.
 template <class L>
 TILE int product_coordinate(int axis, int r) {
   const int own = axis - (3 - L::rank);
   return own < 0 ? 0 : L::thread(own) + L::element(own, r);
 }
 
-// x: [batch, m, k] and y: [batch, k, n], row-major.
+// x is [batch, m, k] and y is [batch, k, n], row-major.
 template <int m, int n, int k, class A, class L, class X, class Y>
 TILE Tile<A, L> mma_fma(const X* x, const Y* y, const Tile<A, L>& to, int line) {
   using Sum = typename SumOf<A>::type;

@@ -1,13 +1,15 @@
-// Products on the tensor cores, in blocks of 16 x 8 (multiply_block of tensor_cores.cuh says who holds what).
+// Products on the tensor cores, in blocks of 16 x 8 (multiply_block in tensor_cores.cuh defines which thread
+// holds which element).
 //
-// A warp has `blocks_m` x `blocks_n` blocks of the product, warps_n warps stand side by side. An operand lies
-// in shared memory with k along its rows or, transposed, across them: matrices.cuh reads both.
+// A warp computes `blocks_m` x `blocks_n` blocks of the product; warps_n warps are arranged along the
+// columns. An operand is in shared memory with k along its rows or, transposed, across them: matrices.cuh
+// reads both.
 #pragma once
 #include "cuda/device/matrices.cuh"
 
 namespace tile {
 
-// The left operand in shared memory, by rows or transposed; `own`: rows of a warp.
+// The left operand in shared memory, plain or transposed. `own` is the number of rows of a warp.
 template <class S, bool transposed>
 struct SharedLeft {
   S tile;
@@ -21,7 +23,7 @@ struct SharedLeft {
     }
   };
 };
-// In registers: the accumulator of a product of [m, k], rounded to 16 bits.
+// The left operand in registers: the accumulator of a product of [m, k], rounded to 16 bits.
 template <class T, class L>
 struct RegisterLeft {
   const Tile<T, L>& tile;
@@ -35,7 +37,7 @@ struct RegisterLeft {
     }
   };
 };
-// The right operand, two blocks of 8 columns at once, or one; `own`: columns of a warp.
+// The right operand; loads one or two blocks of 8 columns at once. `own` is the number of columns of a warp.
 template <class S, bool transposed>
 struct SharedRight {
   // Columns 2 i and 2 i + 1 of 16 are column i of two blocks.
@@ -55,7 +57,7 @@ struct SharedRight {
 // Operands of two dtypes.
 template <class X, class Y>
 struct Mixed {};
-// The instruction that multiplies operands of T: the words of its fragments and its depth.
+// The instruction for operands of T: the word type of its fragments and its depth.
 template <class T>
 struct MmaOf {
   using Left = T;
@@ -75,7 +77,7 @@ struct MmaOf<f64> {
   static constexpr int depth = 8;
 };
 
-// The part of a warp in a product of depth k.
+// A warp's part of a product of depth k.
 template <class T, int k_, int blocks_m_, int blocks_n_, int warps_m, int warps_n>
 struct Part {
   static constexpr int k = k_, blocks_m = blocks_m_, blocks_n = blocks_n_, depth = MmaOf<T>::depth;
@@ -85,7 +87,7 @@ struct Part {
   using Right = Word[4];
   TILE static int row() { return warp() / warps_n % warps_m * blocks_m * 16; }
   TILE static int column() { return warp() % warps_n * blocks_n * 8; }
-  // Blocks n and those `together` with it, of all rows.
+  // Multiplies all rows by the right fragment's blocks, n and the following.
   template <bool paired, class Sum, class L>
   TILE static void multiply(Tile<Sum, L>& sums, const Left& a, const Right& b, int n) {
     static_assert(L::registers == blocks_m * blocks_n * 4, "the accumulator has another layout");
@@ -128,8 +130,8 @@ TILE Tile<Sum, L> mma_sync(const Left& left, const Right& right, Tile<Sum, L> su
   return sums;
 }
 
-// For a loop of products only: what one step of k multiplies, which is read while the one before is
-// multiplied.
+// The fragments of one step of k, for loops that only compute products: they are read while the previous step
+// is multiplied.
 template <class Part>
 struct Fragments {
   typename Part::Left left;
@@ -146,11 +148,11 @@ template <class Part, class Left, class Right>
 TILE void load_first(Fragments<Part>& to, const Left& left, const Right& right, int line) {
   to.load(Operands<Part, Left, Right>(left, right), 0, line);
 }
-// One iteration. `first`: the fragments it begins with, and afterwards those of the next iteration, which
-// next_iteration() loads; copies() begins with the buffers of a later one.
+// One iteration. `first` holds its first fragments on entry and those of the next iteration, loaded by
+// next_iteration(), on exit. copies() starts the copies for a later iteration.
 template <class Part, class Sum, class L, class Left, class Right, class Copies, class NextIteration>
-TILE Tile<Sum, L> mma_iteration(Fragments<Part>& first, const Left& left, const Right& right, Tile<Sum, L> sums,
-                           Copies copies, NextIteration next_iteration, int line) {
+TILE Tile<Sum, L> mma_iteration(Fragments<Part>& first, const Left& left, const Right& right,
+                                Tile<Sum, L> sums, Copies copies, NextIteration next_iteration, int line) {
   const Operands<Part, Left, Right> operands(left, right);
   TILE_UNROLL
   for (int step = 0; step < Part::k; step += Part::depth) {

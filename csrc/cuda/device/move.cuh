@@ -1,4 +1,4 @@
-// Elements into another layout: between the registers of a thread, the lanes of a warp, or through shared
+// Moves elements to another layout: between the registers of a thread, the lanes of a warp, or through shared
 // memory.
 #pragma once
 #include "cuda/device/shuffle.cuh"
@@ -15,7 +15,7 @@ TILE Tile<T, L> registers(const Tile<T, From>& from, Map map) {
   return to;
 }
 
-// The word that a shuffle carries: an element of 8 bytes, or one or more that fill 4.
+// The word that a shuffle carries: an element of 8 bytes, or one or more elements that fill 4 bytes.
 template <int bytes>
 struct ShuffleWord {
   using type = u32;
@@ -24,14 +24,14 @@ template <>
 struct ShuffleWord<8> {
   using type = u64;
 };
-// `flipped`: `from` is what differs in the lane's number, not the number itself.
+// If `flipped`, `from` is the exclusive or of the two lane numbers, not the source lane.
 TILE u32 shuffle_word(u32 x, int from, bool flipped, int line) {
   return flipped ? shuffle_xor(x, from, line) : shuffle(x, from, line);
 }
 TILE u64 shuffle_word(u64 x, int from, bool flipped, int line) {
   return by_words(x, [=](u32 word) { return shuffle_word(word, from, flipped, line); });
 }
-// Words that differ in a bit of their number are exchanged.
+// Exchanges words whose numbers differ in one bit.
 template <int words, class Word, int n>
 TILE void exchange_words(Word (&x)[n], int bit, bool wanted) {
   TILE_UNROLL
@@ -44,9 +44,10 @@ TILE void exchange_words(Word (&x)[n], int bit, bool wanted) {
   }
 }
 
-// Plan: together, elements of a word; given(i), the register of element i of all words, of which a lane picks
-// by picks_second(bit) for each of the `selects` bits; exchanges, in which lanes give and take words of other
-// numbers; the lane to take word w from, which is lane_of() ^ flip(w); taken(r), the element for register r.
+// Plan has: `together`, the elements of a word; given(i), the register of element i of all words, of which a
+// lane selects by picks_second(bit) for each of the `selects` bits; exchanges, in which lanes permute words
+// before and after the shuffle; the source lane of word w, lane_of() ^ flip(w); and taken(r), the element for
+// register r.
 template <class L, class Plan, class T, class From>
 TILE Tile<T, L> shuffled(const Tile<T, From>& from, int line) {
   using Word = typename ShuffleWord<sizeof(T)>::type;
@@ -116,7 +117,7 @@ TILE Tile<T, L> read_in_order(const T* memory, int line) {
   }
   return to;
 }
-// Waits for all writes before, and for all reads after.
+// Waits for all preceding writes and for all following reads.
 template <class L, class Weights, class T>
 TILE Tile<T, L> read_shared(const T* memory, int line) {
   synchronize(line);
@@ -125,8 +126,8 @@ TILE Tile<T, L> read_shared(const T* memory, int line) {
   return to;
 }
 
-// Elements by their indices, which are written at one layout's weights and read at another's. Waits for all
-// writes before, but for no reads after: a barrier is wanted before `memory` is written again.
+// Writes elements at one layout's weights and reads them at another's. Waits for all preceding writes but not
+// for the reads: a barrier must precede the next write to `memory`.
 template <class L, class FromWeights, class ToWeights, class T, class From>
 TILE Tile<T, L> through_shared(const Tile<T, From>& from, char* memory, int line) {
   write_shared<FromWeights>((T*)memory, from, line);
@@ -134,7 +135,7 @@ TILE Tile<T, L> through_shared(const Tile<T, From>& from, char* memory, int line
   return read_in_order<L, ToWeights>((const T*)memory, line);
 }
 
-// As many neighbours as one access has.
+// The adjacent elements of one access.
 template <int bytes>
 struct alignas(bytes) Neighbours {
   char x[bytes];
@@ -151,15 +152,15 @@ template <>
 struct alignas(16) Neighbours<16> {
   u32 x[4];
 };
-// Where an access of a thread stands: some bits of the two flip one another, the others add up.
+// The position of an access: some bits of the two offsets are combined by exclusive or, the others are added.
 template <class Move>
 TILE int move_offset(int of_thread, int of_registers) {
   const int folded = Move::folded(of_registers);
   return (of_thread ^ (folded & Move::exchanged)) + (folded & ~Move::exchanged);
 }
 
-// Move: `writes` accesses of `write` elements each, of register given(i) each; `reads` of `read`, of which
-// register r of the result gets taken(r); where they stand. Waits as through_shared does.
+// Move has: `writes` accesses of `write` elements each, from registers given(i); `reads` accesses of `read`
+// elements, of which register r of the result takes taken(r); and their positions. Waits like through_shared.
 template <class L, class Move, class T, class From>
 TILE Tile<T, L> through_memory(const Tile<T, From>& from, char* memory, int line) {
   if (owner<From>()) {
@@ -189,7 +190,8 @@ TILE Tile<T, L> through_memory(const Tile<T, From>& from, char* memory, int line
   return to;
 }
 
-// Two tiles joined along an axis: indices in row-major order of the result, y's counted from `second`.
+// Concatenates two tiles along an axis: indices are row-major in the result, and those of y count from
+// `second`.
 template <class L, class Weights, class T, class X, class Y>
 TILE Tile<T, L> cat(const Tile<T, X>& x, const Tile<T, Y>& y, int second, int line) {
   T* memory = (T*)shared_memory();

@@ -1,16 +1,16 @@
-// Tiles of a loop's next iteration on their way to shared memory: each thread's elements are its own.
+// Prefetched tiles in shared memory: each thread copies and reads its own elements.
 #pragma once
 #include "cuda/device/memory.cuh"
 
 namespace tile {
 
-// Vectors of 16 bytes of all threads stand side by side: no two threads meet in a bank.
+// The 16-byte vectors of all threads are interleaved, so that there are no bank conflicts.
 template <class T, class L, int threads>
 struct PrefetchedTile {
   static constexpr int vector = 16 / sizeof(T);
   char* memory;
   TILE char* slot(int r) const { return memory + (r / vector * threads + thread()) * 16; }
-  // Not waited for; what lies outside is 0. No edge cuts a vector in two.
+  // Starts the copy; elements outside the array are 0. No edge splits a vector.
   template <int n, class S>
   TILE void copy(const Array<T, n, S>& from, typename Array<T, n, S>::Start start, int line) const {
     const Window<L, T, n, S> window(from, start);

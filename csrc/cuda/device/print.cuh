@@ -1,10 +1,10 @@
-// Text of values, by the one thread that writes it.
+// Prints values from the one thread that writes the text.
 #pragma once
 #include "cuda/device/types.cuh"
 
 namespace tile {
 
-// As printf takes them.
+// Conversions to printf's argument types.
 template <class T>
 TILE long long as_signed(T x) {
   return x;
@@ -18,7 +18,7 @@ TILE f64 as_floating(T x) {
   return LaneOf<T>::in(x);
 }
 
-// A tile that lies in memory in row-major order: "[[0, 1], [2, 3]]".
+// Prints a tile that is in memory in row-major order: "[[0, 1], [2, 3]]".
 template <int... extents, class T, class Print>
 TILE void print_tile(const T* memory, int line, Print print) {
   constexpr int rank = sizeof...(extents), shape[] = {extents..., 1};

@@ -9,7 +9,7 @@ struct PhiloxBlock {
   u32 x[4];
 };
 
-// The counter is `block` below `stream`.
+// The counter has `block` in its low half and `stream` in its high half.
 TILE PhiloxBlock philox(u64 seed, u64 stream, u64 block) {
   u32 a = (u32)block, b = (u32)(block >> 32), c = (u32)stream, d = (u32)(stream >> 32);
   u32 key = (u32)seed, other_key = (u32)(seed >> 32);
@@ -26,7 +26,7 @@ TILE PhiloxBlock philox(u64 seed, u64 stream, u64 block) {
   return {{a, b, c, d}};
 }
 
-// Elements of T in a block, and the one of a number; by comparisons, since registers have no addresses.
+// Selects element `number` of a block. Comparisons are used, because registers have no addresses.
 template <class T>
 struct RandomWord;
 template <>
@@ -50,8 +50,8 @@ template <class T>
 TILE T random_word(u64 seed, u64 stream, u64 number) {
   return RandomWord<T>::of(philox(seed, stream, number >> RandomWord<T>::bits), number);
 }
-// As many registers as a block has elements share a loop over their blocks: one iteration where they are one
-// block's, two where they begin inside of one, an iteration each where nothing is known of their numbers.
+// Each group of registers, as large as a Philox block, loops over the blocks that it needs: one iteration if
+// the elements share a block, two if a group spans two blocks, and one per element for arbitrary numbers.
 template <class T, class L>
 TILE Tile<T, L> random_word(const Tile<u64, L>& seed, const Tile<u64, L>& stream,
                             const Tile<u64, L>& number) {
@@ -87,7 +87,7 @@ TILE Tile<T, L> random_word(const Tile<u64, L>& seed, const Tile<u64, L>& stream
   return to;
 }
 
-// Returns true if registers come in runs of `count` neighbours along the axis.
+// Returns true if registers hold runs of `count` adjacent elements along the axis.
 template <class L>
 TILE constexpr bool in_runs(int axis, int count) {
   if (L::registers % count) return false;
@@ -96,8 +96,8 @@ TILE constexpr bool in_runs(int axis, int count) {
       if (L::element(a, r) != L::element(a, r / count * count) + (a == axis ? r % count : 0)) return false;
   return true;
 }
-// For elements that are numbered along an axis from `first` on, with one seed and stream. Where a thread's
-// runs begin with a block's, which is mostly plain when this is compiled, there is nothing to compare.
+// For elements that are numbered along an axis from `first` on, with one seed and stream. If a thread's runs
+// are aligned to blocks, which is mostly known at compile time, no comparisons are needed.
 template <class T, int axis, class L>
 TILE Tile<T, L> random_word_along(u64 seed, u64 stream, u64 first, const Tile<u64, L>& number) {
   constexpr int bits = RandomWord<T>::bits, group = 1 << bits;

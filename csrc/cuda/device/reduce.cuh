@@ -1,5 +1,5 @@
-// Reductions over axes: in a thread's registers, then over lanes, then over warps through shared memory, then
-// over the blocks of a cluster through theirs.
+// Reductions over axes: first in a thread's registers, then over lanes, then over warps through shared
+// memory, then over the blocks of a cluster through theirs.
 #pragma once
 #include "cuda/device/math.cuh"
 #include "cuda/device/shuffle.cuh"
@@ -7,7 +7,7 @@
 
 namespace tile {
 
-// NaN is the start of floating extremes: it is skipped unless nothing else is there.
+// NaN is the initial value of floating extremes: it is skipped unless all elements are NaN.
 template <class A, bool integer = IsInteger<A>::value>
 struct Extreme {
   TILE static A low() { return Limits<A>::low; }
@@ -19,8 +19,8 @@ struct Extreme<A, false> {
   TILE static A high() { return low(); }
 };
 
-// Defines a reduction: the accumulator's type for elements of T, its start, and the combination of two lanes x
-// and y.
+// Defines a reduction: the accumulator's type for elements of T, its initial value, and the combination of
+// two lanes x and y.
 #define TILE_REDUCTION(NAME, KEPT, START, COMBINATION)        \
   struct NAME {                                               \
     template <class T>                                        \
@@ -58,7 +58,7 @@ struct KeptAs {
   }
 };
 
-// The bits of x that are set in `mask`, side by side; and back.
+// Compresses the bits of x that are set in `mask`; the second function expands them.
 template <int mask>
 TILE constexpr int gathered_bits(int x) {
   int to = 0, at = 0;
@@ -80,8 +80,9 @@ TILE constexpr int count_of(int mask) {
   return count;
 }
 
-// Each block of a cluster sends its sums to all that add them up; each adds them in one order, to equal bits.
-// The buffers alternate: a thread that writes to one again has met everyone who read it.
+// Each block of a cluster sends its sums to all blocks that need them; each adds them in the same order, so
+// that results are identical. The buffers alternate: before a thread writes to a buffer again, it has
+// synchronized with all its readers.
 template <class Op, class Plan, class A, int registers>
 TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
   constexpr int blocks = count_of(Plan::blocks), other_lanes = 31 & ~Plan::same_lanes,
@@ -115,9 +116,9 @@ TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
   }
 }
 
-// Plan: into(r), the register of the result that register r goes to; lanes, warps and blocks, the bits of
-// their numbers that are summed over; all_warps, the number of warps; same_lanes and same_warps, the bits in
-// which threads hold equal sums once their block's are added up.
+// Plan has: into(r), the register of the result for register r; lanes, warps and blocks, the bits of their
+// numbers that are reduced over; all_warps, the number of warps; same_lanes and same_warps, the bits in which
+// threads hold equal sums after the reduction within their block.
 template <class Op, class T, class L>
 TILE auto start_of() {
   using A = typename Op::template Kept<T>;
@@ -130,8 +131,8 @@ TILE void add_to(Tile<A, L>& sums, int r, T x) {
         Op::combine(sums.x[Plan::into(r)], KeptAs<A>::template of<Plan, From>(x, r));
 }
 
-// Sums of warps meet in `shared`. If that is `double_buffered`, the next reduction uses the other buffer, so
-// that its barrier also ends this one. Sums of blocks meet in `across`.
+// Warps exchange sums through `shared`. If that is `double_buffered`, the next reduction uses the other
+// buffer, so that its barrier also ends this one. Blocks exchange sums through `across`.
 template <class Op, class T, class L, class Plan, bool double_buffered, class A>
 TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shared, char* across = nullptr) {
   A sums[L::registers];
@@ -145,7 +146,7 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
       sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit, line));
   }
   if constexpr (Plan::lanes == 31 && Plan::warps != 0 && Plan::warps == Plan::all_warps - 1) {
-    // One sum a warp: each lane takes that of another warp, and they are shuffled together.
+    // One sum per warp: each lane reads another warp's sum, and a shuffle reduction combines them.
     A* memory = (A*)shared;
     if (lane() == 0) {
       TILE_UNROLL
@@ -180,7 +181,7 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
       return load_shared<A>(memory + (r * Plan::all_warps + from) * columns + column, line);
     };
     if constexpr (copies >= warps) {
-      // Lanes with the same sums each take that of another warp.
+      // Lanes with the same sums each read those of another warp.
       TILE_UNROLL
       for (int r = 0; r < L::registers; ++r) sums[r] = of_warp(r, copy % warps);
       TILE_UNROLL
@@ -219,7 +220,7 @@ TILE auto reduce(const Tile<T, From>& from, int line, char* shared, char* across
       partial<Op, L, Plan>(from), line, shared, across);
 }
 
-// Tiles of one layout as one, whose reductions share their barriers.
+// Several tiles of one layout as one, whose reductions share their barriers.
 template <class L, int n>
 struct Several {
   static constexpr int registers = n * L::registers;

@@ -4,7 +4,7 @@
 
 namespace tile {
 
-// As a Window, for one thread, whose index along one axis is a row of its own for each register. Plan: along,
+// Like a Window, for one thread, but along one axis each register has its own row index. Plan has: `along`,
 // that axis; of(r), the register of `rows` for register r. Vectors run along another axis.
 template <class L, class Plan, class T, int n, class S, class I, class LR>
 struct RowWindow {
@@ -50,8 +50,8 @@ struct RowWindow {
 };
 
 template <class L, int vector, int flags, class Plan, class T, int n, class S, class I, class LR>
-TILE Tile<T, L> gather_rows(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, T pad, int line,
-                            const Tile<I, LR>& rows) {
+TILE Tile<T, L> gather_rows(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, T pad,
+                            int line, const Tile<I, LR>& rows) {
   return load_from<L, vector, flags>(RowWindow<L, Plan, T, n, S, I, LR>(array, start, rows), pad, line);
 }
 template <int vector, int flags, class Plan, class T, class L, int n, class S, class I, class LR>
@@ -60,7 +60,7 @@ TILE void scatter_rows(const Array<T, n, S>& array, typename Array<T, n, S>::Sta
   store_to<vector, flags>(RowWindow<L, Plan, T, n, S, I, LR>(array, start, rows), from, line);
 }
 
-// Elements at offsets from the array's first.
+// Accesses elements at offsets from the array's first.
 template <int flags, class L, class T, int n, class S, class Mask, class I>
 TILE Tile<T, L> load_offset(const Array<T, n, S>& array, T pad, int line, Mask mask,
                             const Tile<I, L>& offset) {

@@ -1,29 +1,29 @@
-// Tiles in shared memory for the tensor cores: rows of 16-byte chunks, which are exchanged within a row so
-// that neither writes of rows nor reads of 8 rows at a time meet in a bank.
+// Tiles in shared memory for the tensor cores: rows of 16-byte chunks, which are permuted within a row so
+// that neither writes of rows nor reads of 8 rows at a time cause bank conflicts.
 #pragma once
 #include "cuda/device/memory.cuh"
 
 namespace tile {
 
-// `rows` of `width` elements; the width is a multiple of a chunk.
+// A tile of `rows` rows and `width` columns; the width is a multiple of a chunk.
 template <class T, int rows_, int width_>
 struct SharedTile {
   using Element = T;
   static constexpr int rows = rows_, width = width_;
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
-  // 8 chunks are all banks. A row of `swizzle` chunks times an odd number begins at a multiple of `swizzle`, each
-  // of `together` rows at another: chunks are exchanged within `swizzle`. Where that is 1, of an odd number of
-  // chunks, 8 rows begin at 8 addresses, and nothing is to be exchanged.
+  // 8 chunks cover all banks. `swizzle` is the largest power of two that divides `chunks`, at most 8, so each
+  // of `together` consecutive rows begins at a different multiple of `swizzle`. Chunks are permuted within
+  // `swizzle`. If the number of chunks is odd, 8 rows begin at 8 different chunks, and nothing is permuted.
   static constexpr int swizzle = chunks % 8 == 0 ? 8 : chunks & -chunks, together = 8 / swizzle;
-  // Rows after which the exchange repeats.
+  // The number of rows after which the permutation repeats.
   static constexpr int period = swizzle * together * (sizeof(T) == 1 && swizzle > 2 ? 2 : 1);
-  char* memory;  // begins at a multiple of `swizzle` chunks
+  char* memory;  // aligned to `swizzle` chunks
 
-  // Which chunk of memory holds chunk c of a row: c ^ exchange(row). What is read together is to meet all
-  // banks: one chunk of 8 rows (ldmatrix) and, where k runs across rows, of bytes one chunk of rows 0, 1, 4,
-  // 5, 8, 9, 12, 13, of 4 and 8 bytes two chunks of 4 rows. It is a sum of the row's bits: of a multiple of
-  // the others it can be taken apart. Any width meets all banks so, but bytes where k runs across rows whose
-  // number of chunks is no multiple of 4: two of those rows share a bank.
+  // Chunk c of a row is stored at chunk c ^ exchange(row). Accesses that run together should cover all banks:
+  // one chunk of 8 rows (ldmatrix); if k crosses rows, for bytes one chunk of rows 0, 1, 4, 5, 8, 9, 12 and
+  // 13, and for 4 and 8 bytes two chunks of 4 rows. The function is linear over the row's bits, so that
+  // constant distances can be split off. It covers all banks for any width, except for bytes with k across
+  // rows whose number of chunks is not a multiple of 4: there two of those rows share a bank.
   TILE static constexpr int exchange(int row) {
     if (swizzle == 1 || sizeof(T) == 2) return row / together & (swizzle - 1);
     if (sizeof(T) == 1) {
@@ -38,9 +38,9 @@ struct SharedTile {
   TILE char* address(int row, int c) const { return memory + (row * chunks + (c ^ exchange(row))) * 16; }
 };
 
-// A tile of an array, not waited for; what lies outside, or all where it is not wanted, is 0. A thread copies
-// one chunk of some rows; the last threads copy none if the chunks of rows do not divide evenly among them.
-// whole_vectors: no edge cuts a chunk in two.
+// Starts the copy of a tile of an array. Elements outside the array, or all if the tile is not wanted, are 0.
+// A thread copies one chunk of some rows; the last threads copy none if the chunks of a row do not divide the
+// threads evenly. `whole_vectors` means that no edge splits a chunk.
 template <int threads, int flags, class To, class T, class S>
 TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
                           bool wanted, int line) {
@@ -71,14 +71,14 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
     }
   }
 }
-// The same of an array whose rows are the tile's columns: its unit axis is the first.
+// The same for an array whose rows are the tile's columns: its unit axis is the first.
 template <int threads, int flags, class To, class T, class S>
 TILE void copy_transposed_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
                             bool wanted, int line) {
   copy_tile_async<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
 }
 
-// From registers, `together` neighbours at once: 4 bytes, or one element.
+// Writes a tile from registers, `together` adjacent elements at once: 4 bytes, or one element.
 template <int together, class S, class T, class L>
 TILE void write_tile(S to, const Tile<T, L>& from, int line) {
   constexpr int chunk = S::chunk;

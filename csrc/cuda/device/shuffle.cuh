@@ -1,10 +1,10 @@
-// Values of any width handed from lane to lane.
+// Shuffles of values of any width.
 #pragma once
 #include "cuda/device/types.cuh"
 
 namespace tile {
 
-// f of each word of 32 bits; narrower values fill one.
+// Applies f to each 32-bit word; a narrower value is extended to one word.
 template <class T, class F>
 TILE T by_words(T x, F f) {
   if constexpr (sizeof(T) == 16) {

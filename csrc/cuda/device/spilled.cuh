@@ -1,10 +1,11 @@
-// Loop-carried tiles in shared memory, for kernels short of registers: each thread has its own elements.
+// Spilled tiles: loop-carried tiles in shared memory, for kernels that are short of registers. Each thread
+// has its own elements.
 #pragma once
 #include "cuda/device/tile.cuh"
 
 namespace tile {
 
-// Vectors of 16 bytes of all threads stand side by side: no two threads meet in a bank.
+// The 16-byte vectors of all threads are interleaved, so that there are no bank conflicts.
 template <class T, int threads>
 struct SpilledElements {
   char* memory;
@@ -18,7 +19,7 @@ struct SpilledElements {
 template <class T, class L, int threads>
 struct Spilled {
   SpilledElements<T, threads> x;
-  // All at once: a store between two loads would have the second wait.
+  // All loads precede the stores: a store between two loads would delay the second.
   TILE void operator=(const Tile<T, L>& from) {
     TILE_UNROLL
     for (int r = 0; r < L::registers; ++r) store_shared(x.at(r), from.x[r], x.line);

@@ -1,16 +1,16 @@
-// Sub-tiles of tiles: by other names of registers where each thread has its part, else through shared memory.
+// Sub-tiles of tiles: by renaming registers if each thread has its part, else through shared memory.
 #pragma once
 #include "cuda/device/move.cuh"
 
 namespace tile {
 
-// Returns the nearest to an index of `count` sub-tiles along an axis.
+// Clamps an index to those of `count` sub-tiles along an axis.
 template <int count, class I>
 TILE i32 nearest_index(I index) {
   return clamped_index((i64)index, count - 1);
 }
 
-// Plan: of(r), the sub-tile that register r belongs to; into(r), the register of the sub-tile that it is.
+// Plan has: of(r), the sub-tile that register r belongs to; into(r), its register within the sub-tile.
 template <class L, class Plan, class T, class From>
 TILE Tile<T, L> extract(const Tile<T, From>& from, i32 at) {
   Tile<T, L> to;
@@ -29,7 +29,8 @@ TILE Tile<T, L> insert(const Tile<T, L>& into, const Tile<T, From>& value, i32 a
   return to;
 }
 
-// The offset within a sub-tile of these extents, which begins at `start`, of register r; -1: outside.
+// Returns register r's offset within a sub-tile of these extents that begins at `start`, or -1 if it is
+// outside.
 template <class L, class Extents, class Weights>
 TILE i32 offset_in(int r, const i32 (&start)[L::rank]) {
   i32 offset = 0;
@@ -42,7 +43,7 @@ TILE i32 offset_in(int r, const i32 (&start)[L::rank]) {
   }
   return inside ? offset : -1;
 }
-// Waits as through_shared does.
+// Waits like through_shared.
 template <class L, class Extents, class Weights, class T, class From>
 TILE Tile<T, L> extract_shared(const Tile<T, From>& from, const i32 (&start)[From::rank], char* memory,
                                int line) {
@@ -70,7 +71,7 @@ TILE Tile<T, L> insert_shared(const Tile<T, L>& into, const Tile<T, From>& value
   }
   return to;
 }
-// One element, which every thread has.
+// Inserts one element, which every thread has.
 template <class Extents, class T, class L>
 TILE Tile<T, L> insert_element(const Tile<T, L>& into, T value, const i32 (&start)[L::rank]) {
   Tile<T, L> to;

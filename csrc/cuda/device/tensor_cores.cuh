@@ -1,11 +1,11 @@
-// The tensor cores, and how they are fed: hardware, like machine.cuh. The emulator has a file of this name.
+// The tensor cores and the instructions that load their operands. The emulator replaces this file.
 #pragma once
 #include "cuda/device/types.cuh"
 
 namespace tile {
 
-// Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. transposed:
-// each is transposed.
+// Loads four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8.
+// `transposed` transposes each.
 template <bool transposed>
 TILE void load_matrices(u32 (&to)[4], SharedAddress row, int) {
   if (transposed)
@@ -19,14 +19,14 @@ TILE void load_matrices(u32 (&to)[4], SharedAddress row, int) {
                  : "r"(row)
                  : "memory");
 }
-// A word of a fragment that ldmatrix does not give.
+// Loads a word of a fragment that ldmatrix does not support.
 TILE void load_word(u32& to, SharedAddress at, int) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(to) : "r"(at) : "memory");
 }
 TILE void load_word(f64& to, SharedAddress at, int) {
   asm volatile("ld.shared.f64 %0, [%1];" : "=d"(to) : "r"(at) : "memory");
 }
-// Bytes 0 and 2, or 1 and 3, of two words.
+// Selects bytes 0 and 2, or 1 and 3, of two words.
 template <bool odd>
 TILE u32 every_second_byte(u32 low, u32 high) {
   return __byte_perm(low, high, odd ? 0x7531 : 0x6420);
@@ -41,10 +41,10 @@ TILE u32 bits_of_tf32(u32 x) {
 #endif
 }
 
-// sums += left * right of a block of 16 x 8, by a warp: words of a row of `left` are 8 of 4 bytes, or of f64,
-// and a thread has those of rows lane / 4 and lane / 4 + 8, words lane % 4 and lane % 4 + 4; of a column of
-// `right` the same of column lane / 4. Its sums stand `apart` from each other, of columns lane % 4 * 2 and
-// the next of both rows.
+// A warp computes sums += left * right for a block of 16 x 8. A row of `left` or a column of `right` has 8
+// words, of 4 bytes or f64. A thread has words lane % 4 and lane % 4 + 4: of rows lane / 4 and lane / 4 + 8
+// of `left`, and of column lane / 4 of `right`. Its sums are those of columns lane % 4 * 2 and the next in
+// both rows; they are `apart` elements apart in memory.
 template <class X, class Y, class Sum, class Word>
 TILE void multiply_block(Sum* sums, int apart, const Word (&left)[4], Word right0, Word right1);
 #define TILE_MMA(X, Y, SUM, CONSTRAINT, NAME)                                                          \
@@ -68,9 +68,10 @@ TILE_MMA(f8e4m3, f8e5m2, f32, "f", "m16n8k32.row.col.f32.e4m3.e5m2.f32")
 TILE_MMA(f8e5m2, f8e4m3, f32, "f", "m16n8k32.row.col.f32.e5m2.e4m3.f32")
 TILE_MMA(f8e5m2, f8e5m2, f32, "f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 #elif __CUDA_ARCH__ >= 890
-// Those chips' mma.sync multiplies 8-bit floats as f16. ptxas converts them early, and registers spill: here
-// it is done where they are multiplied. Of a word elements 0 and 1 stand where f16 has words lane % 4, 2 and
-// 3 where it has lane % 4 + 4: k in another order, of both operands.
+// mma.sync multiplies 8-bit floats as f16 on these chips. ptxas converts them early, so that registers spill;
+// here they are converted where they are multiplied. Elements 0 and 1 of a word take the position of f16 word
+// lane % 4, and elements 2 and 3 that of word lane % 4 + 4. This permutes k in the same way for both
+// operands.
 template <class T>
 TILE void halves(u32 (&to)[2], u32 x);
 #define TILE_HALVES(T, NAME)                                                                               \
@@ -108,8 +109,8 @@ TILE_MMA_HALVES(f8e5m2, f8e5m2)
 #undef TILE_MMA_HALVES
 #endif
 #undef TILE_MMA
-// Volatile, so that the order stays: otherwise NVRTC 13.0 ends a loop's iteration with the accumulator that the
-// next one begins with, and an H200 then computed wrong sums.
+// `volatile` keeps the order. Otherwise NVRTC 13.0 ends a loop's iteration with the accumulator that the next
+// one begins with, and an H200 then computed wrong sums.
 template <>
 TILE void multiply_block<f64, f64>(f64* sums, int apart, const f64 (&left)[4], f64 right0, f64 right1) {
 #if __CUDA_ARCH__ >= 900

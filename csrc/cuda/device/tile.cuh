@@ -1,11 +1,11 @@
-// Tiles in registers and arrays in memory. A layout L is a struct of the generated text:
-//   rank, registers   and, for an axis,
-//   extent(axis)      of the tile
-//   padded            whether some register or thread holds no element
+// Tiles in registers and arrays in memory. A layout L is a struct of the generated source with these members:
+//   rank, registers
+//   extent(axis)      the tile's extent
+//   padded            true if some register or thread holds no element
 //   thread(axis)      this thread's part of the coordinate
-//   element(axis, r)  register r's part
-//   replicas          bits of the thread's number in which threads hold the same elements
-//   block_replicas    bits of the block's number in its cluster in which blocks do
+//   element(axis, r)  register r's part of the coordinate
+//   replicas          bits of the thread number in which threads hold the same elements
+//   block_replicas    bits of the block number in the cluster in which blocks hold the same elements
 #pragma once
 #include "cuda/device/types.cuh"
 
@@ -16,7 +16,7 @@ struct Tile {
   T x[L::registers];
 };
 
-// Two neighbours of 16 bits are one register: moved as such they stay one.
+// Two adjacent 16-bit elements occupy one register: moved as a pair they stay in one.
 template <class T, class L>
 TILE u32 pair_at(const Tile<T, L>& tile, int r) {
   u32 pair;
@@ -28,8 +28,9 @@ TILE void set_pair(Tile<T, L>& tile, int r, u32 pair) {
   memcpy(&tile.x[r], &pair, 4);
 }
 
-// S: the type of strides and tile starts. It is i32 where the array is known to be small: an address is then
-// one multiplication an axis. wide: these are i64, and so are extents, because some extent does not fit i32.
+// S is the type of strides and tile starts. It is i32 if the array is known to be small, so that an address
+// needs one multiplication per axis. `wide` means that these are i64, and extents as well, because some
+// extent does not fit i32.
 struct wide {};
 template <class S>
 struct CountOf {
@@ -48,21 +49,21 @@ struct Array {
   using Start = const Stride (&)[n ? n : 1];
   T* data;
   Stride stride[n ? n : 1];  // in bytes
-  Extent size[n ? n : 1];    // for rank 0: 1 if the element exists, else 0
-  Extent first[n ? n : 1];   // elements before it do not exist, as after a slice from a negative start
+  Extent size[n ? n : 1];  // for rank 0: 1 if the element exists, else 0
+  Extent first[n ? n : 1];  // elements before it do not exist, as after a slice from a negative start
   template <class I>
   TILE T* moved(T* from, I index, int axis) const {
     return (T*)((char*)from + (i64)index * (i64)stride[axis]);
   }
 };
-// As a launch passes it.
+// An array as a launch passes it.
 template <class T, int n, class Extent = i32>
 struct ArrayParameter {
   T* data;
   i64 stride[n ? n : 1];
   Extent size[n ? n : 1];
 };
-// `unit`: the axis whose stride is known to be 1, or -1.
+// `unit` is the axis whose stride is known to be 1, or -1.
 template <int unit, class S, class T, int n, class Extent>
 TILE Array<T, n, S> array_of(const ArrayParameter<T, n, Extent>& from) {
   using Stride = typename CountOf<S>::Stride;
@@ -86,8 +87,8 @@ template <class T, int n, class S>
 TILE typename CountOf<S>::Stride stride(const Array<T, n, S>& array, int axis) {
   return array.stride[axis] / (typename CountOf<S>::Stride)sizeof(T);
 }
-// Where a small array's tile begins, `step` elements apart. What lies further out than any element stays
-// outside.
+// The start of a tile in a small array, where tiles are `step` elements apart. Starts beyond the array stay
+// outside after clamping.
 template <int step, class I>
 TILE i32 clamped_start(I index) {
   constexpr I most = (1 << 30) / step;
@@ -122,13 +123,13 @@ TILE bool valid(int r) {
   }
   return true;
 }
-// Returns true if this thread is the one that writes for those that hold the same.
+// Returns true if this thread writes for all threads that hold the same elements.
 template <class L>
 TILE bool owner() {
   return L::replicas == 0 || (thread() & L::replicas) == 0;
 }
 
-// The same for global memory: of a cluster's blocks, too, one writes.
+// The same for global memory: only one block of a cluster writes, too.
 template <class L>
 TILE bool stores() {
   if constexpr (L::block_replicas != 0)
@@ -158,7 +159,7 @@ TILE Tile<T, L> arange() {
   return to;
 }
 
-// Register map(r).
+// Returns register map(r).
 template <class T, class L, class Map>
 TILE T picked(const Tile<T, L>& tile, int r, Map map) {
   return tile.x[map(r)];
@@ -176,7 +177,7 @@ TILE Tile<T, L> where(const Tile<bool, L>& condition, const Tile<T, L>& x, const
   return to;
 }
 
-// The array with its leading axes fixed; an index outside leaves nothing inside.
+// Returns the array with its leading axes fixed; an index outside makes the result empty.
 template <int axis, class T, int n, class S>
 TILE void fix(const Array<T, n, S>&, bool&, T*&) {}
 template <int axis, class T, int n, class S, class... I>
@@ -200,17 +201,17 @@ TILE auto index(const Array<T, n, S>& from, I... indices) {
     to.size[i] = from.size[i + fixed];
     to.first[i] = from.first[i + fixed];
   }
-  // One empty axis is enough.
+  // One empty axis makes the array empty.
   if (!inside) to.size[0] = to.first[0] = 0;
   return to;
 }
-// Returns the count as an extent, limited to the largest i32 where extents are i32.
+// Returns the count as an extent, limited to the largest i32 if extents are i32.
 template <class Extent>
 TILE Extent extent_of(i64 count) {
   if (sizeof(Extent) == 8) return (Extent)count;
   return (Extent)(count < 0x7fffffff ? count : 0x7fffffff);
 }
-// start <= index < stop of one axis. Far starts leave large indices, of small arrays too.
+// Keeps start <= index < stop of one axis. The result may have large indices even if the array is small.
 template <int axis, class To = i64, class T, int n, class S>
 TILE Array<T, n, To> slice(const Array<T, n, S>& array, i64 start, i64 stop) {
   using Extent = typename CountOf<To>::Extent;

@@ -1,4 +1,4 @@
-// Element types, and the lanes that arithmetic is done in: float32 for 16-bit floats, integers that wrap.
+// Element types, and the types that arithmetic uses: float32 for 16-bit floats, and integers that wrap.
 #pragma once
 #include "cuda/device/machine.cuh"
 
@@ -63,7 +63,7 @@ TILE To bitcast(From from) {
   return to;
 }
 
-// An integer whose sums, differences and products wrap; C++ leaves that open where it is signed.
+// An integer whose sums, differences and products wrap; signed overflow is undefined in C++.
 template <class T>
 struct Int {
   using U = Unsigned<T>;
@@ -72,7 +72,7 @@ struct Int {
   TILE operator T() const { return value; }
   friend TILE Int operator+(Int x, Int y) { return (T)(U)((U)x.value + (U)y.value); }
   friend TILE Int operator-(Int x, Int y) { return (T)(U)((U)x.value - (U)y.value); }
-  // Through u32: a product of two u16 would be an int that overflows.
+  // Multiplies as u32: a product of two u16 would be an int that overflows.
   friend TILE Int operator*(Int x, Int y) {
     if constexpr (sizeof(T) < 4)
       return (T)((u32)x.value * (u32)y.value);
@@ -91,7 +91,7 @@ struct Int {
   friend TILE bool operator>=(Int x, Int y) { return x.value >= y.value; }
 };
 
-// Small floats by their fields; f8e4m3 has no infinity and one NaN a sign.
+// Bits of small floats by their fields. f8e4m3 has no infinity and one NaN per sign.
 template <int exponent_bits, int mantissa_bits, bool infinite>
 TILE u32 bits_of_small(f32 x) {
   const u32 bits = bits_of(x), sign = bits >> 31 << (exponent_bits + mantissa_bits),
@@ -103,7 +103,7 @@ TILE u32 bits_of_small(f32 x) {
   if (size > 0x7f800000u) return sign | nan;
   u32 rounded;
   if (size < (u32)(127 - bias + 1) << 23) {
-    // Subnormal there: adding a power of two leaves the rounded field in the low bits.
+    // Subnormal in the target type: adding a power of two leaves the rounded field in the low bits.
     constexpr u32 magic = (u32)(127 - bias + 1 + cut) << 23;
     rounded = bits_of(float_from_bits(size) + float_from_bits(magic)) - magic;
   } else {
@@ -159,7 +159,7 @@ struct FromFloat<tf32> {
   }
 };
 
-// Converts a lane of T to the type that it is computed in, and back.
+// Converts a value of T to the type that it is computed in, and back.
 template <class T, bool integer = IsInteger<T>::value>
 struct LaneOf {
   using type = f32;  // small floats
@@ -185,7 +185,7 @@ struct LaneOf<f64> : SelfLane<f64> {};
 template <>
 struct LaneOf<bool> : SelfLane<bool> {};
 
-// The type in which sums of T are kept.
+// The type in which sums of T are accumulated.
 template <class T>
 struct SumOf {
   using type = T;

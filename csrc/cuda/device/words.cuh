@@ -1,4 +1,4 @@
-// Numbers by their widths, and words of 1 to 16 bytes: what machine.cuh and the emulator's share.
+// Integer types by width, and words of 1 to 16 bytes; machine.cuh and the emulator's version share them.
 #pragma once
 
 namespace tile {
@@ -14,7 +14,7 @@ typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
 
-// The type of a register that carries so many bytes.
+// The type of a register that holds so many bytes.
 template <int bytes>
 struct Words;
 template <>

@@ -1,4 +1,4 @@
-// add_tile: a tile added to memory, neighbours at once where layout, memory and chip allow.
+// add_tile: adds a tile to memory, adjacent elements at once if layout, memory and chip allow it.
 #include <numeric>
 
 #include "cuda/access_text.h"
@@ -7,7 +7,7 @@
 namespace tile::cuda {
 namespace {
 
-// Returns true if the chip adds two neighbours at once.
+// Returns true if the chip adds two adjacent elements at once.
 bool adds_pairs(const Target& target, DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || (dtype == DType::bf16 && target.arch >= 90);
 }
@@ -17,14 +17,14 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
   const ArrayFacts facts = emitter.facts(op.operands[0]);
   const Type& type = op.type(1);
   const Layout& layout = emitter.layout_of(op.operands[1]);
-  // An edge would cut vectors in two where the extent is no multiple of theirs.
+  // The array's edge would split vectors if their size did not divide the extent.
   const bool together =
       facts.unit >= 0 && facts.whole && adds_pairs(emitter.target(), type.dtype) && !type.is_scalar();
   const int width =
       together ? std::gcd(std::min(vector_width(facts, type.dtype, type.shape, op.integers("steps")), 2),
                           layout.vector_along(facts.unit))
                : 1;
-  // A view of rank 0 is one element or none.
+  // A view of rank 0 has one element or none.
   const std::string there =
       op.type(0).array_rank ? "" : str("if (", emitter.name(op.operands[0]), ".size[0]) ");
   emitter.line(op, str(there, "add_tile<", emitter.layout(layout), ", ", width, ", ",

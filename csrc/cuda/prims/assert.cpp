@@ -1,4 +1,4 @@
-// assert: all threads learn of an element that is false, one says so, and the block ends.
+// assert: all threads find the first false element, one thread reports it, and the block exits.
 #include "cuda/emitter.h"
 #include "cuda/lowering_rule.h"
 
@@ -9,7 +9,7 @@ void emit_assert(Emitter& emitter, const Op& op) {
   emitter.need("assert.cuh");
   const Value* condition = op.operands[0];
   const int blocks = emitter.plan().cluster();
-  // All blocks of a cluster end there; none may before all have begun.
+  // All CTAs of a cluster exit together, but none may exit before all have started.
   const std::string met = emitter.has_met() ? "" : str("wait_in_cluster(", line_number(op), "); ");
   const auto leave = [&](const std::string& test, const std::string& element) {
     const size_t number = emitter.add_assertion(op);

@@ -1,4 +1,5 @@
-// Atomic operations: barriers where others may see an order, and results for all threads that hold them.
+// Atomic operations: emits barriers if others can observe an order, and shares results among threads that
+// hold the same elements.
 #include <bit>
 
 #include "cuda/access_text.h"
@@ -9,7 +10,7 @@
 namespace tile::cuda {
 namespace {
 
-// A primitive that changes elements, and the device library's name of it.
+// A primitive that changes elements, and its name in the device library.
 struct Change {
   std::string_view primitive, name;
 };
@@ -20,8 +21,8 @@ constexpr Change changes[] = {{"atomic_add", "AtomicAdd"},      {"atomic_max", "
 
 bool is_seen(const Op& op, const UseCounts& uses) { return !op.results.empty() && uses.count(op.results[0]); }
 
-// An order means nothing where the kernel does nothing else but to change the same array unseen: arrays that
-// it never writes are constant while it runs.
+// Memory order has no effect if the kernel only changes this array and no result is used: arrays that it
+// never writes are constant during the launch.
 MemoryOrder order_of(const Emitter& emitter, const Op& op, const UseCounts& uses) {
   const MemoryOrder order = memory_order(op);
   if (order == MemoryOrder::relaxed) return order;
@@ -36,7 +37,7 @@ MemoryOrder order_of(const Emitter& emitter, const Op& op, const UseCounts& uses
   return observed ? order : MemoryOrder::relaxed;
 }
 
-// Returns the bytes of shared memory that a tile takes until its owners have written it.
+// Returns the bytes of shared memory through which owners share a tile's results.
 int64_t owners_bytes(const Emitter& emitter, const Layout& layout, DType dtype) {
   const int threads = emitter.plan().threads();
   const auto copies = std::popcount(static_cast<unsigned>(layout.replicas(threads)));
@@ -44,12 +45,12 @@ int64_t owners_bytes(const Emitter& emitter, const Layout& layout, DType dtype) 
   return int64_t{layout.registers()} * owners * info(dtype).bytes;
 }
 
-// The result, given to those that do not touch memory themselves.
+// Emits the result and shares it with threads that do not perform the access themselves.
 void emit_result(Emitter& emitter, const Op& op, const Layout& layout, const std::string& expression) {
   const Type& type = op.results[0]->type;
   const std::string scalar = type.is_scalar() ? ".x[0]" : "";
   if (!layout.replicas(emitter.plan().threads())) return emitter.result_in(op, layout, expression + scalar);
-  constexpr int64_t most_double = 2048;  // small enough to have twice
+  constexpr int64_t most_double = 2048;  // small enough for two buffers
   const int64_t bytes = owners_bytes(emitter, layout, type.dtype);
   const bool double_buffered = bytes <= most_double;
   if (!double_buffered) emitter.need_shared(op, bytes);
@@ -86,7 +87,7 @@ void emit_atomic(Emitter& emitter, const Op& op) {
                                "Order::", memory_orders[static_cast<size_t>(order)],
                                ", Scope::", memory_scopes[static_cast<size_t>(memory_scope(op))], ", ",
                                emitter.layout(layout), ">", arguments);
-  // What all threads have done before is released, and what was acquired holds for all.
+  // A release covers what all threads of the block did before; an acquire holds for all of them.
   if (releases(order)) emitter.synchronize(op);
   const bool meets = wanted && layout.replicas(emitter.plan().threads());
   if (wanted)

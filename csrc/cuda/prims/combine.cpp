@@ -1,4 +1,5 @@
-// reduce and scan with a combine region: totals of registers, lanes and warps, joined in the layout's order.
+// reduce and scan with a combine region: totals of registers, lanes and warps are combined in the layout's
+// order.
 #include <algorithm>
 #include <bit>
 
@@ -8,8 +9,8 @@
 namespace tile::cuda {
 namespace {
 
-// Returns the modes of an axis from its neighbours outwards; none where they do not count on, so that what
-// one joins would not stand side by side.
+// Returns the modes of an axis in order of weight; none if they are not contiguous, because only adjacent
+// elements may be combined.
 std::optional<std::vector<Mode>> modes_along(const Layout& layout, int axis) {
   std::vector<Mode> modes;
   for (const Mode& mode : layout.modes())
@@ -22,18 +23,19 @@ std::optional<std::vector<Mode>> modes_along(const Layout& layout, int axis) {
     if (mode.weight != weight) return std::nullopt;
     weight *= mode.extent;
   }
-  if (blocks > 1) return std::nullopt;  // they meet once
+  if (blocks > 1) return std::nullopt;  // only one exchange is supported
   return modes;
 }
 
-// The struct that device/combine.cuh asks for, and the shared memory of its steps.
+// The struct that device/combine.cuh expects, and the shared memory that its steps need.
 struct Plan {
   std::string name;
   int64_t slots = 0, cluster_slots = 0;  // of values, in shared memory
   int warp_steps = 0;
 };
 
-// Registers that hold element 0 of each line, and the offsets of the others from there.
+// Returns the registers of each line's elements, line by line: the register of element 0 plus the offset of
+// each element.
 std::vector<int> offsets_of(const Layout& layout, const Layout& lines, int axis,
                             const std::vector<Mode>& modes) {
   std::vector<int> offsets{0};
@@ -58,7 +60,7 @@ std::vector<int> offsets_of(const Layout& layout, const Layout& lines, int axis,
   return registers;
 }
 
-// How many numbers differ in these bits alone.
+// Returns how many numbers differ only in these bits.
 int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
 
 Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
@@ -105,13 +107,13 @@ Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
   return plan;
 }
 
-// "t5.x", "t5.more.x", …: what stands for the tiles' elements.
+// Names the values of the tiles' elements: "t5.x", "t5.more.x", …
 void name_values(Emitter& emitter, const std::vector<Value*>& arguments, size_t first, size_t count,
                  std::string of) {
   for (size_t i = first; i < first + count; ++i, of += ".more") emitter.define_alias(arguments[i], of + ".x");
 }
 
-// "const auto t0 = [&](Values<f32>& t1, const Values<f32>& t2) { … };"
+// Declares the combine region as "const auto t0 = [&](Values<f32>& t1, const Values<f32>& t2) { … };".
 std::string declare_function(Emitter& emitter, const Op& op) {
   const std::string function = emitter.temporary(), sum = emitter.temporary(), next = emitter.temporary();
   const std::string type =
@@ -145,7 +147,7 @@ void emit_combine(Emitter& emitter, const Op& op) {
   for (const Value* operand : op.operands) tiles.push_back(emitter.in_layout(op, operand, layout));
   const std::string function = declare_function(emitter, op);
   const Plan plan = plan_of(emitter, layout, axis);
-  constexpr int64_t most_double = 2048;  // small enough to have twice
+  constexpr int64_t most_double = 2048;  // small enough for two buffers
   const int64_t bytes = plan.slots * slot_bytes(op);
   const bool double_buffered = plan.warp_steps == 1 && bytes <= most_double;
   if (bytes && !double_buffered) emitter.need_shared(op, bytes);

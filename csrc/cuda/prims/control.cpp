@@ -1,5 +1,5 @@
-// Loops and branches. Carried values are variables of the loop's results; the region's arguments are names of
-// the same variables.
+// Loops and branches. Carried values are the variables of the loop's results; the region's arguments are
+// aliases of them.
 #include "cuda/emitter.h"
 #include "cuda/lowering_rule.h"
 #include "cuda/pipeline.h"
@@ -10,7 +10,7 @@
 namespace tile::cuda {
 namespace {
 
-// "T name = value;" for each carried value, in the layout of the results.
+// Declares "T name = value;" for each carried value, in the layout of the results.
 void declare(Emitter& emitter, const Op& op, size_t first_initial, SpilledTiles* spilled = nullptr) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     const Value *result = op.results[i], *initial = op.operands[first_initial + i];
@@ -23,7 +23,7 @@ void declare(Emitter& emitter, const Op& op, size_t first_initial, SpilledTiles*
   }
 }
 
-// results = operands of the terminator, all read before one is written.
+// Assigns the terminator's operands to the results as a parallel copy: all are read before one is written.
 void assign(Emitter& emitter, const Op& end, const std::vector<Value*>& to, size_t count) {
   std::vector<std::string> values;
   for (size_t i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ void emit_for(Emitter& emitter, const Op& op) {
   std::optional<Prefetches> loads;
   if (!staged.waits()) {
     loads.emplace(emitter, op);
-    mark = emitter.staged_mark();  // what they take stays taken: no barrier stands behind the last readers
+    mark = emitter.staged_mark();  // prefetched tiles stay allocated: no barrier follows their last readers
   }
   const std::optional<Constant> step = constant_of(op.operands[2]);
   emitter.line(op, str("TILE_LOOP for (", op.type(0).dtype, " ", index, " = ", emitter.name(op.operands[0]),
@@ -70,7 +70,7 @@ void emit_for(Emitter& emitter, const Op& op) {
   if (loads) loads->begin_iteration();
   emitter.block(body);
   staged.end_iteration();
-  // Readers of this iteration meet the next one at a barrier, or here.
+  // Readers of this iteration are separated from the next by its barrier, or by one here.
   if (staged.waits()) emitter.was_synchronized();
   emitter.wait_for_readers(op);
   emitter.indent(-1);
@@ -118,7 +118,7 @@ void emit_yield(Emitter& emitter, const Op& op) {
   assign(emitter, op, combines ? op.parent->arguments : owner.results, op.operands.size());
 }
 
-// break and continue belong to the loop around them, from inside ifs too.
+// Returns the innermost loop that contains the op, which break and continue refer to, also inside `if`.
 const Op& loop_around(const Op& op) {
   const Op* owner = op.parent->parent;
   while (!owner->is("loop")) owner = owner->parent->parent;

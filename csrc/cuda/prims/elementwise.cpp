@@ -1,4 +1,5 @@
-// Rows of prims/elementwise: the text of each is its expression. where, astype and bitcast beside them.
+// Elementwise primitives: the rows of prims/elementwise, whose source is their expression, and where, astype
+// and bitcast.
 #include <algorithm>
 
 #include "cuda/emitter.h"
@@ -43,7 +44,7 @@ constexpr struct {
 #include "prims/elementwise/end.def"
 };
 
-// "name(a, b)" of operands in the result's layout.
+// Returns "name(a, b)" with the operands in the result's layout.
 std::string call(Emitter& emitter, const Op& op, const std::string& function) {
   std::vector<std::string> operands;
   for (const Value* operand : op.operands)
@@ -53,8 +54,8 @@ std::string call(Emitter& emitter, const Op& op, const std::string& function) {
   return str(function, "(", join(operands), ")");
 }
 
-// Rows that approximate.cuh has faster. Scalars too: every thread computes them, in every iteration of a
-// loop.
+// Rows with a faster form in approximate.cuh. Scalars are included: every thread computes them, in every
+// iteration of a loop.
 constexpr std::string_view approximate_rows[] = {"div", "exp", "exp2", "sigmoid", "silu", "sqrt"};
 bool may_be_approximate(const Emitter& emitter, const Op& op) {
   const Type& type = op.results[0]->type;

@@ -1,5 +1,4 @@
-// Block numbers, extents and strides, views of arrays: scalars and small structs a thread computes for
-// itself.
+// Block indices, extents, strides and views of arrays: scalars and small structs that every thread computes.
 #include "cuda/emitter.h"
 #include "cuda/lowering_rule.h"
 
@@ -9,7 +8,7 @@ namespace {
 void emit_grid(Emitter& emitter, const Op& op) {
   const int64_t axis = op.integer("axis"), swapped = emitter.target().long_axis;
   const int64_t launched = axis == 0 ? swapped : axis == swapped ? 0 : axis;
-  // A cluster stands for one block of the user's grid.
+  // A cluster runs one block of the user's grid.
   const int blocks = launched == 0 ? emitter.plan().cluster() : 1;
   emitter.result(op, str(op.name(), "<", launched, ">()", blocks > 1 ? str(" / ", blocks) : ""));
 }

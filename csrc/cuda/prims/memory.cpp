@@ -1,4 +1,4 @@
-// load and store of tiles, in vectors where layout and memory allow.
+// load and store of tiles, in vectors if layout and memory allow it.
 #include "cuda/access_text.h"
 #include "cuda/lowering_rule.h"
 #include "cuda/pipeline.h"

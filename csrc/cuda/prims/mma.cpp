@@ -8,7 +8,7 @@
 namespace tile::cuda {
 namespace {
 
-// By FMA, for every dtype: both operands go through shared memory.
+// Emits a product by FMA, for every dtype: both operands go through shared memory.
 void emit_fma(Emitter& emitter, const Op& op) {
   emitter.need("mma.cuh");
   const Layout& layout = emitter.layout_of(op.results[0]);
@@ -24,7 +24,8 @@ void emit_fma(Emitter& emitter, const Op& op) {
   emitter.synchronize(op);
 }
 
-// How many neighbours of a row `count` registers hold, the first at a multiple of that: `count`, or 1.
+// Returns `count` if each group of `count` registers holds adjacent elements of a row at a multiple of
+// `count`, else 1.
 int neighbours(const Layout& layout, int count) {
   if (layout.padded() || layout.vector_along(1) % count != 0) return 1;
   for (const Mode& mode : layout.modes())
@@ -32,12 +33,12 @@ int neighbours(const Layout& layout, int count) {
   return count;
 }
 
-// An operand of the tensor cores.
+// A product's operand on the tensor cores.
 struct Operand {
   const Value* value;
-  bool transposed;       // as it is read
+  bool transposed;       // when it is read
   const Staged* staged;  // null: it was computed
-  bool in_registers;     // of 16 bits, sums stand as a left operand's fragments do
+  bool in_registers;     // 16-bit accumulators have the layout of a left operand's fragments
   int64_t bytes() const { return element_count(value->type.shape) * info(value->type.dtype).bytes; }
 };
 Operand operand_of(const Emitter& emitter, const Op& op, size_t i) {
@@ -85,8 +86,8 @@ void make_known(Emitter& emitter, const Value* value) {
   emitter.set_emitted(made);
 }
 
-// Writes what the product reads from shared memory and is not there, and with it what later products of the
-// block do, as far as it is known: one barrier serves them all.
+// Writes the product's missing operands to shared memory. Operands of the block's later products are written
+// as well if they are known already, so that one barrier serves them all.
 void write_operands(Emitter& emitter, const Op& op) {
   const auto missing = [&](const Op& product) {
     std::vector<Operand> all;
@@ -152,7 +153,7 @@ void emit_mma(Emitter& emitter, const Op& op) {
       emitter.leave_shared();
 }
 
-// A product has its accumulator's layout.
+// A product's result has its accumulator's layout.
 std::optional<Layout> relate_mma(const Op& op, const Value* from, const Value* to, const Layout& layout) {
   auto sums = [&](const Value* value) { return value == op.operands[2] || value == op.results[0]; };
   if (!sums(from) || !sums(to)) return std::nullopt;

@@ -14,7 +14,7 @@ std::string quoted(const std::string& text) {
       to += c;
       continue;
     }
-    // Three octal digits, so that the next character does not belong to the number.
+    // Three octal digits, so that a following digit does not extend the number.
     to += '\\';
     for (const int shift : {6, 3, 0}) to += static_cast<char>('0' + (byte >> shift & 7));
   }
@@ -28,14 +28,14 @@ std::string argument(FormatPart::Kind kind, const std::string& value) {
   return str(as, value, ")");
 }
 
-// Calls of printf, of text and scalars side by side one: it is written at once.
+// Collects printf calls. Adjacent text and scalars share one call, whose output is contiguous.
 class Calls {
  public:
   void add_text(const std::string& text) {
     for (const char c : text) format_ += c == '%' ? std::string("%%") : std::string(1, c);
   }
   void add_scalar(const std::string& conversion, const std::string& value) {
-    constexpr int most = 32;  // of a call on a GPU
+    constexpr int most = 32;  // limit of one call on a GPU
     if (values_ == most) flush();
     ++values_;
     format_ += conversion;

@@ -1,4 +1,4 @@
-// random_u32 and random_u64. Tiles are made whole, since neighbouring registers share Philox's blocks.
+// random_u32 and random_u64. They compute whole tiles, because adjacent registers share Philox blocks.
 #include <algorithm>
 
 #include "cuda/emitter.h"
@@ -7,12 +7,12 @@
 namespace tile::cuda {
 namespace {
 
-// The scalar that a tile repeats; null: it is no such tile.
+// Returns the scalar that a tile repeats, or null.
 const Value* repeated(const Value* value) {
   const Op* made = value->definition;
   return made && made->is("broadcast") && made->operands[0]->type.is_scalar() ? made->operands[0] : nullptr;
 }
-// The scalar from which a tile counts up along its only axis that is longer than 1; null: it does not.
+// Returns the scalar from which a tile counts up along its only axis longer than 1, or null.
 const Value* counts_from(const Value* value) {
   const Op* sum = value->definition;
   if (!sum || !sum->is("add")) return nullptr;

@@ -1,4 +1,4 @@
-// Sums and the like over axes, and the indices of extremes.
+// Reductions over axes, such as sums, and the indices of extremes.
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -15,12 +15,12 @@ std::vector<int64_t> axes_of(const Op& op) {
   return finds_index(op) ? std::vector{op.integer("axis")} : op.integers("axes");
 }
 
-// A struct of the register of the result that each register is added to, and of the bits of lanes, warps and
-// blocks of a cluster summed over.
+// The struct that maps each register to its register of the result, and the bits of lanes, warps and cluster
+// blocks that are reduced over.
 struct Plan {
   std::string name;
   int lanes = 0, warps = 0, blocks = 0;
-  // Those in which threads hold equal sums once their block's are added up.
+  // The bits in which threads hold equal sums once their block's are added up.
   int same_lanes = 0, same_warps = 0;
 };
 Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
@@ -60,7 +60,8 @@ Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
   return plan;
 }
 
-// Bytes of an accumulated element: 16-bit floats are summed in float32, and an extreme has its index.
+// Returns the bytes of an accumulated element: 16-bit floats are summed in float32, and an extreme includes
+// its index.
 int sum_bytes(const Op& op) {
   const DType dtype = op.type(0).dtype;
   const bool small = dtype == DType::f16 || dtype == DType::bf16;
@@ -68,24 +69,23 @@ int sum_bytes(const Op& op) {
   return small ? 4 : info(dtype).bytes;
 }
 
-// How many numbers differ in these bits alone.
+// Returns how many numbers differ only in these bits.
 int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
 
-// Over warps sums go through shared memory: of each warp one a register, or one a lane.
+// Returns the bytes for sums over warps: each warp writes one sum per register and per distinct lane.
 int64_t shared_bytes(const Plan& plan, int warps, const Layout& to, const Op& op) {
   if (plan.warps == 0) return 0;
   return count_of(31 & ~plan.lanes) * warps * to.registers() * sum_bytes(op);
 }
-// Over a cluster each block gets those of all blocks: as many as there are different sums.
+// Returns the bytes for sums over a cluster: each block receives the distinct sums of all blocks.
 int64_t cluster_bytes(const Plan& plan, int warps, const Layout& to, const Op& op) {
   if (plan.blocks == 0) return 0;
   return count_of(plan.blocks) * count_of(31 & ~plan.same_lanes) * count_of((warps - 1) & ~plan.same_warps) *
          to.registers() * sum_bytes(op);
 }
 
-// Reductions side by side of which none needs another's result: from `op` on where it is their first, else
-// none. All are summed in registers first, so that what they have in common need not outlive a barrier: a
-// cluster's tiles leave no registers for it.
+// Returns the adjacent independent reductions that start with `op`. All are summed in registers first, so
+// that common inputs are not live across a barrier: a cluster's tiles leave no registers for them.
 std::vector<const Op*> together(const Op& op) {
   const auto& ops = op.parent->ops;
   const auto at = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });
@@ -106,7 +106,7 @@ struct Reduction {
       : to(emitter.layout_of(op.operands[0]).without(axes_of(op))), plan(plan_of(emitter, op, to)) {}
 };
 
-// A primitive, and the device library's name of it.
+// A primitive, and its name in the device library.
 struct Kind {
   std::string_view primitive, name;
 };
@@ -150,8 +150,8 @@ bool uses(const Op& op, const std::vector<const Op*>& run) {
   return found;
 }
 
-// Reductions alike from `op` on, up to where one's result is needed: they meet at one barrier, behind the
-// last.
+// Returns the reductions of the same kind from `op` on, up to the first use of one of their results. They
+// share one barrier, after the last.
 std::vector<const Op*> run_from(const Emitter& emitter, const Op& op) {
   constexpr size_t most = 8;
   const auto alike = [&](const Op& other) {
@@ -191,7 +191,7 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   }
   if (all.back() != &op) return;
 
-  constexpr int64_t most_double = 2048;  // small enough to have twice
+  constexpr int64_t most_double = 2048;  // small enough for two buffers
   bytes *= count, of_cluster *= count;
   const bool double_buffered = bytes > 0 && bytes <= most_double;
   std::string memory = double_buffered ? emitter.double_buffer(op, bytes)

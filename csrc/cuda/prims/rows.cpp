@@ -1,5 +1,5 @@
-// gather_rows and scatter_rows, in vectors along the axis that lies in memory where that is not the rows';
-// load_offset and store_offset.
+// gather_rows and scatter_rows, in vectors if the array's unit axis is not the axis of the rows; load_offset
+// and store_offset.
 #include "cuda/access_text.h"
 #include "cuda/lowering_rule.h"
 
@@ -21,7 +21,7 @@ int width_of(const ArrayFacts& facts, const Op& op, const Layout& layout) {
   return access_width(facts, tile_of(op)->type, op.integers("steps"), layout);
 }
 
-// Where the tile begins: row 0, whatever the rows.
+// Returns the tile's starts; along the axis of the rows it is 0, since the row indices are absolute.
 std::string starts_of(Emitter& emitter, const Op& op) {
   const ArrayFacts facts = emitter.facts(op.operands[0]);
   std::vector<std::string> starts;
@@ -33,7 +33,7 @@ std::string starts_of(Emitter& emitter, const Op& op) {
   return "{" + join(starts) + "}";
 }
 
-// The register of the rows for each of the tile.
+// Maps each register of the tile to the register of its row index.
 std::string plan_of(Emitter& emitter, const Op& op, const Layout& layout, const Layout& rows) {
   const auto axis = static_cast<int>(op.integer("axis"));
   std::vector<int> of;

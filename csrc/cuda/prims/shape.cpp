@@ -11,8 +11,7 @@ void emit_arange(Emitter& emitter, const Op& op) {
                  str("arange<", type.dtype, ", ", emitter.layout(emitter.layout_of(op.results[0])), ">()"));
 }
 
-// The result's elements by their row-major indices in the operand, of which these are the weights of each
-// axis.
+// Emits a move; `weights` give each result element's row-major index in the operand, per axis of the result.
 void emit_move(Emitter& emitter, const Op& op, const Weights& weights) {
   const Value *from = op.operands[0], *to = op.results[0];
   if (from->type.is_scalar())
@@ -20,7 +19,7 @@ void emit_move(Emitter& emitter, const Op& op, const Weights& weights) {
                           str("full<", emitter.layout(emitter.layout_of(to)), ">(", emitter.name(from), ")"));
   Layout layout = emitter.layout_of(from);
   std::string name = emitter.name(from);
-  // What can be made again is made where its elements are wanted.
+  // A value that costs nothing to recompute is recomputed in the wanted layout.
   if (!emitter.registers_of(op, from))
     if (const auto wanted = related(op, to, from, emitter.layout_of(to)))
       if (std::string anew = emitter.made_anew(from, *wanted); !anew.empty())
@@ -42,7 +41,7 @@ std::pair<Weights, Weights> weights_of_broadcast(const Op& op) {
   return {row_major(op.type(0).shape), broadcast_weights(op)};
 }
 std::string same_element(Emitter&, const Op&, const Elements& operands) { return operands[0].element; }
-// A result follows from its operand only along axes that do not grow.
+// The result's layout follows from the operand's only along axes that do not grow.
 std::optional<Layout> relate_broadcast(const Op& op, const Value* from, const Value* to,
                                        const Layout& layout) {
   if (from != op.results[0] || to->type.is_scalar()) return std::nullopt;

@@ -1,5 +1,5 @@
-// extract and insert: registers by other names where a thread has its part of every sub-tile, else shared
-// memory.
+// extract and insert: by renaming registers if each thread has its part of every sub-tile, else through
+// shared memory.
 #include <algorithm>
 
 #include "cuda/emitter.h"
@@ -9,14 +9,15 @@
 namespace tile::cuda {
 namespace {
 
-// The sub-tile's extent along each axis of the tile.
+// Returns the sub-tile's extent along each axis of the tile.
 Shape part_of(const Op& op) {
   const Shape& shape = op.is("extract") ? op.results[0]->type.shape : op.type(1).shape;
   return shape.empty() ? Shape(op.type(0).shape.size(), 1) : shape;
 }
 size_t first_index(const Op& op) { return op.is("extract") ? 1 : 2; }
 
-// A sub-tile's layout where a thread has the same part of each, in registers of its own; else none.
+// Returns the sub-tile's layout if a thread holds the same part of each sub-tile, in separate registers; else
+// none.
 std::optional<Layout> part_layout(const Layout& layout, const Shape& part) {
   if (layout.padded()) return std::nullopt;
   std::vector<Mode> modes;
@@ -33,7 +34,7 @@ std::optional<Layout> part_layout(const Layout& layout, const Shape& part) {
   }
   return Layout(part, std::move(modes));
 }
-// The other way: of few sub-tiles each is in registers.
+// The inverse: returns a tile's layout whose sub-tiles are in separate registers, if they are few.
 std::optional<Layout> whole_layout(const Layout& layout, const Shape& whole) {
   constexpr int64_t most = 8;
   if (layout.padded() || layout.rank() != static_cast<int>(whole.size())) return std::nullopt;
@@ -79,7 +80,7 @@ std::string plan_of(Emitter& emitter, const Layout& whole, const Layout& part) {
                   "  TILE static constexpr int into(int r) { ", map_text(into, whole), " }\n"));
 }
 
-// Along each axis which sub-tile, "nearest_index<4>(v3)", or where it starts.
+// Returns, for each axis, the sub-tile's index ("nearest_index<4>(v3)") or its start.
 std::vector<std::string> index_texts(Emitter& emitter, const Op& op, bool starts) {
   const Shape &whole = op.type(0).shape, part = part_of(op);
   std::vector<std::string> texts;
@@ -109,7 +110,7 @@ std::string start_texts(Emitter& emitter, const Op& op) {
   return "{" + join(index_texts(emitter, op, true)) + "}";
 }
 
-// Memory of a step that elements pass through; read behind its barrier.
+// Allocates memory for elements that a step writes and reads after its barrier.
 std::string passing_memory(Emitter& emitter, const Op& op, int64_t bytes) {
   if (bytes <= most_double_bytes) return emitter.double_buffer(op, bytes);
   emitter.need_shared(op, bytes);
