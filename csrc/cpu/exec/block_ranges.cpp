@@ -1,4 +1,4 @@
-// Blocks by ranges.
+// Divides blocks into ranges and takes pieces of them.
 #include "cpu/exec/block_ranges.h"
 
 #include <algorithm>

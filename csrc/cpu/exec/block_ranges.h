@@ -1,5 +1,5 @@
-// Which blocks of a launch a thread runs next: its own range of neighbours, which share operands that it
-// keeps packed, and then what the others have left.
+// Distributes a launch's blocks over threads: first each thread's own range of adjacent blocks, which share
+// operands that the thread keeps packed, then the rest of other threads' ranges.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,12 +9,11 @@ namespace tile::cpu {
 
 class BlockRanges {
  public:
-  // `piece` blocks are given out at once; `together` of them, of which `total` is a multiple, stay in one
-  // range.
+  // A piece has `piece` blocks. Groups of `together` blocks, which divides `total`, stay in one range.
   BlockRanges(int64_t total, int workers, int64_t together, int64_t piece);
-  // Blocks [begin, end) for a worker; false where none are left.
+  // Takes blocks [begin, end) for a worker; returns false if none are left.
   bool next(int64_t worker, int64_t& begin, int64_t& end);
-  // Nobody gets any more.
+  // Discards all remaining blocks.
   void stop();
 
  private:

@@ -1,4 +1,4 @@
-// Fused loops as machine code: whether the participants allow it, and which chunks it runs.
+// Fused loops as machine code: decides whether the memory layouts allow it, and runs the code on chunks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,8 +8,8 @@
 namespace tile::cpu {
 namespace {
 
-constexpr int64_t least_columns = 8;  // rows cost more than their columns below
-constexpr int64_t long_row = 4096;    // bytes: little is fetched behind its end
+constexpr int64_t least_columns = 8;  // with fewer, each row's overhead dominates
+constexpr int64_t long_row = 4096;    // bytes: the hardware prefetcher rarely passes its end
 
 }  // namespace
 
@@ -17,7 +17,7 @@ void FusedLoopRun::assemble() {
   code_ = streaming_ = nullptr;
   vectors_ = jit::enabled();
   if (!vectors_ || edge_ < least_columns) return;
-  static thread_local jit::FusedLoopForm form;  // keeps its memory
+  static thread_local jit::FusedLoopForm form;  // static: reuses its memory
   if (!describe(form)) return;
   code_ = node_.codes.find(fused_loop_, form, *vectors_);
   if (!code_) return;
@@ -28,9 +28,9 @@ void FusedLoopRun::assemble() {
   if (streams) streaming_ = node_.codes.find(fused_loop_, form, *vectors_);
 }
 
-// The tiles whose elements lie as the fused loop's rows and columns do.
+// Selects the tiles whose memory layout matches the fused loop's rows and columns.
 void FusedLoopRun::find_prefetch(const Frame& frame) {
-  constexpr int64_t most_bytes = 256 * 1024;  // what a second-level cache keeps until it is read
+  constexpr int64_t most_bytes = 256 * 1024;  // fits in a second-level cache until it is read
   prefetch_count_ = 0;
   const size_t arrays =
       input_count() + fused_loop_.outputs.size() + fused_loop_.stores.size() + fused_loop_.reductions.size();
@@ -44,9 +44,9 @@ void FusedLoopRun::find_prefetch(const Frame& frame) {
   }
 }
 
-// Bytes from row to row of the fused loop; none where columns are not adjacent, or rows not evenly spaced. Of
-// an axis counts what is there: beyond, the fused loop has a last element that stands for the padding, or
-// none.
+// Returns the bytes from row to row of the fused loop; none if columns are not adjacent or rows not evenly
+// spaced. Only an axis's elements inside the array count; padding is represented by at most one extra element
+// in the fused loop.
 std::optional<int64_t> FusedLoopRun::row_bytes(const TileRef& tile) const {
   if (rows_dim_ != 0) return {};
   const int64_t rows = row_edge_, bytes = info(tile.dtype).bytes;
@@ -98,7 +98,7 @@ bool FusedLoopRun::describe(jit::FusedLoopForm& form) const {
   }
   for (size_t k = 0; k < fused_loop_.reductions.size(); ++k) {
     const auto& into = space_.reductions[k];
-    for (int d = 0; d < space_.dims; ++d)  // what only repeats is weighed as a whole
+    for (int d = 0; d < space_.dims; ++d)  // axes that only repeat are weighted in bulk
       if (!space_.reduces_along(fused_loop_.reductions[k], d) && (space_.extent[d] > 1 || into.weight[d] > 1))
         return false;
     const bool columns = !into.reduced[cols_dim_];
@@ -110,14 +110,16 @@ bool FusedLoopRun::describe(jit::FusedLoopForm& form) const {
   return true;
 }
 
-// Sums of many rows are sums of parts.
+// Sums over rows are accumulated per chunk in a separate line, so that each accumulator is a sum of partial
+// sums.
 bool FusedLoopRun::lines_apart(size_t k) const {
   const auto& into = space_.reductions[k];
   return !into.reduced[cols_dim_] && into.cursor.stride[rows_dim_] == 0;
 }
 
-// The columns done, from c on: none where an array ends within the chunk, or an element weighs more than one.
-// What lies outside an array is read from, and written to, a line instead.
+// Runs the code on columns from c on and returns how many it processed: none if an array's edge is inside the
+// chunk or an element has a weight above one. A participant that is outside its array in the whole chunk
+// reads from, or writes to, a buffer line instead.
 int64_t FusedLoopRun::run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
   if (!any_columns_) cols = cols / 8 * 8;
   if (cols == 0 || weighs(outer, r + rows, c + cols)) return 0;

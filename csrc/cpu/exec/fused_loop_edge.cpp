@@ -1,4 +1,4 @@
-// Chunks of a fused loop that leave some array: what is missing is filled in, and not stored.
+// Chunks of a fused loop that cross an array's edge: missing elements are filled in and not stored.
 #include "cpu/exec/fused_loop_run.h"
 
 namespace tile::cpu {
@@ -26,7 +26,7 @@ void FusedLoopRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t co
   if (!down) rows = 1;
   if (!across) cols = 1;
   char* data = locate(from, r, c);
-  const Part there = part(from, r, rows, c, cols);  // what does not vary has no bounds
+  const Part there = part(from, r, rows, c, cols);  // a value that does not vary has no bounds
   if (there.whole && in_place(v) && !apart) {
     at_[v] = {data, down ? from.stride[rows_dim_] : 0};
     return;

@@ -1,4 +1,4 @@
-// Runs a fused loop: prepares the run, or repeats the last one with other addresses.
+// Runs a fused loop: prepares the run, or repeats the last one with new addresses.
 #include "cpu/exec/fused_loop_node.h"
 
 #include <utility>
@@ -17,7 +17,7 @@ Signal FusedLoopNode::run(Frame& frame) const {
   };
   if (fits(latest)) {
     static_cast<FusedLoopRun&> (*latest)(frame);
-  } else if (!slot.ran) {  // perhaps the only run of this launch
+  } else if (!slot.ran) {  // this may be the only run of the launch
     slot.ran = true;
     FusedLoopRun once(*this, &frame.scratch);
     if (once.prepare(frame)) once(frame);
@@ -34,7 +34,7 @@ Signal FusedLoopNode::run(Frame& frame) const {
 
 size_t FusedLoopNode::run_bytes() const {
   using Cursor = FusedLoopSpace::Cursor;
-  constexpr size_t pieces = 20 * 64;  // each starts at a line of its own
+  constexpr size_t pieces = 20 * 64;  // each array starts on its own cache line
   return (fused_loop.inputs.size() + fused_loop.outputs.size() + fused_loop.stores.size()) *
              (sizeof(Cursor) + sizeof(TileRef) + 64) +
          fused_loop.reductions.size() * sizeof(FusedLoopSpace::Accumulator) +

@@ -1,4 +1,4 @@
-// The node of a fused loop, and the machine code that it was compiled to.
+// The node of a fused loop, and the machine code compiled for it.
 #pragma once
 #include <utility>
 
@@ -12,11 +12,11 @@ struct FusedLoopNode final : OpNode {
 
   const FusedLoop fused_loop;
   const int kept;                     // the index of its state in Frame::kept
-  mutable jit::FusedLoopCodes codes;  // for the memory layouts met so far
+  mutable jit::FusedLoopCodes codes;  // for the memory layouts seen so far
 
   Signal run(Frame& frame) const override;
-  size_t run_bytes() const;      // of a FusedLoopRun's own memory
-  size_t scratch_bytes() const;  // the most that one run takes
+  size_t run_bytes() const;      // a FusedLoopRun's own memory
+  size_t scratch_bytes() const;  // the most that one run needs
 };
 
 }  // namespace tile::cpu

@@ -1,11 +1,11 @@
-// The reductions that end a fused loop.
+// The reductions at the end of a fused loop.
 #include <cstring>
 
 #include "cpu/exec/fused_loop_run.h"
 
 namespace tile::cpu {
 
-// Rows and columns of a value (or of a product's two) that go into accumulators, each `weight` times.
+// Rows and columns of a value (or of a product's two factors) to accumulate, each `weight` times.
 struct FusedLoopRun::Piece {
   Chunked from, factor;
   int64_t rows, cols;
@@ -22,7 +22,7 @@ void FusedLoopRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t
                               int64_t cols) {
   const auto& into = space_.reductions[k];
   const FusedLoopReduction& reduction = fused_loop_.reductions[k];
-  // Along an axis where the value repeats one iteration represents all: it has their weight.
+  // Along an axis where the value repeats, one iteration represents all and gets their weight.
   int64_t weight = 1;
   for (int d = 0; d < rows_dim_ && !whole_; ++d) {
     if (!space_.reduces_along(reduction, d) && outer[d] > 0) return;
@@ -36,14 +36,14 @@ void FusedLoopRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t
   char* const buffer = base_ + expanded_offset_ + rows_ * cols_ * 8;
   auto value = static_cast<size_t>(reduction.value);
   Piece all{at_[value], {}, rows, cols, locate(into.cursor, r, c), weight};
-  const int64_t step = element(value);  // along the columns, of both
+  const int64_t step = element(value);  // along the columns, for both factors
   if (reduction.factor >= 0) {
     auto factor = static_cast<size_t>(reduction.factor);
     // At most one of them repeats along the columns.
     all.from = expand(value, rows, cols, buffer);
     all.factor = expand(factor, rows, cols, buffer);
   }
-  // The last row and column may weigh more than the others: up to four pieces.
+  // The last row and column may have a higher weight than the others, which gives up to four pieces.
   const int64_t heavy_rows = into.weight[rows_dim_] > 1 && r + rows > into.last[rows_dim_] ? 1 : 0;
   const int64_t heavy_cols = into.weight[cols_dim_] > 1 && c + cols > into.last[cols_dim_] ? 1 : 0;
   if (heavy_rows + heavy_cols == 0) return add(k, all);
@@ -62,7 +62,8 @@ void FusedLoopRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t
     }
 }
 
-// A column whose rows lie side by side, as its accumulators do, is a row to them.
+// Returns true if the piece is a column whose rows are adjacent in memory, as are its accumulators: it is
+// then processed as a row.
 bool FusedLoopRun::transposes(size_t k, const Piece& piece) const {
   const FusedLoopReduction& reduction = fused_loop_.reductions[k];
   const auto adjacent = [&](const Chunked& from, int value) {
@@ -89,7 +90,7 @@ void FusedLoopRun::add(size_t k, Piece piece) const {
               {piece.from.data, piece.factor.data},
               {piece.from.row, piece.factor.row}};
   if (piece.weight == 1) return (columns ? by_column : by_row)(chunk);
-  // Into identities first, weighed there, then combined.
+  // Accumulates into identities, applies the weight to them, then combines them with the accumulators.
   char* const buffer = base_ + expanded_offset_;
   const int64_t lane = lane_bytes(fused_loop_.lanes[static_cast<size_t>(fused_loop_.reductions[k].value)]);
   chunk.out = buffer;
@@ -101,7 +102,7 @@ void FusedLoopRun::add(size_t k, Piece piece) const {
     row.rows({piece.rows, 1, piece.to, to_row, {buffer}, {lane}});
     return;
   }
-  // A row at a time, so that each accumulator is met once.
+  // Process one row at a time, so that each accumulator is updated once per row.
   chunk.rows = 1;
   for (int64_t i = 0; i < piece.rows; ++i) {
     row.identity(buffer, piece.cols);

@@ -1,4 +1,4 @@
-// Setting up a fused loop's run, and the chunks that lie inside every array.
+// Sets up a fused loop's run and executes the chunks that are inside every array.
 #include "cpu/exec/fused_loop_run.h"
 
 #include <algorithm>
@@ -6,9 +6,10 @@
 namespace tile::cpu {
 namespace {
 
-// What a chunk touches stays in the first-level cache; calls cost too much on shorter chunks.
+// A chunk's data fits the first-level cache. Shorter chunks would be dominated by call overhead.
 constexpr int64_t cache_bytes = 24576, least_lanes = 512, most_lanes = 8192;
-// Where rows are added up, more of them over fewer columns: the sums then stay in that cache.
+// Reductions over rows use more rows and fewer columns, so that the accumulators stay in the first-level
+// cache.
 constexpr int64_t most_line = 1024;
 
 bool everywhere_inside(const FusedLoopSpace::Cursor& cursor, const FusedLoopSpace& space) {
@@ -51,7 +52,7 @@ bool FusedLoopRun::in_place(size_t input) const {
   return from.lanes && (from.stride[cols_dim_] == element(input) || !varies(input, cols_dim_));
 }
 
-// Which values need no buffer.
+// Finds the values that need no buffer.
 void FusedLoopRun::find_addresses() {
   for (size_t v = 0; v < values(); ++v) {
     addresses_[v] = {};
@@ -71,8 +72,8 @@ void FusedLoopRun::find_addresses() {
     if (v >= input_count() && !addresses_[v].moving && !fused_loop_.outputs[k].elements)
       addresses_[v] = {&space_.outputs[k], 0, space_.outputs[k].stride[rows_dim_]};
   }
-  // A value that one store writes as it is may be computed in place, unless others are computed from what is
-  // there.
+  // A value that only one store writes unconverted can be computed in place, unless other values are computed
+  // from the old contents.
   const auto is_read = [&](const Cursor& to) {
     return std::any_of(space_.inputs, space_.inputs + input_count(),
                        [&](const Cursor& from) { return from.data == to.data; });
@@ -103,7 +104,7 @@ void FusedLoopRun::find_addresses() {
       whole_ &= space_.reduces_along(fused_loop_.reductions[k], d) && space_.reductions[k].weight[d] == 1;
 }
 
-// Chunks end where an array does, and before what a reduction weighs, so that all but the last are plain.
+// Chunks end at an array's edge and before the first weighted element, so that all but the last are regular.
 void FusedLoopRun::find_edges() {
   edge_ = space_.extent[cols_dim_];
   row_edge_ = space_.extent[rows_dim_];
@@ -121,7 +122,7 @@ void FusedLoopRun::find_edges() {
   }
 }
 
-// Returns true if some reduction weighs that element, or a row or column before it.
+// Returns true if a reduction gives a weight to that element or to a row or column before it.
 bool FusedLoopRun::weighs(const int64_t* outer, int64_t row, int64_t column) const {
   const auto heavy = [](const FusedLoopSpace::Accumulator& into, int dim, int64_t end) {
     return into.weight[dim] > 1 && end > into.last[dim];
@@ -140,7 +141,7 @@ void FusedLoopRun::size_chunks() {
   for (size_t v = 0; v < values(); ++v) {
     if (!varies(v, cols_dim_)) continue;
     const int buffer = fused_loop_.buffers[v];
-    if (!addresses_[v].moving && buffer < 64) {  // shared: counts once
+    if (!addresses_[v].moving && buffer < 64) {  // shared buffers count once
       if (counted >> buffer & 1) continue;
       counted |= uint64_t{1} << buffer;
     }
@@ -148,7 +149,7 @@ void FusedLoopRun::size_chunks() {
   }
   const int64_t lanes =
       bytes && !code_ ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
-  // Even chunks up to the edge.
+  // Divide the columns up to the edge evenly.
   int64_t most = lanes;  // columns
   for (size_t k = 0; k < fused_loop_.reductions.size(); ++k)
     if (lines_apart(k)) most = std::min<int64_t>(most, most_line);
@@ -164,14 +165,14 @@ void FusedLoopRun::allocate_buffers() {
   auto line = [&](size_t v) { return (varies(v, cols_dim_) ? cols_ : 1) * element(v); };
   for (size_t v = 0; v < values(); ++v) {
     size_t& size = sizes[fused_loop_.buffers[v]];
-    // What is one lane a row has as many as the highest chunk.
+    // A value with one lane per row needs as many rows as the highest chunk has.
     const int64_t high = varies(v, cols_dim_) ? rows_ : std::max(rows_, edge_rows());
     size = std::max(size, static_cast<size_t>((varies(v, rows_dim_) ? high : 1) * line(v)));
   }
   bytes_ = 0;
   auto allocate = [&](size_t size) {
     const size_t at = bytes_;
-    bytes_ += (size + 63) / 64 * 64 + 192;  // no two a page apart: they would share cache sets
+    bytes_ += (size + 63) / 64 * 64 + 192;  // offset, so that buffers do not compete for cache sets
     return at;
   };
   for (int b = 0; b < fused_loop_.buffer_count; ++b) sizes[b] = allocate(sizes[b]);
@@ -218,7 +219,7 @@ void FusedLoopRun::chunks(const int64_t* outer, int64_t low, int64_t high, int64
   }
 }
 
-// Where a cursor stands at the start of rows and columns, for one index of the outer dimensions.
+// Computes a cursor's address at the first row and column, for one index of the outer dimensions.
 void FusedLoopRun::enter(Cursor& cursor, const int64_t* outer) const {
   cursor.line = cursor.data;
   cursor.within = !cursor.outside;
@@ -294,7 +295,7 @@ void FusedLoopRun::call(const Call& call, int64_t rows, int64_t cols) const {
   call.function(chunk);
 }
 
-// A chunk with every row and column there, for consumers that know no repeats.
+// Returns a chunk with all rows and columns stored, for consumers that do not support repeats.
 FusedLoopRun::Chunked FusedLoopRun::expand(size_t v, int64_t rows, int64_t cols, char* to) const {
   if (varies(v, cols_dim_) || cols == 1) return at_[v];
   const int64_t row = cols * element(v);
@@ -313,8 +314,8 @@ void FusedLoopRun::put(const Cursor& to, char* first, const char* lanes, int64_t
   for (int64_t i = 0; i < rows; ++i) move_row(to.dtype).stream(first + i * row, lanes + i * lane_row, cols);
 }
 
-// Elements are converted; outputs that are inputs, or second outputs of a value, are copied; others were
-// computed in place.
+// Outputs of elements are converted. Outputs that are inputs, or a value's second output, are copied. The
+// others were computed in place.
 void FusedLoopRun::copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) {
   const Cursor& to = space_.outputs[k];
   auto v = static_cast<size_t>(fused_loop_.outputs[k].value);

@@ -1,5 +1,5 @@
-// A fused loop's run in one frame: where its participants are and how it is cut into chunks. It is kept from
-// run to run, since most blocks differ in addresses alone.
+// One run of a fused loop in a frame: its participants' addresses and its division into chunks. It is reused
+// between runs, since most blocks differ only in addresses.
 #pragma once
 #include <algorithm>
 
@@ -10,25 +10,25 @@ namespace tile::cpu {
 
 class FusedLoopRun final : public NodeState {
  public:
-  // Without `memory` it has its own, which outlives the run.
+  // Without `memory` it uses its own, which outlives the run.
   explicit FusedLoopRun(const FusedLoopNode& node, Scratch* memory = nullptr);
   bool prepare(Frame& frame);  // false: there is nothing to do
-  // Returns true if all is as prepare() found it but for addresses, which it then takes over.
+  // Returns true if everything but addresses equals what prepare() found; takes over the new addresses.
   bool fits(const Frame& frame) { return vectors_ == jit::enabled() && space_.fits(fused_loop_, frame); }
   bool lasts() const override { return !space_.copies(); }
   void operator()(Frame& frame);
 
  private:
   using Cursor = FusedLoopSpace::Cursor;
-  // Where a value's chunk is: rows are `row` bytes apart.
+  // A value's chunk: rows are `row` bytes apart.
   struct Chunked {
     char* data = nullptr;
     int64_t row = 0;
   };
-  // Where it is while the chunk lies inside every array: in a buffer, or where a cursor stands.
+  // The address of a value while the chunk is inside every array: at a cursor, or in a buffer.
   struct ValueAddress {
     const Cursor* moving = nullptr;
-    size_t offset = 0;  // of a buffer
+    size_t offset = 0;  // offset of the buffer
     int64_t row = 0;
   };
   struct Call {
@@ -40,7 +40,7 @@ class FusedLoopRun final : public NodeState {
   bool varies(size_t value, int dim) const { return space_.varies(value, dim); }
   int64_t element(size_t value) const { return lane_bytes(fused_loop_.lanes[value]); }
 
-  // Before the first chunk.
+  // Called before the first chunk.
   void find_addresses();
   void find_edges();
   void size_chunks();
@@ -51,38 +51,38 @@ class FusedLoopRun final : public NodeState {
     const Cursor& from = space_.inputs[input];
     return move_row(from.lanes ? dtype_of(fused_loop_.lanes[input]) : from.dtype);
   }
-  // Chunks behind the edge are a column or so wide, and as many rows high as the buffers hold.
+  // Chunks past the edge are often one column wide, and have as many rows as fit the buffers.
   int64_t edge_line() const { return std::min(space_.extent[cols_dim_] - edge_, cols_); }
   int64_t edge_rows() const {
     return edge_line() > 0 ? std::min(rows_ * cols_ / edge_line(), space_.extent[rows_dim_]) : 0;
   }
 
-  // As machine code, where that is possible.
+  // Compiles the loop to machine code if possible.
   void assemble();
   bool describe(jit::FusedLoopForm& form) const;
-  // The columns done.
+  // Returns the number of columns processed.
   int64_t run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
-  bool lines_apart(size_t k) const;  // a reduction whose rows are first added up on their own
+  bool lines_apart(size_t k) const;  // a reduction whose rows are first summed in a separate line
   size_t line_bytes() const { return static_cast<size_t>(cols_) * 4; }
   char* line(size_t number) const { return base_ + lines_offset_ + number * line_bytes(); }
 
-  // A tile to fetch: its next one stands `distance` bytes on, rows `row` bytes apart.
+  // A tile to prefetch: the next tile is `distance` bytes away, and its rows are `row` bytes apart.
   struct Prefetch {
     int tile;
     DType dtype;
     int64_t distance, row;
-    char* at;  // where its first row and column are, in this run
+    char* at;  // its first row and column in this run
   };
   void find_prefetch(const Frame& frame);
   std::optional<int64_t> row_bytes(const TileRef& tile) const;
 
-  // All chunks.
+  // Runs all chunks.
   void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);
   void enter(Cursor& cursor, const int64_t* outer) const;
   char* locate(const Cursor& cursor, int64_t r, int64_t c) const {
     return cursor.line + r * cursor.stride[rows_dim_] + c * cursor.stride[cols_dim_];
   }
-  // How much of a chunk an array has: rows and columns from the chunk's start.
+  // The part of a chunk that is inside an array: rows and columns relative to the chunk's start.
   struct Part {
     int64_t top = 0, bottom = 0, left = 0, right = 0;
     bool whole = false;
@@ -100,7 +100,7 @@ class FusedLoopRun final : public NodeState {
   void copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
   Chunked expand(size_t v, int64_t rows, int64_t cols, char* to) const;
 
-  // Chunks that leave some array.
+  // Chunks that cross an array's edge.
   void locate_at_edge(int64_t r, int64_t rows, int64_t c, int64_t cols);
   void read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols);
   void write(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
@@ -119,25 +119,25 @@ class FusedLoopRun final : public NodeState {
   Scratch& memory_;
   FusedLoopSpace space_;
   int rows_dim_ = 0, cols_dim_ = 0;
-  int64_t rows_ = 1, cols_ = 1;        // of a chunk
-  int64_t line_ = 1;                   // lanes from row to row in a buffer, of the chunk at work
-  int64_t edge_ = 0;                   // columns from here on are padding of some participant, or weigh more
+  int64_t rows_ = 1, cols_ = 1;  // of a chunk
+  int64_t line_ = 1;             // lanes from row to row in a buffer, for the current chunk
+  int64_t edge_ = 0;             // columns from here on are padding for some participant, or have a weight
   ValueAddress* addresses_ = nullptr;  // by value
-  Chunked* at_ = nullptr;              // by value, of the chunk at work
+  Chunked* at_ = nullptr;              // by value, for the current chunk
   int* direct_ = nullptr;              // by value: the store it is computed into, or -1
   Call* calls_ = nullptr;              // by step
   int *converted_ = nullptr, *bounded_ = nullptr,
-      *bounded_stores_ = nullptr;  // inputs to convert; participants that may end
+      *bounded_stores_ = nullptr;  // inputs to convert; participants with an edge
   Prefetch* prefetch_ = nullptr;
   int prefetch_count_ = 0;
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
-  char* base_ = nullptr;                                         // of the buffers
+  char* base_ = nullptr;                                         // base address of the buffers
   bool whole_ = true;                                            // no reduction repeats an outer dimension
-  jit::FusedLoopFunction code_ = nullptr, streaming_ = nullptr;  // of whole chunks
-  std::optional<jit::Vectors> vectors_;                          // that were to be assembled
-  bool any_columns_ = true;                                      // code_ takes any number of columns
-  int64_t row_edge_ = 0;  // rows from here on are padding of some participant
+  jit::FusedLoopFunction code_ = nullptr, streaming_ = nullptr;  // for whole chunks
+  std::optional<jit::Vectors> vectors_;  // the vector width that `code_` was compiled for
+  bool any_columns_ = true;              // code_ accepts any number of columns
+  int64_t row_edge_ = 0;                 // rows from here on are padding for some participant
   size_t lines_offset_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Extents, cursors and merging of axes.
+// Computes extents and cursors and merges axes.
 #include "cpu/exec/fused_loop_space.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ bool FusedLoopSpace::find_extents(const FusedLoop& fused_loop, Frame& frame) {
   for (size_t k = 0; k < fused_loop.inputs.size(); ++k)
     sources_[k] = frame.tiles[static_cast<size_t>(fused_loop.inputs[k])];
   if (fused_loop.outputs.empty() &&
-      fused_loop.reductions.empty()) {  // only what is stored has to be computed
+      fused_loop.reductions.empty()) {  // only stored elements have to be computed
     bool any = false;
     int64_t most[max_rank] = {};
     for (size_t k = 0; k < fused_loop.stores.size(); ++k) {
@@ -115,12 +115,12 @@ void FusedLoopSpace::locate_inputs(const FusedLoop& fused_loop, Frame& frame) {
       if (!varying) repeats *= extent[i];
       copy |= varying && !limited && tile.axes[i].extent < extent[i];
     }
-    // What repeats is converted once rather than at each repeat.
+    // Repeated elements are converted once instead of for each repeat.
     copy |= !tile.lanes && repeats > 1;
     copied_[k] = copy;
     copies_ |= copy;
     if (copy) {
-      // Elements still in memory are those of an array that the kernel only reads.
+      // Elements that are still in memory belong to an array that the kernel only reads.
       const bool lasting = keeps_ && !tile.lanes;
       tile = materialise(tile, rank_, wanted, lasting ? memory_ : frame.scratch);
       ready_ &= lasting;
@@ -183,9 +183,9 @@ void FusedLoopSpace::locate_results(const FusedLoop& fused_loop, Frame& frame) {
   }
 }
 
-// Axes of extent 1 go; neighbours merge where every participant steps through both as through one.
+// Removes axes of extent 1 and merges adjacent axes that every participant traverses like one axis.
 void FusedLoopSpace::collapse(const FusedLoop& fused_loop) {
-  int map[max_rank];  // axis of each dimension so far: the innermost of those merged
+  int map[max_rank];  // for each dimension so far, the innermost of its merged axes
   int64_t length[max_rank + 2];
   int count = 0;
   auto bounded = [](const Cursor& cursor, int i) {
@@ -211,7 +211,7 @@ void FusedLoopSpace::collapse(const FusedLoop& fused_loop) {
     return true;
   };
   for (int i = 0; i < rank_; ++i) {
-    bool weighed = false;  // an axis that only weighs stays
+    bool weighed = false;  // keeps an axis that only has a weight
     for (size_t k = 0; k < fused_loop.reductions.size(); ++k) weighed |= reductions[k].weight[i] > 1;
     if (extent[i] == 1 && !weighed) continue;
     if (count && merges(map[count - 1], i)) {
@@ -222,7 +222,7 @@ void FusedLoopSpace::collapse(const FusedLoop& fused_loop) {
       length[count++] = extent[i];
     }
   }
-  // Rows and columns always exist.
+  // There are always rows and columns.
   const int lead = std::max(0, 2 - count);
   dims = count + lead;
   auto rearrange = [&](Cursor& cursor) {

@@ -1,5 +1,5 @@
-// The iteration space of one run of a fused loop: extents found from what is there, axes merged where every
-// participant allows it, and a cursor a participant.
+// The iteration space of one run of a fused loop: the extents of its operands, axes merged where every
+// participant allows it, and one cursor per participant.
 #pragma once
 #include "cpu/fusion/fused_loop.h"
 #include "cpu/interpreter/frame.h"
@@ -13,35 +13,36 @@ class FusedLoopSpace {
     DType dtype;
     bool lanes;
     bool streams;
-    bool outside;  // nothing of it is there: an axis of extent 1 lies outside
+    bool outside;  // nothing is inside: an axis of extent 1 is outside
     double pad;
     int64_t stride[max_rank], first[max_rank], valid[max_rank];
-    char* line;   // while running: where rows and columns start,
-    bool within;  // and whether they are there at all
+    char* line;   // during a run: the address of the first row and column,
+    bool within;  // and whether it is inside the array
   };
   struct Accumulator {
     Cursor cursor;
     TileRef tile;
-    int64_t count;  // accumulators
+    int64_t count;  // number of accumulators
     bool reduced[max_rank];
-    int64_t last[max_rank];    // the index that stands for those not stored
-    int64_t weight[max_rank];  // and how many they are, itself included; 1 where the axis is kept
+    int64_t last[max_rank];    // the index that represents those not stored
+    int64_t weight[max_rank];  // how many it represents, itself included; 1 for kept axes
   };
 
-  // `keeps`: prepared for more than one run, so that copies of memory are kept as well.
+  // `keeps` means that the space is prepared for several runs, so that copies of memory are kept as well.
   FusedLoopSpace(Scratch& memory, bool keeps) : memory_(memory), keeps_(keeps) {}
-  // false: there is nothing to do.
+  // Returns false if there is nothing to do.
   bool prepare(const FusedLoop& fused_loop, Frame& frame);
-  // Returns true if a new run would be prepared alike, but for addresses; these are then taken over.
+  // Returns true if preparing a new run would give the same result except for addresses; takes over the new
+  // addresses.
   bool fits(const FusedLoop& fused_loop, const Frame& frame);
-  bool copies() const { return copies_; }  // elements of arrays
-  // Returns true if what a reduction adds up differs along a dimension.
+  bool copies() const { return copies_; }  // some input is a copy of array elements
+  // Returns true if the reduced value varies along the dimension.
   bool reduces_along(const FusedLoopReduction& reduction, int dim) const {
     return summed(reduction) >> dim & 1;
   }
   bool varies(size_t value, int dim) const { return varies_[value] >> dim & 1; }
 
-  int dims = 0;  // at least 2; the last two are rows and columns of chunks
+  int dims = 0;  // at least 2; the last two are the rows and columns of chunks
   int64_t extent[max_rank + 2];
   Cursor *inputs, *outputs, *stores;
   Accumulator* reductions;
@@ -58,11 +59,11 @@ class FusedLoopSpace {
   }
   Scratch& memory_;
   TileRef *sources_, *targets_;  // of inputs and stores, by axis of the fused loop's shape
-  bool* copied_;                 // inputs that inputs[] has a copy of
-  uint32_t* varies_;             // by value: a bit an axis, then a bit a dimension
+  bool* copied_;                 // inputs of which inputs[] has a copy
+  uint32_t* varies_;             // by value: a bit per axis, later a bit per dimension
   int rank_ = 0;
   bool keeps_;
-  bool ready_ = false;  // prepared, and fit to be used again
+  bool ready_ = false;  // prepared and reusable
   bool copies_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The thread pool in use.
+// The current thread pool.
 #include "cpu/exec/parallel.h"
 
 namespace tile::cpu {

@@ -1,4 +1,4 @@
-// Threads come from outside: torch's pool once csrc/torch has set it, else everything runs on the caller.
+// The thread pool: torch's once csrc/torch has installed it; until then all work runs on the calling thread.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@ struct ParallelRuntime {
   // Calls body(begin, end, context) on parts of [0, count). The calling thread runs the first part.
   // Exceptions that body throws reach the caller.
   void (*run)(int64_t count, void (*body)(int64_t begin, int64_t end, void* context), void* context);
-  int (*threads)();  // how many parts run at once
+  int (*threads)();  // number of parts that run in parallel
 };
 void set_parallel_runtime(const ParallelRuntime& runtime);
 const ParallelRuntime& parallel_runtime();

@@ -1,4 +1,4 @@
-// Compiling a function into nodes, and running blocks on threads.
+// Compiles a function into nodes and runs blocks on threads.
 #include "cpu/exec/program.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 namespace tile::cpu {
 namespace {
 
-constexpr double serial_below = 32768;  // elements of work: waking threads costs more
+constexpr double serial_below = 32768;  // elements of work: below that, waking threads costs more
 constexpr int least_lines_a_thread = 8;
-constexpr int pieces_a_thread = 16;  // handed out one by one, so that uneven blocks balance
+constexpr int pieces_a_thread = 16;  // taken one by one, so that uneven blocks balance
 
 }  // namespace
 
@@ -30,7 +30,7 @@ struct Program::Thread {
   bool busy = false;
 };
 
-// Launches one behind the other find what the last one kept.
+// Consecutive launches reuse the state that the previous one kept.
 std::unique_ptr<NodeStateCache::Slots> Program::take_kept(int64_t worker) const {
   auto kept = idle_.take(worker);
   if (!kept) return std::make_unique<NodeStateCache::Slots>(kept_);
@@ -88,11 +88,11 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     int64_t begin, end;
     if (!next(begin, end)) return;
     static thread_local Thread kept;
-    Thread nested;  // a kernel launched while this thread runs another
+    Thread nested;  // for a kernel launched while this thread runs another
     Thread& thread = kept.busy ? nested : kept;
-    give_registers_back(kept.frame);  // of the kernel that this one interrupts, which takes them again
+    give_registers_back(kept.frame);  // of the kernel that this one interrupts; it takes them again later
     thread.busy = true;
-    struct Release {  // also where an assertion fails
+    struct Release {  // also runs if an assertion fails
       Thread& thread;
       ~Release() {
         thread.busy = false;
@@ -124,7 +124,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
         run_nodes(nodes_, frame);
       }
     } while (next(begin, end));
-    idle_.give_back(worker, std::move(slots));  // not what an error left
+    idle_.give_back(worker, std::move(slots));  // skipped after an error
   };
   const ParallelRuntime& runtime = parallel_runtime();
   const int threads = runtime.threads();
@@ -138,8 +138,8 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     return;
   }
   int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread)), line = 1;
-  // Blocks of one line often share operands. Where lines are many they stay whole, and each thread keeps its
-  // own operands packed; else all threads pack and read the same.
+  // Blocks of one line often share operands. If there are many lines, lines stay whole and each thread keeps
+  // its own packed operands; otherwise all threads share packed operands.
   std::optional<LaunchPackedOperands> panels;
   if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) {
     line = blocks[0];
@@ -154,7 +154,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     try {
       work(worker, [&](int64_t& begin, int64_t& end) { return ranges.next(worker, begin, end); });
     } catch (const Interrupted&) {  // the launching thread throws the cause
-    } catch (...) {                 // the other threads finish the blocks that they have begun
+    } catch (...) {                 // the other threads finish the blocks that they have started
       ranges.stop();
       error = std::current_exception();
     }

@@ -1,4 +1,4 @@
-// A kernel compiled for the CPU: nodes over a frame, run for every block of a grid.
+// A kernel compiled for the CPU: nodes that run on a frame for every block of a grid.
 #pragma once
 #include <memory>
 #include <vector>
@@ -13,7 +13,7 @@ class Program {
  public:
   explicit Program(Function function);  // after the passes
   ~Program();
-  // Arguments in the order of the kernel's parameters, arrays and scalars apart; strides in bytes.
+  // `arrays` and `scalars` are separate, each in the order of the kernel's parameters; strides are in bytes.
   void run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays,
            const std::vector<Scalar>& scalars) const;
 
@@ -28,9 +28,9 @@ class Program {
   std::vector<size_t> slot_bytes_;
   size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
   bool needs_panels_ = false;
-  double block_cost_ = 0;  // elements worked on, roughly
+  double block_cost_ = 0;  // approximate number of elements processed
   int blocks_between_looks_ = 1;
-  mutable NodeStateCache idle_;  // what workers kept that are done
+  mutable NodeStateCache idle_;  // state kept by workers that have finished
 };
 
 }  // namespace tile::cpu

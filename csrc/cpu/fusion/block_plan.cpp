@@ -1,4 +1,4 @@
-// Grouping, and turning groups into nodes.
+// Groups ops and lowers groups to nodes.
 #include "cpu/fusion/block_plan.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ BlockPlan::BlockPlan(LoweringContext& lower, const Block& block) : lower_(lower)
   plan();
   for (const InPlaceLoads::Several& several : lower.in_place_.several) {
     if (runs_before(several)) continue;
-    for (const Op* load : several.loads) lower.in_place_.loads.erase(load);  // to be copied after all
+    for (const Op* load : several.loads) lower.in_place_.loads.erase(load);  // copy these loads after all
     plan();
   }
   repeat_cheap();
@@ -28,11 +28,11 @@ BlockPlan::Kind BlockPlan::kind_of(const Op& op) const {
     return lowering->cheap ? Kind::cheap : Kind::single;
   if (!op.regions.empty()) return Kind::single;
   if (in_fused_loop(op)) return Kind::fused_loop;
-  if (op.traits().elementwise) return Kind::cheap;  // of scalars
+  if (op.traits().elementwise) return Kind::cheap;  // on scalars
   fail(op, ErrorKind::unsupported, "has no CPU implementation");
 }
 
-// The values an op's node reads, those used in its regions included.
+// Returns the values that an op's node reads, including those used in its regions.
 std::vector<const Value*> BlockPlan::reads(const Op& op) const {
   const LoweringRule* lowering = op.traits().terminator ? nullptr : find_lowering(lower_, op);
   if (lowering && lowering->needs) return lowering->needs(lower_, op);
@@ -43,7 +43,7 @@ std::vector<const Value*> BlockPlan::reads(const Op& op) const {
   return values;
 }
 
-// Some lowerings look through their operands: what nothing else needs is not computed.
+// Some lowering rules look through their operands; an op that nothing else needs is not computed.
 void BlockPlan::find_needed() {
   std::unordered_set<const Value*> needed;
   for (size_t i = block_.ops.size(); i-- > 0;) {
@@ -73,7 +73,7 @@ void BlockPlan::plan() {
   last_reader_.clear(), last_writer_.clear();
   barrier_ = last_access_ = -1;
   find_needed();
-  // Ops that need no group first, so that fused loops are not split by them.
+  // Ops that depend on no group come first, so that they do not split fused loops.
   std::unordered_set<const Value*> late;
   std::vector<const Op*> rest;
   for (const auto& op : block_.ops) {
@@ -110,8 +110,8 @@ int BlockPlan::memory_bound(const Op& op) const {
   return bound;
 }
 
-// Two stores of one fused loop run chunk by chunk: they must not meet. Tiles of one grid of tiles whose index
-// differs by constants along some axis do not, nor do those of views that are apart.
+// Two stores of one fused loop run chunk by chunk, so they must not overlap. Tiles of one grid of tiles do
+// not overlap if their indices differ by constants along some axis; neither do disjoint views.
 bool BlockPlan::may_join(const Op& store, int group) const {
   if (!groups_[static_cast<size_t>(group)].fused_loop || !in_fused_loop(store)) return false;
   for (const Op* other : groups_[static_cast<size_t>(group)].ops) {
@@ -149,7 +149,7 @@ void BlockPlan::assign(const Op& op) {
   };
   const std::vector<const Value*> operands = reads(op);
   for (const Value* operand : operands) need(operand);
-  if (kind == Kind::cheap) {  // right behind the group its operands come from
+  if (kind == Kind::cheap) {  // directly after the group that computes its operands
     int group = -1;
     for (const Value* operand : operands)
       if (auto at = positions_.find(operand); at != positions_.end())
@@ -160,7 +160,7 @@ void BlockPlan::assign(const Op& op) {
     return;
   }
   bound = std::max(bound, memory_bound(op));
-  // An operand in memory that the kernel writes is read by this op, not where its load was.
+  // An in-place operand in memory that the kernel writes is read by this op, not at its load's position.
   const bool in_place = std::any_of(operands.begin(), operands.end(), [&](const Value* operand) {
     const Op* load = lower_.memory_load(operand);
     return load && lower_.is_written(load->operands[0]);
@@ -202,8 +202,8 @@ void BlockPlan::find_last_uses() {
     auto [at, fresh] = last_use_.emplace(owner, last);
     if (!fresh) at->second = std::max(at->second, last);
   }
-  // Carried values exchange slots with the loop's, and single nodes may overwrite an operand: these need
-  // slots of exactly their size that serve nothing else.
+  // Carried values exchange slots with the loop's, and single nodes may overwrite an operand. These values
+  // need dedicated slots of exactly their size.
   for (const auto& [value, users] : users_) {
     const Op* user = users[0];
     bool alone = users.size() == 1 && !user->traits().terminator && kind_of(*user) == Kind::single;
@@ -236,7 +236,7 @@ void BlockPlan::emit_group(size_t index, OpNodes& nodes) {
       int times = static_cast<int>(std::count_if(op.operands.begin(), op.operands.end(),
                                                  [&](const Value* other) { return viewed(other) == owner; }));
       auto at = last_use_.find(owner);
-      // Only what this block made, or carries around its loop, may be overwritten.
+      // Only values that this block computes, or carries around its loop, may be overwritten.
       if (times == 1 && at != last_use_.end() && at->second == static_cast<int>(index) &&
           owner->owner == &block_ && unseen_after(owner, static_cast<int>(index)))
         lower_.last_used_here_.insert(operand);
@@ -259,7 +259,7 @@ bool BlockPlan::unseen_after(const Value* owner, int group) const {
   return true;
 }
 
-// Slots whose last reader has run serve the next groups.
+// Frees slots after their last reader, for the following groups.
 void BlockPlan::release_after(size_t index) {
   for (const auto& [owner, last] : last_use_) {
     if (last != static_cast<int>(index) || owner->owner != &block_ || !owner->definition) continue;

@@ -19,7 +19,7 @@ class BlockPlan {
   struct Group {
     bool fused_loop = false;
     Shape shape;
-    std::vector<const Op*> ops;    // one, unless a fused loop
+    std::vector<const Op*> ops;    // one op, unless it is a fused loop
     std::vector<const Op*> after;  // cheap ops on its results, in order
     std::vector<FusedLoopPrefetch> prefetch;
   };
@@ -32,7 +32,8 @@ class BlockPlan {
   std::vector<const Value*> reads(const Op& op) const;
   void find_needed();
   void plan();
-  bool runs_before(const InPlaceLoads::Several& several) const;  // what reads the loads; false: their stores
+  // Returns true if the loads' readers run no later than the stores.
+  bool runs_before(const InPlaceLoads::Several& several) const;
   void assign(const Op& op);
   int memory_bound(const Op& op) const;
   void note_memory(const Op& op, int group);
@@ -43,7 +44,8 @@ class BlockPlan {
   bool only_in_fused_loops(const Value* value, const Shape& shape) const;
   void repeat(const Value* value, int group, std::vector<const Op*>& front);
   bool needed_outside(const Value* value, int group) const;
-  bool unseen_after(const Value* owner, int group) const;  // by the cheap ops behind that group
+  // Returns true if the cheap ops after the group do not read the value.
+  bool unseen_after(const Value* owner, int group) const;
   void emit_cheap(const Op& op, OpNodes& nodes);
   void emit_group(size_t index, OpNodes& nodes);
   void find_prefetch();
@@ -56,13 +58,13 @@ class BlockPlan {
   std::unordered_set<const Op*> needed_;
   std::vector<const Op*> early_;
   std::vector<Group> groups_;
-  std::unordered_set<const Op*> read_once_;  // loads that one group reads
+  std::unordered_set<const Op*> read_once_;  // loads that only one group reads
   std::unordered_map<const Value*, Position> positions_;
   std::unordered_map<const Value*, std::vector<const Op*>> users_;  // at this block's level
   std::unordered_map<const Op*, int> group_of_;
-  std::unordered_map<const Op*, std::vector<int>> repeats_;          // later groups that compute it again
+  std::unordered_map<const Op*, std::vector<int>> repeats_;          // later groups that recompute it
   std::unordered_map<const Value*, int> last_reader_, last_writer_;  // by root array
-  std::unordered_map<const Value*, int> last_use_;                   // group; of values that own a slot
+  std::unordered_map<const Value*, int> last_use_;  // last group that uses a value with its own slot
   int barrier_ = -1, last_access_ = -1;
 };
 

@@ -1,12 +1,11 @@
-// Prefetches what the next iteration or block reads first, while this one computes: a block of several fused
-// loops reads memory in the first and leaves it idle in the others.
+// Prefetches the first loads of the next iteration or block during this one's computation: a block of several
+// fused loops reads memory in the first and leaves it idle in the others.
 #include "cpu/fusion/block_plan.h"
 #include "cpu/fusion/fused_loop_build.h"
 
 namespace tile::cpu {
 
-// The groups that read a tile, or what is only another description of it; -1 where not all of them are
-// groups.
+// Collects the groups that read a tile or a view of it; -1 represents readers that are not in a group.
 void BlockPlan::find_readers(const Value* value, std::set<int>& groups) const {
   const auto users = users_.find(value);
   if (users == users_.end()) return;
@@ -22,7 +21,7 @@ void BlockPlan::find_readers(const Value* value, std::set<int>& groups) const {
   }
 }
 
-// The one axis whose index is another in the next iteration.
+// Returns the only axis whose index changes in the next iteration.
 std::optional<int> BlockPlan::moving_axis(const Op& load) const {
   std::optional<int> found;
   for (size_t i = 1; i < load.operands.size(); ++i) {
@@ -34,8 +33,8 @@ std::optional<int> BlockPlan::moving_axis(const Op& load) const {
   return found;
 }
 
-// The last of the fused loops that read a load fetches the next one. If it also writes memory, the first does
-// so, too. What one alone reads it fetches itself, just before.
+// The last fused loop that reads a load prefetches the next one. If that loop also writes memory, the first
+// one prefetches it as well. A load with a single reader is prefetched by that loop itself.
 void BlockPlan::find_prefetch() {
   for (const auto& op : block_.ops) {
     if (!op->is("load") || !needed_.count(op.get()) || !lower_.stays_in_memory(*op)) continue;

@@ -1,6 +1,6 @@
-// Finds what several fused loops need and is cheaper to compute again from memory than to keep: a tile that
-// is kept is written and read, and takes room in the caches. Of float32 alone: to widen 16 bits again costs
-// what it saves.
+// Finds values of several fused loops that are cheaper to recompute from memory than to keep: a kept tile is
+// written and read, and occupies the caches. This applies only to float32: widening 16 bits again costs as
+// much as it saves.
 #include <algorithm>
 
 #include "cpu/fusion/block_plan.h"
@@ -10,9 +10,9 @@ namespace tile::cpu {
 namespace {
 
 constexpr std::string_view cheap_ops[] = {"add", "sub", "mul", "fma", "neg"};
-constexpr int most_steps = 2;            // one behind the other
-constexpr int64_t least_elements = 512;  // of a tile that is not kept
-constexpr int64_t times_smaller = 16;    // what stays in a cache anyway
+constexpr int most_steps = 2;            // in sequence
+constexpr int64_t least_elements = 512;  // of a tile that is worth recomputing
+constexpr int64_t times_smaller = 16;    // such a small tile stays in a cache
 
 bool cheap(const Op& op) {
   return op.results[0]->type.dtype == DType::f32 &&
@@ -21,7 +21,8 @@ bool cheap(const Op& op) {
 
 }  // namespace
 
-// Returns true if a fused loop of that shape can compute the value, in `steps`, from what is there anyway.
+// Returns true if a fused loop of that shape can compute the value in `steps` from values that exist in any
+// case.
 bool BlockPlan::repeatable(const Value* value, const Shape& shape, int steps) const {
   const Value* source = viewed(value);
   if (element_count(source->type.shape) * times_smaller <= element_count(shape)) return true;
@@ -33,7 +34,7 @@ bool BlockPlan::repeatable(const Value* value, const Shape& shape, int steps) co
                      [&](const Value* operand) { return repeatable(operand, shape, steps - 1); });
 }
 
-// Returns true if all that read it are fused loops which compute it, so that nothing keeps it.
+// Returns true if all readers are fused loops that recompute the value, so that it need not be kept.
 bool BlockPlan::only_in_fused_loops(const Value* value, const Shape& shape) const {
   const auto& users = users_.at(value);
   return std::all_of(users.begin(), users.end(), [&](const Op* user) {
@@ -68,8 +69,8 @@ void BlockPlan::repeat_cheap() {
   }
 }
 
-// Returns true if another node than the fused loops that compute the value reads it: the first one keeps it
-// then.
+// Returns true if the value is read by any node other than the fused loops that compute it; the first of
+// these loops then keeps it.
 bool BlockPlan::needed_outside(const Value* value, int group) const {
   if (group_of_.at(value->definition) != group) return false;
   const auto has = [&](int index, const Op* op) {

@@ -1,5 +1,5 @@
-// A fused loop: a chain of elementwise steps over one tile shape, with the inputs it reads, the tiles and
-// memory it writes and the reductions it ends in, run over chunks that stay in the first-level cache.
+// A fused loop: a chain of elementwise steps over one tile shape, its inputs, the tiles and memory that it
+// writes, and its final reductions. It runs over chunks that stay in the first-level cache.
 #pragma once
 #include <optional>
 #include <vector>
@@ -13,7 +13,7 @@ namespace tile::cpu {
 class LoweringContext;
 
 struct FusedLoopStep {
-  std::string_view name;                    // of the row
+  std::string_view name;                    // the row's name
   const ChunkFunction* variants = nullptr;  // by the mask of operands that repeat along the columns
   int arity = 1;
   int in[most_operands] = {};  // values of the fused loop
@@ -23,7 +23,7 @@ struct FusedLoopStep {
 struct FusedLoopOutput {
   int value, tile, slot;
   DType dtype;
-  bool elements = false;  // as memory has them, for products alone: of denormal numbers may come 0
+  bool elements = false;  // elements in memory format, for products only: subnormals may become 0
 };
 struct FusedLoopStore {
   int value;
@@ -31,15 +31,15 @@ struct FusedLoopStore {
 };
 struct FusedLoopReduction {
   int value;
-  int factor = -1;  // another value: what is added up is their product
+  int factor = -1;  // if set, the products of both values are reduced
   const ReduceRow* row;
   std::vector<bool> reduced;  // by axis of the fused loop's shape
   DType dtype;
   int tile = -1, slot = -1;
-  int scalar = -1;  // where all axes are reduced
+  int scalar = -1;  // if all axes are reduced
 };
 
-// A tile of memory, and the axis along which its array goes on with what the next iteration or block reads.
+// A tile of memory, and the axis along which the next iteration or block continues to read.
 struct FusedLoopPrefetch {
   int tile, axis;
 };
@@ -48,17 +48,17 @@ struct FusedLoopPrefetch {
 struct FusedLoop {
   Shape shape;
   std::vector<int> inputs;                  // tiles of the frame
-  std::vector<std::optional<float>> known;  // of each input: the number that it is everywhere
-  std::vector<bool> read_once;              // of each input: it is in memory, and no other node's
-  std::vector<Lane> lanes;                  // of each value
-  std::vector<DType> dtypes;                // the dtype that the lanes of each value are rounded to
-  std::vector<int> buffers;                 // of each value: values that never live at once share one
+  std::vector<std::optional<float>> known;  // per input: its value if it is a constant
+  std::vector<bool> read_once;              // per input: in memory, and read by no other node
+  std::vector<Lane> lanes;                  // per value
+  std::vector<DType> dtypes;                // per value: the dtype that the lanes are rounded to
+  std::vector<int> buffers;                 // per value: values that are never live at once share one
   int buffer_count = 0;
   std::vector<FusedLoopStep> steps;
   std::vector<FusedLoopOutput> outputs;
   std::vector<FusedLoopStore> stores;
   std::vector<FusedLoopReduction> reductions;
-  std::vector<FusedLoopPrefetch> prefetch;  // fetched into the cache meanwhile
+  std::vector<FusedLoopPrefetch> prefetch;  // tiles to prefetch during the loop
 };
 
 // The node that runs a fused loop. Defined in cpu/exec, which knows how loops run.

@@ -1,4 +1,4 @@
-// Numbers the values of a fused loop and writes its steps.
+// Numbers the values of a fused loop and builds its steps.
 #include "cpu/fusion/fused_loop_build.h"
 
 #include <algorithm>
@@ -69,9 +69,9 @@ class FusedLoopBuilder {
   }
   int number(const Value* value) const { return numbers_.at(value); }
 
-  // How an op is computed where not by its own row: with steps of its operands that nothing else reads, a
-  // pass less for each. Allowed in f32 and f64, whose lanes are the values themselves; products may then go
-  // unrounded into sums.
+  // An alternative to an op's own row that includes steps of its operands that have no other reader, which
+  // saves a pass for each. It is allowed in f32 and f64, whose lanes are the values themselves; products may
+  // then be added without rounding.
   struct Form {
     std::string row;
     std::vector<const Value*> operands;
@@ -109,7 +109,7 @@ class FusedLoopBuilder {
       if (op->traits().elementwise && !contracted_.count(op)) pair(*op, absorbable);
   }
 
-  // A function and 1 in one step, where there is a row of that.
+  // Replaces a function plus 1 by one step, if there is a row for it.
   bool one_plus(const Op& op, const std::function<const Op*(const Value*)>& absorbable) {
     if (!op.is("add") || op.results[0]->type.dtype != DType::f32) return false;
     for (size_t k = 0; k < 2; ++k) {
@@ -131,7 +131,7 @@ class FusedLoopBuilder {
                                  : Form{std::string(op.name()), {op.operands.begin(), op.operands.end()}};
   }
 
-  // Takes the shorter row of a function whose result is seen only after a rounding to 16 bits.
+  // Uses the approximate row of a function if its result is only used after rounding to 16 bits.
   void use_approximate(const Op& op) {
     Form shorter = form(op);
     shorter.row += ".approximate";
@@ -140,7 +140,7 @@ class FusedLoopBuilder {
       forms_[&op] = std::move(shorter);
   }
 
-  // Looks for a row of two steps.
+  // Replaces two steps by one, if there is a row for them.
   void pair(const Op& op, const std::function<const Op*(const Value*)>& absorbable) {
     if (op.results[0]->type.dtype != DType::f32) return;
     const Form outer = form(op);
@@ -148,7 +148,7 @@ class FusedLoopBuilder {
       const Op* step = outer.operands[k]->type.dtype == DType::f32 ? absorbable(outer.operands[k]) : nullptr;
       if (!step) continue;
       const Form inner = form(*step);
-      // Factors commute; so do summands.
+      // Factors and summands commute.
       const std::string_view position = outer.row != "fma" ? "" : k == 2 ? ".2" : ".0";
       const std::string name =
           str(k == 1 && outer.row == "sub" ? "rsub" : outer.row, position, "(", inner.row, ")");
@@ -232,11 +232,11 @@ class FusedLoopBuilder {
   OpNodes& before_;
   FusedLoop& fused_loop_;
   std::unordered_map<const Value*, int> numbers_, made_;
-  std::unordered_set<const Op*> contracted_;  // computed with the op that reads them
+  std::unordered_set<const Op*> contracted_;  // computed together with the op that reads them
   std::unordered_map<const Op*, Form> forms_;
 };
 
-// A buffer serves the next value once its own was read for the last time.
+// A buffer is reused after the last read of its value.
 void assign_buffers(FusedLoop& fused_loop) {
   const size_t end = fused_loop.steps.size();
   std::vector<size_t> last(fused_loop.lanes.size(), 0);

@@ -1,4 +1,4 @@
-// Building a fused loop from the ops that share it.
+// Builds a fused loop from the ops that share it.
 #pragma once
 #include <functional>
 
@@ -8,15 +8,16 @@
 namespace tile::cpu {
 
 bool in_fused_loop(const Op& op);             // an elementwise op on a tile, a named reduction, or a store
-const Shape& fused_loop_shape(const Op& op);  // the shape it runs over
+const Shape& fused_loop_shape(const Op& op);  // the shape that it runs over
 
 using Asked = std::function<bool(const Value*)>;
 // Facts about the other nodes of a fused loop's block.
 struct FusedLoopSurroundings {
   Asked needed_outside;
-  // Computed by other fused loops too, and the same in all: its op is not contracted with what reads it.
+  // The value is recomputed by other fused loops and must be identical in all: its op is not contracted with
+  // its readers.
   Asked rounded;
-  Asked read_once;  // in memory, and no other node's
+  Asked read_once;  // in memory, and read by no other node
   std::vector<FusedLoopPrefetch> prefetch;
 };
 std::unique_ptr<OpNode> build_fused_loop(LoweringContext& lower, const Shape& shape,

@@ -1,4 +1,4 @@
-// Chooses the kernels of a product by its dtypes and the machine.
+// Selects the kernels of a product by its dtypes and the machine.
 #include "cpu/gemm/gemm_table.h"
 
 #include "support/env.h"
@@ -34,7 +34,7 @@ bool uses_amx() {
 }
 
 namespace {
-// Null: as the products of other floats.
+// Returns null if bf16 is multiplied like other floats.
 const GemmKernels* best_bf16_gemm() {
   static const GemmKernels* const best = uses_amx()       ? amx_gemm(active_isa())
                                          : prefers_bf16() ? bf16_gemm(active_isa())

@@ -1,16 +1,16 @@
-// Matrix products of one instruction set as a table of functions: packing, micro-kernels, and a blocked
-// product over memory.
+// A table of functions for the matrix products of one instruction set: packing, micro-kernels, and blocked
+// products over memory.
 //
 // A product runs in a compute type: f32 for every float up to 32 bits, f64, i32 for integers up to 32 bits,
-// i64 (both wrap). Operands are converted to it while they are packed; C is always of it, row-major with row
-// stride ldc, in elements.
+// or i64 (integers wrap). Operands are converted to it while they are packed. C always has the compute type
+// and is row-major with row stride ldc, in elements.
 #pragma once
 #include "cpu/vecmath/isa.h"
 #include "ir/dtype.h"
 
 namespace tile::cpu {
 
-// A matrix in memory, any strides (in elements, also negative or 0).
+// A matrix in memory with any strides, in elements, which may be negative or 0.
 struct MatrixView {
   const void* data;
   long row_stride;
@@ -21,54 +21,56 @@ struct GemmKernels {
   DType compute;
   int element_bytes;
   int mr, nr;                // rows of a panel of A, columns of a panel of B
-  int lanes;                 // packing A may write that many elements beyond its panels
-  int together, depth_step;  // values of k in an element; what a panel's depth is a multiple of, in values
-  int block_depth, piece_depth;  // of k at a time in `blocked` and in `streamed`
+  int lanes;                 // packing A may write that many elements past its panels
+  int together, depth_step;  // values of k per element; a panel's depth is a multiple of depth_step values
+  int block_depth, piece_depth;  // values of k per block in `blocked` and in `streamed`
 
-  // A [m x k] to panels [m / mr][k][mr], the last two of which may be halves (isa/gemm_panels.h), B [k x n]
-  // to panels [n / nr][k][nr], short panels filled with zeros. By dtype of the source; null where that dtype
-  // does not compute in this type.
+  // Packing: A [m x k] to panels [m / mr][k][mr], of which the last two may be halves (isa/gemm_panels.h),
+  // and B [k x n] to panels [n / nr][k][nr]. Short panels are filled with zeros. Indexed by the source's
+  // dtype; null if that dtype does not compute in this type.
   using Pack = void (*)(long rows, long columns, const MatrixView& from, void* to);
   Pack pack_a[dtype_count];
   Pack pack_b[dtype_count];
 
-  // C = A B, or C += A B with accumulate; any m, n, k >= 0.
+  // Computes C = A B, or C += A B if `accumulate`; m, n, k >= 0.
   void (*packed)(long m, long n, long k, const void* packed_a, const void* packed_b, void* c, long ldc,
                  bool accumulate);
-  // A row-major, of the dtype `in_place`, read where it is: m a multiple of direct_rows, k of depth_step, the
-  // row stride of `together`, and the address that of an element.
+  // A is row-major and read in place, with dtype `in_place`. m is a multiple of direct_rows, k of depth_step,
+  // and the row stride of `together`; the address is aligned for an element.
   DType in_place;
   int direct_rows;
   void (*direct_a)(long m, long n, long k, const void* a, long lda, const void* packed_b, void* c, long ldc,
                    bool accumulate);
-  // Both read in place, B row-major too. Null where panels do not hold the compute type.
+  // Both operands are row-major and read in place. Null if panels do not hold the compute type.
   void (*direct)(long m, long n, long k, const void* a, long lda, const void* b, long ldb, void* c, long ldc,
                  bool accumulate);
 
-  // A whole loop over k with operands in memory, in two forms. `scratch` is as long as blocked_scratch_size
-  // or streamed_scratch_size says. blocked: B packed once by pack_strip, to be used for every block of rows
-  // with these columns; A block by block into scratch. 120 to 192 rows and 256 to 512 columns keep A's block
-  // in L2 and a panel of B in L1. Parts of a strip, strip_parts of them, may be packed at once.
+  // A whole loop over k with operands in memory, in two forms. `scratch` has the length given by
+  // blocked_scratch_size or streamed_scratch_size.
+  //
+  // `blocked`: pack_strip packs B once, for all blocks of rows with these columns; A is packed block by block
+  // into scratch. With 120 to 192 rows and 256 to 512 columns, A's block fits L2 and a panel of B fits L1.
+  // The strip_parts parts of a strip may be packed in parallel.
   void (*pack_strip)(long k, long n, const MatrixView& b, DType dtype, void* strip, long part);
   void (*blocked)(long m, long n, long k, const MatrixView& a, DType dtype, const void* strip, void* c,
                   long ldc, bool accumulate, void* scratch);
-  // The same with A packed by pack_blocks, for as many strips as there are; in block_parts.
+  // The same with A packed by pack_blocks, for any number of strips; it has block_parts parts.
   void (*pack_blocks)(long m, long k, const MatrixView& a, DType dtype, void* blocks, long part);
   void (*packed_blocks)(long m, long n, long k, const void* blocks, const void* strip, void* c, long ldc,
                         bool accumulate);
-  // streamed: for few rows in all (up to 128), where B is used once: A packed once by pack_rows, to be used
-  // for every block of columns (256 of them are best); B piece by piece into scratch.
+  // `streamed`: for few rows in all (up to 128), where B is used once. pack_rows packs A once, for all blocks
+  // of columns (best 256 wide); B is packed piece by piece into scratch.
   void (*pack_rows)(long m, long k, const MatrixView& a, DType dtype, void* rows);
   void (*streamed)(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c,
                    long ldc, bool accumulate, void* scratch);
 
-  // Around the products of a thread's piece of work: takes what the micro-kernel needs beyond the registers
-  // that there always are, and gives it back. Null: nothing.
+  // Called before and after a thread's products: they acquire and release additional registers that the
+  // micro-kernel needs. Null if there are none.
   void (*begin)();
   void (*end)();
 
   long block_parts(long k) const { return (k + block_depth - 1) / block_depth; }
-  // Columns of a part of a strip: whole panels, about 128.
+  // Columns of a part of a strip: whole panels, about 128 columns.
   long part_columns() const { return nr < 128 ? 128 / nr * nr : nr; }
   long strip_parts(long k, long n) const {
     return block_parts(k) * ((n + part_columns() - 1) / part_columns());
@@ -79,7 +81,7 @@ struct GemmKernels {
   long packed_a_size(long m, long k) const { return (m + mr - 1) / mr * mr * panel_depth(k) + lanes; }
   long packed_b_size(long k, long n) const { return (n + nr - 1) / nr * nr * panel_depth(k); }
   long strip_size(long k, long n) const { return packed_b_size(k, n); }
-  // Each part has its slack, as others may be packed beside it.
+  // Each part has its own slack, since others may be packed next to it at the same time.
   long blocks_size(long m, long k) const { return packed_a_size(m, k) + block_parts(k) * lanes; }
   long blocked_scratch_size(long m, long k) const {
     return packed_a_size(m, k < block_depth ? k : block_depth);
@@ -92,7 +94,7 @@ struct GemmKernels {
 
 struct GemmTable {
   GemmKernels f32, f64, i32, i64;
-  // The kernels that operands of a dtype compute with; every dtype has one.
+  // Returns the kernels that operands of a dtype compute with; every dtype has one.
   const GemmKernels& of(DType dtype) const {
     for (const GemmKernels* kernels : {&f32, &f64, &i32})
       if (kernels->pack_a[static_cast<int>(dtype)]) return *kernels;
@@ -102,18 +104,18 @@ struct GemmTable {
 
 TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table);
 
-// Products of bf16, which a chip has an instruction for; sources are bf16, and f32 that holds bf16's numbers.
-// Null where this machine does not have it.
+// Products of bf16 with the chip's bf16 instruction. Sources are bf16, or f32 that holds bf16 values. Null if
+// this machine does not have it.
 const GemmKernels* bf16_gemm(Isa isa);
-// The same on AMX's tile registers.
+// The same with AMX's tile registers.
 const GemmKernels* amx_gemm(Isa isa);
-// Returns true if this process multiplies bf16 there, by its variables.
+// Returns true if this process multiplies bf16 with AMX, as its environment variables allow.
 bool uses_amx();
 
-// Returns true if this machine's products of bf16 read it as it is, and do not widen it.
+// Returns true if this machine multiplies bf16 directly, without widening it.
 bool multiplies_bf16();
 
-// The kernels of a product of these operands that adds up in `sum`.
+// Returns the kernels for a product of these operands that accumulates in `sum`.
 const GemmKernels& gemm_kernels(DType a, DType b, DType sum);
 
 }  // namespace tile::cpu

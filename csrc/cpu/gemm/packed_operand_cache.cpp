@@ -1,11 +1,12 @@
-// Which packed operands of blocked products are kept, and the wait for those that others pack.
+// Keeps packed operands of blocked products, and waits for those that other threads pack.
 #include "cpu/gemm/packed_operand_cache.h"
 
 #include <thread>
 
 namespace tile::cpu {
 namespace {
-// A part takes some tens of microseconds. Who waits longer than that waits for a thread that does not run.
+// Packing a part takes some tens of microseconds. If the wait is longer, the packing thread is probably not
+// running.
 constexpr int spins_before_yield = 4000;
 
 inline void pause() {
@@ -64,7 +65,7 @@ struct Idle {
   std::vector<std::unique_ptr<PackedOperands>> panels;
 };
 Idle& idle_panels() {
-  static Idle& idle = *new Idle;  // threads may outlive what is destroyed at exit
+  static Idle& idle = *new Idle;  // never destroyed: threads may outlive static destruction
   return idle;
 }
 }  // namespace

@@ -1,4 +1,5 @@
-// Operands of blocked products, packed: threads that want the same one pack it together and read it together.
+// A cache of packed operands of blocked products: threads that need the same operand pack it together and
+// share it.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -26,7 +27,7 @@ class PackedOperandCache {
   };
 
  public:
-  // An operand that stays while this exists.
+  // A reference that keeps an operand in the cache.
   class Held {
    public:
     Held(PackedOperandCache& owner, Entry& entry) : owner_(&owner), entry_(&entry) {}
@@ -35,7 +36,7 @@ class PackedOperandCache {
     ~Held() { owner_->release(*entry_); }
     char* data() const { return entry_->memory.data(); }
 
-    // pack(part) for those of `parts` that no thread has taken; returns when all are there. pack must not
+    // Calls pack(part) for parts that no other thread has taken; returns when all are packed. `pack` must not
     // throw.
     template <class F>
     void fill(int64_t parts, F pack) const {
@@ -53,10 +54,10 @@ class PackedOperandCache {
     Entry* entry_;
   };
 
-  // Returns the key's operand, filled or not. Beyond `limit` operands the one that was idle longest is
-  // dropped.
+  // Returns the key's operand, filled or not. Beyond `limit` operands, the one that has been idle longest is
+  // evicted.
   Held hold(const Key& key, size_t bytes, size_t limit);
-  // What was packed may be out of date: between launches.
+  // Drops all operands between launches, when the source memory may have changed.
   void clear();
 
  private:
@@ -66,7 +67,7 @@ class PackedOperandCache {
   uint64_t clock_ = 0;
 };
 
-// Both operands of blocked products, for `threads` of a launch.
+// The caches for both operands of blocked products, for `threads` threads of a launch.
 struct PackedOperands {
   PackedOperandCache left, right;
   int threads = 1;
@@ -76,7 +77,7 @@ struct PackedOperands {
   }
 };
 
-// One for a launch, out of those that are kept for the next.
+// The caches of one launch, reused from previous launches.
 class LaunchPackedOperands {
  public:
   explicit LaunchPackedOperands(int threads);

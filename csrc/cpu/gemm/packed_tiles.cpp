@@ -1,4 +1,4 @@
-// Which packed operands are kept.
+// Chooses which packed operands are kept.
 #include "cpu/gemm/packed_tiles.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace tile::cpu {
 namespace {
 constexpr size_t most_entries = 64, least_entries = 4;
-constexpr size_t most_bytes = size_t{5} << 20;  // of a thread
+constexpr size_t most_bytes = size_t{5} << 20;  // per thread
 }  // namespace
 
 size_t PackedTiles::limit(size_t bytes) {
@@ -27,8 +27,8 @@ PackedTiles::Buffer PackedTiles::find(const Key& key, size_t bytes) {
     at = used_.size();
     used_.push_back(nullptr);
     entries_.emplace_back();
-  } else if (at == limit) {  // any: the oldest would be the wrong one for loops over more tiles than there
-                             // are entries
+  } else if (at == limit) {
+    // A random entry: evicting the oldest would fail for loops over more tiles than there are entries.
     random_ = random_ * 1664525 + 1013904223;
     at = (random_ >> 16) % limit;
     if (at == last_) at = (at + 1) % limit;

@@ -1,5 +1,5 @@
-// Operands of products, packed, for as long as a thread works on one launch: the keys of attention are
-// multiplied by every tile of queries.
+// Packed operands of products, kept while a thread works on one launch. In attention, every tile of queries
+// is multiplied by the same keys.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,7 +13,7 @@ struct GemmKernels;
 
 class PackedTiles {
  public:
-  // The memory that was packed. The kernel does not write it.
+  // Identifies the packed memory, which the kernel does not write.
   struct Key {
     const void* data = nullptr;
     int64_t rows = 0, columns = 0;
@@ -27,7 +27,7 @@ class PackedTiles {
     char* data;
     bool filled;  // by an earlier call with this key
   };
-  // Stays there until the second call after this one: a product has two operands.
+  // The buffer is valid until the second call after this one, since a product has two operands.
   Buffer find(const Key& key, size_t bytes);
   void clear() { used_.assign(used_.size(), nullptr); }
 
@@ -37,7 +37,7 @@ class PackedTiles {
     Key key;
     AlignedMemory memory;
   };
-  std::vector<const void*> used_;  // each entry's data, side by side; null: free
+  std::vector<const void*> used_;  // each entry's data, contiguous; null: free
   std::vector<Entry> entries_;
   size_t last_ = 0;
   uint32_t random_ = 1;

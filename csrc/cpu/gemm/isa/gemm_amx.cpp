@@ -1,4 +1,4 @@
-// Products of bf16 on AMX's tile registers. Built for AVX-512 alone.
+// Products of bf16 on AMX's tile registers. Compiled only for AVX-512.
 #include "cpu/gemm/isa/gemm_tiles.h"
 
 namespace tile::cpu::TILE_ISA {

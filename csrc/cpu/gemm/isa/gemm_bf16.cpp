@@ -1,5 +1,5 @@
-// Products of bf16 by AVX512_BF16's instruction, which multiplies two values of k at once and adds them up in
-// f32; denormal numbers count as 0 there. Built for AVX-512 alone.
+// Products of bf16 with AVX512_BF16's instruction, which multiplies two values of k at once and sums in f32;
+// it treats subnormal numbers as 0. Compiled only for AVX-512.
 #include <initializer_list>
 
 #include "cpu/gemm/isa/gemm_loops.h"
@@ -30,10 +30,10 @@ namespace {
 
 constexpr int lanes = Vec<Bf16Pair>::lanes;
 
-// As pack() of gemm_pack.h, of pairs along `inner`: out[outer / width][(inner + 1) / 2][width].
+// Like pack() in gemm_pack.h, but for pairs along `inner`: out[outer / width][(inner + 1) / 2][width].
 template <class S, int width>
 void pack_pairs(long outer, long inner, const S* from, long so, long si, Bf16Pair* out) {
-  // A store of whole vectors may spill over into the next row of the panel, which is written after it.
+  // A store of a whole vector may extend into the panel's next row, which is written later.
   constexpr bool spills = width % lanes != 0;
   const long depth = (inner + 1) / 2;
   for (long o = 0; o < outer; o += width, out += width * depth) {

@@ -1,4 +1,4 @@
-// The micro-kernel: a few rows by a few vectors of C, kept in registers while k runs.
+// The micro-kernel: a few rows by a few vectors of C, kept in registers during the loop over k.
 #pragma once
 #include "cpu/gemm/isa/gemm_panels.h"
 #include "cpu/vecmath/convert.h"
@@ -7,7 +7,7 @@
 namespace tile::cpu::TILE_ISA {
 
 // The type in which products are summed. Floats without an fma use double: rounded products would cost large
-// scores of attention their last digits.
+// attention scores their last digits.
 template <class T>
 struct Sum {
   Vec<T> value;
@@ -33,25 +33,26 @@ struct DoubleSum {
 template <class T>
 struct KernelShape {
   static constexpr bool in_double = std::is_same_v<T, float> && !has_fma;
-  static constexpr bool emulated = std::is_same_v<T, int64_t> || in_double;  // needs registers itself
+  static constexpr bool emulated = std::is_same_v<T, int64_t> || in_double;  // emulation needs registers too
   using Sum = std::conditional_t<in_double, DoubleSum, TILE_ISA::Sum<T>>;
   using Result = T;                   // of C
-  static constexpr int together = 1;  // values of k in an element of a panel
+  static constexpr int together = 1;  // values of k per element of a panel
   static constexpr int mr = emulated ? 2 : vector_bytes == 64 ? 14 : vector_bytes == 32 ? 6 : 4;
   static constexpr int vectors = 2;
   static constexpr int nr = vectors * Vec<T>::lanes;
 };
 
-// C[rows x vectors] (+)= A B. Row r, depth k of A is at a[k mr + r] when packed, else at a[r lda + k]; row k
-// of B at b + k ldb. `last` is the number of columns of the last vector where partial. The unroll pragmas are
-// what keeps c in registers.
+// C[rows x vectors] (+)= A B. Row r, depth k of A is at a[k mr + r] if packed, else at a[r lda + k]; row k of
+// B is at b + k ldb. `last` is the number of columns of the last vector if `partial`. The unroll pragmas keep
+// c in registers.
 template <class T, int rows, int vectors, bool partial, bool packed>
 TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb,
                         typename KernelShape<T>::Result* c, long ldc, bool accumulate, long last) {
   using V = Vec<T>;
   using R = Vec<typename KernelShape<T>::Result>;
   constexpr int lanes = V::lanes;
-  // Few rows are too few sums to hide the latency of one: every second or fourth k then sums up apart.
+  // With few rows there are too few sums to hide the latency of one. Every second or fourth k is then summed
+  // separately.
   constexpr int sums = KernelShape<T>::emulated || rows * vectors >= 8 ? 1 : rows * vectors >= 4 ? 2 : 4;
   using S = typename KernelShape<T>::Sum;
   S part[sums][rows][vectors];
@@ -99,7 +100,8 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb,
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       auto* p = c + r * ldc + v * lanes;
-      // Added last: blocks of k then sum up apart, and the error grows with their length instead of with k.
+      // C is added last: blocks of k are summed separately, so that the error grows with their length instead
+      // of with k.
       R value = sum[r][v].rounded();
       if (accumulate) value = value + (partial ? R::load(p, last) : R::load(p));
       if (partial)
@@ -110,7 +112,7 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb,
   }
 }
 
-// All rows of A against one panel of B: whole panels of mr rows, two halves, then 8, 4, 2, 1 of them.
+// Multiplies all rows of A by one panel of B: whole panels of mr rows, two halves, then 8, 4, 2 and 1 rows.
 template <class T, int vectors, bool partial, bool packed>
 static void rows_times_panel(long m, long depth, const T* a, long lda, const T* b, long ldb,
                              typename KernelShape<T>::Result* c, long ldc, bool accumulate, long last) {
@@ -139,7 +141,7 @@ static void rows_times_panel(long m, long depth, const T* a, long lda, const T* 
 #undef TILE_ROWS
 }
 
-// B's panel p starts at b + p next_panel, its rows ldb apart.
+// B's panel p starts at b + p next_panel; its rows are ldb apart.
 template <class T, bool packed>
 static void multiply(long m, long n, long depth, const T* a, long lda, const T* b, long ldb, long next_panel,
                      typename KernelShape<T>::Result* c, long ldc, bool accumulate) {

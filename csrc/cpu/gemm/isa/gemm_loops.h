@@ -62,7 +62,7 @@ template <class T>
 const T* offset(const void* data, long elements) {
   return static_cast<const T*>(data) + elements;
 }
-// Panels of `n` rows or columns from k = at on, of which each block before is a multiple of depth_step.
+// Returns the panels of `n` rows or columns at depth k = at; each block before is a multiple of depth_step.
 template <const GemmKernels& kernels>
 const char* panels_at(const void* data, long at, long n, long width) {
   return offset<char>(data, at / kernels.together * panels(n, width) * kernels.element_bytes);
@@ -72,18 +72,18 @@ char* panels_at(void* data, long at, long n, long width) {
   return const_cast<char*>(panels_at<kernels>(static_cast<const void*>(data), at, n, width));
 }
 MatrixView advance(const MatrixView& from, DType dtype, long elements) {
-  // Bytes as the table of dtypes has them, without its inline functions.
+  // Repeats the bytes of the dtype table, to avoid its inline functions.
   constexpr int bytes[dtype_count] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8};
   return {offset<char>(from.data, elements * bytes[index(dtype)]), from.row_stride, from.column_stride};
 }
 
-// body(first, depth) for k in blocks.
+// Calls body(first, depth) for k in blocks.
 template <class F>
 TILE_INLINE void each_block(long k, long block, F body) {
   for (long at = 0; at < k; at += block) body(at, k - at < block ? k - at : block);
 }
 
-// The block of k that a part is in.
+// The block of k that contains a part.
 struct KBlock {
   long at, depth;
 };
@@ -93,7 +93,7 @@ KBlock block_of(long k, long block) {
   return {at, k - at < kernels.block_depth ? k - at : kernels.block_depth};
 }
 
-// Blocks of k follow each other, each packed as panels of its own. A part is some of a block's panels.
+// Blocks of k are consecutive, and each has its own panels. A part is some of a block's panels.
 template <const GemmKernels& kernels>
 void pack_strip(long k, long n, const MatrixView& b, DType dtype, void* strip, long part) {
   const long blocks = kernels.block_parts(k), width = kernels.part_columns();
@@ -122,7 +122,7 @@ void blocked(long m, long n, long k, const MatrixView& a, DType dtype, const voi
                    accumulate || at > 0);
   });
 }
-// `blocked` with A packed before, block after block, each with the slack that packing may write.
+// `blocked` with A packed in advance, block after block, each followed by the slack that packing may write.
 template <const GemmKernels& kernels>
 long slack_before(long at) {
   return at / kernels.block_depth * kernels.lanes * kernels.element_bytes;

@@ -1,4 +1,4 @@
-// Packing of matrices into the panels that the micro-kernels read, converting to the compute type on the way.
+// Packs matrices into the panels that the micro-kernels read, and converts them to the compute type.
 #pragma once
 #include "cpu/gemm/gemm_table.h"
 #include "cpu/gemm/isa/gemm_panels.h"
@@ -7,7 +7,7 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// Vec<T> from contiguous S.
+// Loads a Vec<T> from contiguous S.
 template <class T, class S>
 TILE_INLINE Vec<T> load_as(const S* p, long n) {
   constexpr int lanes = Vec<T>::lanes;
@@ -22,7 +22,7 @@ TILE_INLINE Vec<T> load_as(const S* p, long n) {
   }
 }
 
-// A vector of columns of a whole panel whose rows are `so` apart: nothing is left to ask.
+// Packs a vector of columns of a whole panel whose rows are `so` apart, without bounds checks.
 template <class T, class S, int width>
 TILE_INLINE void pack_square(const S* from, long so, T* out) {
   using V = Vec<T>;
@@ -38,8 +38,8 @@ TILE_INLINE void pack_square(const S* from, long so, T* out) {
   }
 }
 
-// Whole panels of contiguous rows, some side by side a row at a time: memory is read in its order. Returns
-// how far along `outer` they reach.
+// Packs whole panels of contiguous rows, several panels at once row by row, so that memory is read in order.
+// Returns how far along `outer` they reach.
 template <class T, class S, int width>
 TILE_INLINE long pack_row_by_row(long outer, long inner, const S* from, long si, T* out) {
   constexpr long together = 8, lanes = Vec<T>::lanes;
@@ -55,14 +55,14 @@ TILE_INLINE long pack_row_by_row(long outer, long inner, const S* from, long si,
   return panels * width;
 }
 
-// Panels of `width` along the first ("outer") direction: out[outer / width][inner][width], element (o, i) at
-// o so + i si. A packs with outer = m, inner = k; B with outer = n, inner = k.
+// Packs panels of `width` along the first ("outer") direction: out[outer / width][inner][width], element (o,
+// i) at o so + i si. For A, outer = m and inner = k; for B, outer = n and inner = k.
 template <class T, class S, int width>
 static void pack(long outer, long inner, const S* from, long so, long si, T* out) {
   using V = Vec<T>;
   constexpr int lanes = V::lanes;
-  // A store of whole vectors may spill over into the next row of the panel, which is written after it; the
-  // last may write into the slack behind the panels. Where the width is whole vectors nothing spills.
+  // A store of a whole vector may extend into the panel's next row, which is written later, and for the last
+  // row into the slack after the panels. If the width is a multiple of the vector, stores do not extend.
   constexpr bool spills = width % lanes != 0;
   long o = 0;
   if (so == 1 && !spills) {
@@ -103,7 +103,7 @@ static void pack(long outer, long inner, const S* from, long so, long si, T* out
   }
 }
 
-// body(rows, first row, first panel) for rows that are panels one behind the other.
+// Calls body(rows, first row, first panel) for runs of consecutive equal panels.
 template <int mr, class F>
 TILE_INLINE void each_run_of_panels(long m, F body) {
   constexpr long half = half_rows(mr);

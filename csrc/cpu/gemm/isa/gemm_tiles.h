@@ -1,5 +1,6 @@
-// Products of bf16 on tile registers. A panel is 16 rows of A or columns of B, as one square of 16 x 16 pairs
-// after another along k: of A a row of 32 values of k in 64 bytes, of B a pair of k of 16 columns.
+// Products of bf16 on tile registers. A panel is 16 rows of A or 16 columns of B, stored as consecutive
+// squares of 16 x 16 pairs along k. A square of A has rows of 32 values of k in 64 bytes; a square of B has
+// rows of one pair of k for 16 columns.
 #pragma once
 #include "cpu/gemm/isa/amx.h"
 #include "cpu/gemm/isa/gemm_loops.h"
@@ -12,8 +13,8 @@ namespace {
 constexpr int tile_edge = 16, tile_depth = 2 * tile_edge, tile_pairs = tile_edge * tile_edge;
 static_assert(Vec<Bf16Pair>::lanes == tile_edge);
 
-// A square of pairs, of which `rows` of the outer direction and `depth` values of k are there. Its vectors go
-// along k where k lies side by side, else along the outer direction.
+// Loads a square of pairs, of which `rows` of the outer direction and `depth` values of k exist. Its vectors
+// run along k if k is contiguous, else along the outer direction.
 template <class S, bool whole>
 TILE_INLINE void load_square(const S* p, long so, long si, long rows, long depth,
                              Vec<Bf16Pair> (&r)[tile_edge]) {
@@ -55,8 +56,7 @@ void pack_square(const S* p, long so, long si, long rows, long depth, Bf16Pair* 
   for (int q = 0; q < tile_edge; ++q) r[q].store(out + q * tile_edge);
 }
 
-// In the order in which memory lies: rows of k side by side one panel after another, else all panels of one
-// square's depth.
+// Packs in memory order: panel by panel if rows of k are contiguous, else all panels at one square's depth.
 template <class S, bool left>
 void pack_squares(long outer, long inner, const S* from, long so, long si, Bf16Pair* out) {
   const long depth = (inner + tile_depth - 1) / tile_depth, panel = depth * tile_pairs,
@@ -83,14 +83,15 @@ void pack_b_squares(long k, long n, const MatrixView& b, void* to) {
                          static_cast<Bf16Pair*>(to));
 }
 
-// Where panels of A are: a square's rows `line` bytes apart, the next square along k, and the next panel.
+// The panels of A: a square's rows are `line` bytes apart, followed by the distances to the next square along
+// k and to the next panel.
 struct LeftPanels {
   const Bf16Pair* at;
   long line, square, panel;
 };
 
-// C of rows x columns registers, rows `stride` bytes apart: 0 to 3 hold it, 4 and 5 A, 6 and 7 B. Four sums
-// hide the latency of one, and each register of operands is read twice.
+// C has rows x columns registers, with rows `stride` bytes apart: 0 to 3 hold it, 4 and 5 hold A, 6 and 7
+// hold B. Four sums hide the latency of one, and each operand register is read twice.
 template <class Registers, int rows, int columns>
 TILE_INLINE void multiply_tiles(long steps, LeftPanels a, const Bf16Pair* b, float* c, long stride,
                                 bool accumulate) {
@@ -129,8 +130,8 @@ TILE_INLINE void multiply_tiles(long steps, LeftPanels a, const Bf16Pair* b, flo
   if (below && beside) Registers::template store<3>(under + tile_edge, stride);
 }
 
-// One block of C of up to rows x columns registers, of which m x n elements are there: past its edge nothing
-// is read or written.
+// One block of C of up to rows x columns registers, of which m x n elements exist: nothing past its edge is
+// read or written.
 template <class Registers, int rows, int columns>
 void multiply_block(long m, long n, long steps, LeftPanels a, const Bf16Pair* b, float* c, long ldc,
                     bool accumulate) {
@@ -177,7 +178,7 @@ void packed_tiles(long m, long n, long k, const void* a, const void* b, void* c,
       {static_cast<const Bf16Pair*>(a), tile_edge * sizeof(Bf16Pair), tile_pairs, steps * tile_pairs}, b, c,
       ldc, accumulate);
 }
-// Rows of A in memory, whole squares of it.
+// Multiplies rows of A in place, for whole squares.
 template <class Registers>
 void direct_tiles(long m, long n, long k, const void* a, long lda, const void* b, void* c, long ldc,
                   bool accumulate) {
