@@ -1,4 +1,4 @@
-// Tile addresses.
+// Resolves tile addresses.
 #include "cpu/interpreter/address.h"
 
 #include <algorithm>
@@ -39,7 +39,8 @@ TileRef TileAddress::resolve(const Frame& frame) const {
     tile.axes[i].first = std::max<int64_t>(from.first[i] - start, 0);
     tile.axes[i].valid = left >= shape[i] ? unlimited : std::max<int64_t>(left, 0);
     tile.axes[i].extent = left >= shape[i] ? shape[i] : std::max<int64_t>(left, 0) + 1;
-    // Padding in front needs every element: the last one says nothing of it.
+    // With padding in front the tile needs all its elements, since its last one does not represent that
+    // padding.
     if (tile.axes[i].first > 0)
       tile.axes[i].extent = shape[i], tile.axes[i].valid = std::min(std::max<int64_t>(left, 0), shape[i]);
   }

@@ -1,5 +1,5 @@
-// An element is an unsigned word of its width: what is made of its bits is written where they are still the
-// same. On this hardware every such access also orders the others.
+// Changes an element by compare-and-exchange on an unsigned word of its width. All accesses are sequentially
+// consistent, so that they order other accesses too.
 #include "cpu/interpreter/atomic_change.h"
 
 #include <atomic>

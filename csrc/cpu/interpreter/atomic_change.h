@@ -1,4 +1,4 @@
-// Changes one element of memory, at once for all threads.
+// Atomically changes one element of memory.
 #pragma once
 #include "cpu/interpreter/tables.h"
 #include "ir/atomic.h"
@@ -8,13 +8,14 @@ namespace tile::cpu {
 class AtomicChange {
  public:
   AtomicChange() = default;
-  // `combination`: the elementwise primitive of the element and the operand; empty: the operand itself.
+  // `combination` is the elementwise primitive to apply to the element and the operand; if empty, the operand
+  // replaces the element.
   AtomicChange(DType dtype, std::string_view combination);
-  // Lanes of the operand and, where wanted, of what stood there.
+  // `lane` is the operand; the old value is written to `before` unless that is null.
   void operator()(char* address, const char* lane, char* before = nullptr) const;
   void load(const char* address, char* lane) const;
   void store(char* address, const char* lane) const;
-  // Where the element has the bits of `expected` it becomes `desired`.
+  // Replaces the element by `desired` if it has the bits of `expected`.
   void compare(char* address, const char* expected, const char* desired, char* before) const;
 
  private:

@@ -22,7 +22,7 @@ void set_integer(Scalar& scalar, Lane lane, int64_t value) {
     scalar.u = static_cast<uint64_t>(value) & ((uint64_t{1} << 8 * lane_bytes(lane)) - 1);
 }
 
-// Enters a loop: initial values become the arguments.
+// Enters a loop: copies the initial values to the arguments.
 std::unique_ptr<ParallelCopy> entry(LoweringContext& lower, const std::vector<Value*>& initial,
                                     const Receivers& arguments) {
   for (const Value* argument : arguments)
@@ -34,7 +34,7 @@ struct ForNode final : OpNode {
   ScalarSlot low, high, step, index;
   std::unique_ptr<ParallelCopy> enter, leave;
   OpNodes body;
-  int every;  // how many iterations run between two looks at the launch's watch
+  int every;  // iterations between two checks of the launch's watch
   Signal run(Frame& frame) const override {
     const int64_t last = integer(frame, high), by = integer(frame, step);
     enter->run(frame);

@@ -1,4 +1,4 @@
-// Loops, branches, and the values their regions hand on.
+// Loops and branches, and the values that their regions pass on.
 #pragma once
 #include "cpu/interpreter/lowering_context.h"
 

@@ -1,16 +1,16 @@
-// Op nodes that read elements of an array into a tile and write them from one, at addresses that a type
-// finds.
+// Op nodes that read elements of an array into a tile or write them from one. A type parameter computes the
+// addresses.
 #pragma once
 #include "cpu/interpreter/operand.h"
 #include "cpu/interpreter/tables.h"
 
 namespace tile::cpu {
 
-// The operand of the first index: behind the array, and behind the value where the op writes one.
+// Returns the position of the first index operand: after the array, and after the value if the op writes one.
 inline size_t first_index(const Op& op) { return op.results.empty() ? 2 : 1; }
 
-// Addresses(lower, op) of operands array, [value], …; each_run(frame, visit(element of the tile, address,
-// stride in bytes, count)) of those that exist.
+// Addresses(lower, op) has members array, [value], …, and each_run(frame, visit), which calls visit(element
+// of the tile, address, stride in bytes, count) for runs of existing elements.
 template <class Addresses>
 struct ReadNode final : OpNode {
   Addresses addresses;

@@ -24,7 +24,7 @@ struct Elements {
     if (masked) mask = WholeOperand::of(lower, op.operands.back());
   }
 
-  // visit(element number, address or null where there is none)
+  // Calls visit(element number, address), with a null address for elements that do not exist.
   template <class Visit>
   void each(Frame& frame, const Visit& visit) const {
     const ArrayRef& to = frame.arrays[static_cast<size_t>(array)];

@@ -57,7 +57,7 @@ TileRef dense_elements(char* data, DType dtype, int rank, const int64_t* extents
 void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to) {
   const MoveRow& move = move_row(from.dtype);
   const int64_t element = lane_bytes(lane_of(from.dtype));
-  // Dense already: lines of one column would be copied one by one.
+  // A tile that is already dense is copied at once: with a single column, lines would be copied one by one.
   int64_t bytes = element;
   bool dense = from.lanes;
   for (int i = rank; i-- > 0 && dense; bytes *= extents[i])
@@ -82,7 +82,7 @@ void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to)
       inside &= at >= from.axes[i].first && at < from.axes[i].valid;
       data += at * from.axes[i].stride;
     }
-    // Columns: [0, low) and [high, cols) are padding; a clamped tile repeats its last column instead.
+    // Columns [0, low) and [high, cols) are padding. A clamped tile repeats its last column instead.
     int64_t low = 0, high = cols, repeat = 0;
     if (rank) {
       if (from.axes[inner].valid != unlimited || from.axes[inner].first > 0) {

@@ -1,4 +1,4 @@
-// The state of a running block: tiles as descriptors, scalars, arrays, and the arena that holds them.
+// The state of a running block: tile descriptors, scalars, arrays, and the arena of tile memory.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -16,24 +16,25 @@ namespace tile::cpu {
 inline constexpr int max_rank = 8;
 inline constexpr int64_t unlimited = INT64_MAX / 4;
 
-// A tile at run time. Along an axis only `extent` elements need exist: those beyond repeat the last one. So a
-// scalar fills any shape, and a tile past the edge of its array ends one padding element after the edge.
-// A tile may stay in memory, never copied: then elements outside [first, valid) are `pad`.
+// A tile at run time. Along an axis only `extent` elements need to exist; the last one is repeated for the
+// rest. A scalar can therefore fill any shape, and a tile that crosses the edge of its array ends with one
+// padding element. A tile may stay in memory without being copied: elements outside [first, valid) are then
+// `pad`.
 struct TileRef {
-  char* data = nullptr;  // of element [0, 0, …]
+  char* data = nullptr;  // address of element [0, 0, …]
   DType dtype = DType::f32;
-  bool lanes = true;     // data holds lanes; false: elements of dtype as memory has them
-  bool streams = false;  // of a store: its array is written past the caches
+  bool lanes = true;     // data holds lanes; false: elements in their memory format
+  bool streams = false;  // for stores: the array is written past the caches
   int rank = 0;
   double pad = 0;
   struct Axis {
-    int64_t extent, stride, first, valid;  // stride in bytes; valid == unlimited: all there
+    int64_t extent, stride, first, valid;  // stride in bytes; valid == unlimited: no padding
   };
   Axis axes[max_rank];
 
   TileRef() = default;
   TileRef(const TileRef& other) { *this = other; }
-  TileRef& operator=(const TileRef& other) {  // descriptors are copied all the time: only the axes there are
+  TileRef& operator=(const TileRef& other) {  // performance: copies only existing axes
     data = other.data;
     dtype = other.dtype;
     lanes = other.lanes;
@@ -47,7 +48,7 @@ struct TileRef {
   const Axis& operator[](int axis) const { return axes[axis]; }
   bool limited(int axis) const { return axes[axis].valid != unlimited || axes[axis].first > 0; }
 
-  // All but the address is the same.
+  // Returns true if everything but the address is equal.
   bool same_form(const TileRef& other) const {
     return dtype == other.dtype && lanes == other.lanes && streams == other.streams && rank == other.rank &&
            std::memcmp(&pad, &other.pad, sizeof pad) == 0 &&
@@ -62,10 +63,10 @@ struct ArrayRef {
   DType dtype = DType::f32;
   int rank = 0;
   int64_t size[max_rank] = {};
-  int64_t stride[max_rank] = {};  // bytes
-  int64_t first[max_rank] = {};   // elements before this index do not exist: left by slice()
-  bool streams = false;           // too large to stay in a cache when written
-  bool there = true;  // of rank 0: whether the one element exists; else no one sees what data holds
+  int64_t stride[max_rank] = {};  // in bytes
+  int64_t first[max_rank] = {};   // elements before this index do not exist, after slice()
+  bool streams = false;           // too large to stay in a cache after a write
+  bool there = true;              // rank 0: false if the element does not exist; `data` is then unused
 };
 
 union Scalar {
@@ -76,7 +77,7 @@ union Scalar {
   char bytes[8];
 };
 
-// Memory given out and taken back all at once.
+// A stack allocator: memory is released down to a mark.
 class Scratch {
  public:
   void reserve(size_t bytes) { memory_.at_least(bytes); }
@@ -89,7 +90,7 @@ class Scratch {
   void release(size_t mark) { used_ = mark; }
 
  private:
-  std::vector<AlignedMemory> spill_;  // of takes beyond what was reserved
+  std::vector<AlignedMemory> spill_;  // allocations beyond the reserved memory
   AlignedMemory memory_;
   size_t used_ = 0;
 };
@@ -97,10 +98,10 @@ class Scratch {
 // State that a node caches between its runs.
 struct NodeState {
   virtual ~NodeState() = default;
-  virtual bool lasts() const = 0;  // beyond the launch, whose arrays may hold other elements in the next
+  virtual bool lasts() const = 0;  // false: invalid in the next launch, when arrays may have changed
 };
 struct NodeStateSlot {
-  std::unique_ptr<NodeState> kept[2];  // the latest first: a loop's first turn often has a form of its own
+  std::unique_ptr<NodeState> kept[2];  // latest first: a loop's first iteration often differs
   bool ran = false;
 };
 
@@ -110,14 +111,14 @@ struct Frame {
   std::vector<TileRef> tiles;
   std::vector<Scalar> scalars;
   std::vector<ArrayRef> arrays;
-  std::vector<char*> slots;  // arena memory by slot; loop-carried tiles exchange theirs
+  std::vector<char*> slots;  // arena memory by slot; loop-carried tiles exchange slots
   Scratch scratch;
   int64_t block[3] = {}, blocks[3] = {};
-  std::vector<NodeStateSlot>* kept = nullptr;  // by number, as LoweringContext gives them out
+  std::vector<NodeStateSlot>* kept = nullptr;  // by numbers that LoweringContext assigns
   PackedTiles packed;
   PackedOperands* own_panels = nullptr;     // this thread's
-  PackedOperands* shared_panels = nullptr;  // those of the launch's threads; null: each has its own
-  void (*give_back)() = nullptr;            // of registers that products took
+  PackedOperands* shared_panels = nullptr;  // shared by the launch's threads; null: each thread has its own
+  void (*give_back)() = nullptr;            // releases registers that products acquired
   Watch* watch = nullptr;                   // of this launch
 };
 
@@ -137,13 +138,15 @@ inline Signal run_nodes(const OpNodes& nodes, Frame& frame) {
 }
 
 // Helpers of nodes.
-// The tile's elements [0, extents) as dense lanes at `to`; clamps and pads as the descriptor says.
+//
+// Copies the tile's elements [0, extents) to `to` as dense lanes, clamped and padded as the descriptor says.
 void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to);
-// A descriptor of dense lanes with these extents.
+// Returns a descriptor of dense lanes with these extents.
 TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents);
-// The same of elements as memory has them.
+// The same for elements in their memory format.
 TileRef dense_elements(char* data, DType dtype, int rank, const int64_t* extents);
-// `from` itself where it already is lanes with at least those extents and no padding; else a copy in scratch.
+// Returns `from` if it already has lanes with at least those extents and no padding; else a copy in scratch
+// memory.
 TileRef materialise(const TileRef& from, int rank, const int64_t* extents, Scratch& scratch);
 
 }  // namespace tile::cpu

@@ -1,4 +1,4 @@
-// Operands of products.
+// Prepares operands of products.
 #include "cpu/interpreter/gemm_view.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fil
     tile = materialise(tile, rank, shape.data(), scratch);
     return {full, false};
   }
-  // A single element repeats through a stride of 0.
+  // A single element is repeated by a stride of 0.
   return {tile.axes[axis].extent == 1 && must_fill ? full : std::min(tile.axes[axis].extent, full), false};
 }
 
@@ -54,7 +54,7 @@ bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents,
   for (int i = 0; i < rank; ++i) {
     count *= extents[i];
     single &=
-        accumulator.axes[i].extent == 1 && !accumulator.limited(i);  // else it may lie outside its array
+        accumulator.axes[i].extent == 1 && !accumulator.limited(i);  // otherwise it may be outside its array
     same &= accumulator.axes[i].extent == extents[i];
   }
   if (same) return true;
@@ -67,7 +67,7 @@ bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents,
       return true;
     }
   }
-  if (accumulator.data == out) {  // other extents in the same buffer
+  if (accumulator.data == out) {  // same buffer, different extents
     size_t mark = frame.scratch.mark();
     char* copy = frame.scratch.take(static_cast<size_t>(count * element));
     copy_lanes(accumulator, rank, extents, copy);

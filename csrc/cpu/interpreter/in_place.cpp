@@ -1,4 +1,5 @@
-// Finds loads whose readers are all steps of the stores into their array, one of them to the same place.
+// Finds in-place loads: all their readers are steps of stores into their array, one of which writes the same
+// elements.
 #include "cpu/interpreter/in_place.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ void find_blocks(const Block& block, Blocks& blocks) {
   }
 }
 
-// The elementwise steps of the block that a value is made of.
+// Collects the block's elementwise ops that compute a value.
 void add_steps(const Value* value, const Block* block, const Blocks& blocks,
                std::unordered_set<const Op*>& steps) {
   const Op* op = value->definition;
@@ -28,7 +29,8 @@ void add_steps(const Value* value, const Block* block, const Blocks& blocks,
   for (const Value* operand : op->operands) add_steps(operand, block, blocks, steps);
 }
 
-// A cast may leave its tile in memory, too. `readers` gains what reads the value.
+// Returns true if all readers of the value are among `steps`, and adds them to `readers`. A cast may stay in
+// memory too, so its readers count as well.
 bool read_by(const std::unordered_set<const Op*>& steps, const Users& users, const Value* value,
              std::unordered_set<const Op*>& readers) {
   const auto found = users.find(value);
@@ -46,16 +48,16 @@ bool same_place(const Op& load, const Op& store) {
                     store.operands.end());
 }
 
-// The stored value must be computed, not moved: if another store overwrote its source, this store would come
-// too late.
+// Returns true if the stored value is computed, not only moved: another store might overwrite a moved value's
+// source before this store runs.
 bool computes(const Op& store, const Block* block, const Blocks& blocks) {
   const Op* op = store.operands[1]->definition;
   while (op && op->is("astype")) op = op->operands[0]->definition;
   return op && blocks.at(op) == block && op->traits().elementwise;
 }
 
-// Returns for each op of a block how many memory-ordering ops come before it. Two ops with the same count
-// have none between them.
+// Returns for each op of a block how many memory-ordering ops precede it. If two ops have the same count,
+// there is none between them.
 std::unordered_map<const Op*, int> orders_before(const Block& block) {
   std::unordered_map<const Op*, int> before;
   int orders = 0;

@@ -1,4 +1,4 @@
-// Loads of tiles that the kernel writes back, changed, to where they came from: x[i] = f(x[i]).
+// In-place loads: tiles that the kernel changes and writes back to the same elements, as in x[i] = f(x[i]).
 #pragma once
 #include <unordered_set>
 #include <vector>
@@ -7,14 +7,14 @@
 
 namespace tile::cpu {
 
-// They need not be copied out of memory, as other loads of arrays that are written must: whatever reads one
-// is a step of what the only store into its array writes to the same elements, so that it runs before, or, in
-// a fused loop, chunk by chunk with it. No memory-ordering op comes between a load and its readers: otherwise
-// another block might have written there in the meantime.
+// Other loads of arrays that are written must be copied out of memory. These need not be: every reader is a
+// step of the value that the only store into the array writes to the same elements, so it runs before the
+// store, or chunk by chunk with it in a fused loop. No memory-ordering op separates a load from its readers;
+// otherwise another block might have written the elements in between.
 struct InPlaceLoads {
   std::unordered_set<const Op*> loads;
-  // Stores into parts of one array that are apart, and loads of these parts that are steps of any of them:
-  // they are among `loads` while all that reads them runs no later than the first of the stores.
+  // Stores into disjoint parts of one array, and loads of these parts whose readers are steps of any of the
+  // stores. The loads stay among `loads` only if all their readers run no later than the first of the stores.
   struct Several {
     std::unordered_set<const Op*> loads, stores, readers;
   };

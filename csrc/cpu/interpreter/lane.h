@@ -1,4 +1,4 @@
-// Lanes: the type an element has inside the CPU target. 16-bit and narrower floats are computed as f32.
+// Lanes: the type that an element has within the CPU target. Floats of 16 bits or less are computed as f32.
 #pragma once
 #include "ir/dtype.h"
 
@@ -13,7 +13,7 @@ constexpr Lane lane_of(DType dtype) {
                                        Lane::f32, Lane::f32, Lane::f32, Lane::f64};
   return lanes[static_cast<int>(dtype)];
 }
-// The dtype whose lane it is and that memory holds the same way.
+// Returns the dtype that has this lane and the same memory format.
 constexpr DType dtype_of(Lane lane) {
   constexpr DType dtypes[lane_count] = {DType::u8,  DType::i8,  DType::i16, DType::i32, DType::i64,
                                         DType::u16, DType::u32, DType::u64, DType::f32, DType::f64};
@@ -23,7 +23,7 @@ constexpr int lane_bytes(Lane lane) {
   constexpr int bytes[lane_count] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8};
   return bytes[static_cast<int>(lane)];
 }
-// Memory holds the lanes themselves: a tile in memory may be read and written in place.
+// Returns true if memory holds the lanes themselves: such a tile can be read and written in place.
 constexpr bool stored_as_lane(DType dtype) {
   return info(dtype).bytes == lane_bytes(lane_of(dtype)) && dtype != DType::tf32;
 }

@@ -1,4 +1,4 @@
-// Integers among lanes of any width.
+// Reads integers from lanes of any width.
 #pragma once
 #include <cstring>
 
@@ -6,7 +6,7 @@
 
 namespace tile::cpu {
 
-// Lane i as 64 bits.
+// Returns lane i as 64 bits.
 inline int64_t lane_integer(const char* lanes, Lane lane, int64_t i) {
   Scalar scalar;
   const int bytes = lane_bytes(lane);

@@ -1,4 +1,4 @@
-// Indices of values in the frame, slots, and the registry of lowerings.
+// Assigns frame indices and slots to values, and registers lowering rules.
 #include "cpu/interpreter/lowering_context.h"
 
 #include "cpu/interpreter/tables.h"
@@ -53,7 +53,7 @@ void store_constant(Scalar& to, const Op& op) {
       to.d = constant.floating;
       break;
     default:
-      to.i = constant.integer;  // little endian: the low bytes are the narrower lanes
+      to.i = constant.integer;  // little-endian: the low bytes are the narrower lanes
   }
 }
 
@@ -119,7 +119,7 @@ const Op* LoweringContext::memory_load(const Value* value) const {
 }
 
 bool LoweringContext::read_as_elements(const Value* value, const std::vector<const Op*>& but) const {
-  if (stored_as_lane(value->type.dtype)) return false;  // one form is both
+  if (stored_as_lane(value->type.dtype)) return false;  // lanes and elements have the same format
   bool all = true;
   walk(function_.body(), [&](const Op& op) {
     for (size_t k = 0; k < op.operands.size() && all; ++k) {
@@ -173,7 +173,7 @@ bool LoweringContext::exchangeable(int a, int b) const {
 bool LoweringContext::take_over(const Op& op, size_t operand) {
   const Value *from = op.operands[operand], *owner = viewed(from), *result = op.results[0];
   auto at = slots_.find(owner);
-  // The buffer holds the operand as the result wants it only where no view changes the order.
+  // The buffer may be reused only if no view changes the order of the operand's elements.
   if (owner != from || at == slots_.end() || !last_used_here_.count(from) || from->type != result->type ||
       !kept_slots_.count(at->second))
     return false;
@@ -192,7 +192,7 @@ TileAddress LoweringContext::address(const Op& op, size_t first_index, const Sha
 }
 
 namespace {
-// A scalar seen as a tile of rank 0.
+// A scalar as a tile of rank 0.
 struct ScalarTile final : OpNode {
   int scalar, tile;
   DType dtype;

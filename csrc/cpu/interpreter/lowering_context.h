@@ -1,4 +1,4 @@
-// From Tile IR to nodes: which ops share a fused loop, where tiles live, what order things run in.
+// Lowers Tile IR to nodes and assigns tiles, scalars and arrays their indices and memory.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -18,26 +18,26 @@ namespace tile::cpu {
 
 class LoweringContext;
 
-// How a primitive that is not elementwise, a reduction, a store or control flow becomes a node.
+// Lowers a primitive that is neither elementwise, a reduction, a store nor control flow.
 struct LoweringRule {
   std::string_view name;
-  std::unique_ptr<OpNode> (*lower)(LoweringContext& lower, const Op& op);  // may return null: nothing to run
-  // Runs in no time and touches no slot: scheduled as early as its operands allow. `applies` may refuse an
-  // op.
+  std::unique_ptr<OpNode> (*lower)(LoweringContext& lower, const Op& op);  // null: nothing to run
+  // True for nodes that cost almost nothing and use no slot: they run as early as their operands allow.
+  // `applies` returns false for ops that the rule does not support.
   bool cheap = false;
   bool (*applies)(const LoweringContext& lower, const Op& op) = nullptr;
-  // What it reads instead of the op's operands.
+  // Returns the values that the node reads, if they differ from the op's operands.
   std::vector<const Value*> (*needs)(const LoweringContext& lower, const Op& op) = nullptr;
-  // Whether it reads this operand as well in the form that memory has, denormal numbers then being 0.
+  // Returns true if the node can also read this operand in its memory format; subnormals are then 0.
   bool (*reads_elements)(const LoweringContext& lower, const Op& op, size_t operand) = nullptr;
 };
-// `static const AddLoweringRule gather_{{"gather", …}};` in cpu/prims/<family>.cpp. Several of one name are
-// asked in order of registration within a file; `applies` decides.
+// Registers a rule: `static const AddLoweringRule gather_{{"gather", …}};` in cpu/prims/<family>.cpp. Rules
+// of the same name are tried in order of registration within a file; `applies` decides.
 struct AddLoweringRule {
   explicit AddLoweringRule(const LoweringRule& lowering);
 };
 const LoweringRule* find_lowering(const LoweringContext& lower, const Op& op);
-bool has_cpu_body(std::string_view primitive);  // some way to run it exists
+bool has_cpu_body(std::string_view primitive);  // some implementation exists
 
 class LoweringContext {
  public:
@@ -46,34 +46,34 @@ class LoweringContext {
   bool approximate(const Value* value) const { return precision_.approximate(value); }
   const std::string& kernel() const { return function_.name(); }
 
-  // Indices of values in the frame.
+  // Return a value's index in the frame.
   int tile(const Value* value);
   int scalar(const Value* value);
   int array(const Value* value);
   ScalarSlot index(const Value* value) { return {scalar(value), lane_of(value->type.dtype)}; }
-  int slot(const Value* value);                      // of a tile that is computed; made at first use
-  int new_slot(const Type& type, size_t bytes = 0);  // at least the type's lanes
-  int owned_slot(const Value* value);                // one that serves this value alone
-  int slot_or_none(const Value* value) const;        // -1: it has none (a view, or memory)
+  int slot(const Value* value);                      // of a computed tile; allocated at first use
+  int new_slot(const Type& type, size_t bytes = 0);  // large enough for the type's lanes
+  int owned_slot(const Value* value);                // not shared with other values
+  int slot_or_none(const Value* value) const;        // -1: none (a view, or in memory)
   void share_slot(const Value* value, const Value* with) { slots_[value] = owned_slot(with); }
   bool exchangeable(int a, int b) const;
-  // The slot of `op`'s result: that of `operand`, whose content may be overwritten, where this is its last
-  // use.
+  // Lets `op`'s result take over the slot of `operand` if this is the operand's last use; returns whether it
+  // did.
   bool take_over(const Op& op, size_t operand);
   TileAddress address(const Op& op, size_t first_index, const Shape& shape);
-  // All that reads a tile, but for these ops, takes it in the form that memory has.
+  // Returns true if all readers of the tile except these ops take it in its memory format.
   bool read_as_elements(const Value* value, const std::vector<const Op*>& but) const;
-  bool is_written(const Value* array) const;   // the kernel stores into it somewhere
+  bool is_written(const Value* array) const;   // the kernel stores into it
   bool stays_in_memory(const Op& load) const;  // its tile is never copied
-  // The load whose memory a tile still is at run time, seen through views and casts that keep lanes; null:
-  // none.
+  // Returns the load whose memory the tile still refers to at run time, possibly through views and casts that
+  // keep lanes; else null.
   const Op* memory_load(const Value* value) const;
-  bool keeps_lanes(const Op& cast) const;  // a narrow float in memory read as f32: its lanes are f32 already
-  int new_kept() { return static_cast<int>(kept_++); }  // a number in Frame::kept
+  bool keeps_lanes(const Op& cast) const;  // casts a narrow float in memory to f32: its lanes are f32 already
+  int new_kept() { return static_cast<int>(kept_++); }  // an index into Frame::kept
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
   void need_panels() { needs_panels_ = true; }  // for blocked products
-  OpNodes block(const Block& block);            // of a region; defined in cpu/fusion, which plans it
-  // A tile input for a node: scalars get a descriptor too, made by a node added in front.
+  OpNodes block(const Block& block);            // lowers a region; defined in cpu/fusion
+  // Returns a tile input for a node. A scalar gets a descriptor, made by a node that is added to `before`.
   int input(const Value* value, OpNodes& before);
 
   // The initial contents of this program's frame.
@@ -93,15 +93,15 @@ class LoweringContext {
   std::vector<Scalar> scalar_values_;
   std::vector<size_t> slot_bytes_;
   std::multimap<size_t, int> free_slots_;
-  std::unordered_set<int> kept_slots_;  // never given to another value
+  std::unordered_set<int> kept_slots_;  // never reused for another value
   std::unordered_set<const Value*> written_, dedicated_;
   InPlaceLoads in_place_;
-  std::unordered_set<const Value*> last_used_here_;  // operands that the op being lowered may overwrite
+  std::unordered_set<const Value*> last_used_here_;  // operands that the current op may overwrite
   size_t scratch_bytes_ = 0, kept_ = 0;
   bool needs_panels_ = false;
 };
 
-// Views of tiles that move nothing, so that liveness and slots follow them to what they show.
+// Views of tiles move no elements, so that liveness and slots refer to the viewed tile.
 bool is_tile_view(const Op& op);
 const Value* viewed(const Value* value);
 

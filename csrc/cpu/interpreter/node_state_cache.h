@@ -1,5 +1,5 @@
-// Node state that threads keep between launches of a program: a slot for each worker, taken and given back
-// without a lock, since all ask at once.
+// Caches node state between launches of a program: each worker has a slot, taken and returned without a lock,
+// since all workers ask at the same time.
 #pragma once
 #include <array>
 #include <atomic>
@@ -18,7 +18,7 @@ class NodeStateCache {
   ~NodeStateCache() {
     for (Shard& shard : shards_) delete shard.slots.load();
   }
-  // Takes the worker's slots. Null if there are none, or if another launch has them.
+  // Takes the worker's slots. Returns null if there are none, or if another launch has them.
   std::unique_ptr<Slots> take(int64_t worker) {
     return std::unique_ptr<Slots>(at(worker).exchange(nullptr, std::memory_order_acquire));
   }
@@ -27,7 +27,7 @@ class NodeStateCache {
   }
 
  private:
-  static constexpr size_t most = 64;  // workers beyond share shards: what is kept stays bounded
+  static constexpr size_t most = 64;  // more workers share shards, so that memory is bounded
   struct alignas(64) Shard {
     std::atomic<Slots*> slots{nullptr};
   };

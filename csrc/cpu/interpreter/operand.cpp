@@ -1,4 +1,4 @@
-// Whole tiles.
+// Reads and writes whole tiles.
 #include "cpu/interpreter/operand.h"
 
 #include "cpu/interpreter/tables.h"

@@ -1,4 +1,4 @@
-// Operands and results of nodes that work on whole tiles: dense lanes of the full shape.
+// Operands and results of nodes that process whole tiles: dense lanes of the full shape.
 #pragma once
 #include "cpu/interpreter/lowering_context.h"
 
@@ -12,11 +12,11 @@ struct WholeOperand {
 
   static WholeOperand of(LoweringContext& lower, const Value* value);
   int64_t count() const { return element_count(shape); }
-  // Dense lanes of every element; may point into the frame or scratch.
+  // Returns dense lanes of all elements, in the frame or in scratch memory.
   const char* lanes(Frame& frame) const;
 };
 
-// Where a result of dense lanes goes.
+// A result of dense lanes.
 struct WholeResult {
   int tile = -1, scalar = -1, slot = -1;
   Shape shape;
@@ -24,8 +24,8 @@ struct WholeResult {
 
   static WholeResult of(LoweringContext& lower, const Value* value);
   int64_t count() const { return element_count(shape); }
-  char* lanes(Frame& frame) const;  // to be filled
-  void finish(Frame& frame) const;  // describes the tile; its lanes are rounded to the dtype already
+  char* lanes(Frame& frame) const;  // memory to fill
+  void finish(Frame& frame) const;  // describes the tile, whose lanes are already rounded to the dtype
 };
 
 }  // namespace tile::cpu

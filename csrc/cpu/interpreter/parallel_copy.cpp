@@ -1,4 +1,4 @@
-// Parallel moves of scalars and tiles.
+// Parallel copies of scalars and tiles.
 #include "cpu/interpreter/parallel_copy.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ ParallelCopy::ParallelCopy(LoweringContext& lower, const Block* source, const st
       move.from_slot = slot;
       exchanged.push_back(slot);
     } else {
-      move.from_slot = lower.new_slot(value->type);  // a spare
+      move.from_slot = lower.new_slot(value->type);  // a spare slot
     }
     tiles_.push_back(move);
   }
@@ -65,7 +65,7 @@ void ParallelCopy::run(Frame& frame) const {
                 frame.slots[static_cast<size_t>(move.to_slot)]);
   }
   frame.scratch.release(mark);
-  // Last: a tile may be a view of a scalar.
+  // Scalars are written last, because a tile may be a view of a scalar.
   for (size_t i = 0; i < scalars_.size(); ++i) frame.scalars[static_cast<size_t>(scalars_[i].to)] = values[i];
 }
 

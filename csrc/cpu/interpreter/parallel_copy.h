@@ -1,4 +1,4 @@
-// Handing values on between regions: all at once, tiles without a copy where their slots can be exchanged.
+// A parallel copy of values between regions. Tiles are not copied if their slots can be exchanged.
 #pragma once
 #include "cpu/interpreter/lowering_context.h"
 
@@ -6,7 +6,7 @@ namespace tile::cpu {
 
 class ParallelCopy {
  public:
-  // From values of one block to the values that receive them (arguments or results), pairwise.
+  // `from` has values of one block, `to` the values that receive them (arguments or results), pairwise.
   ParallelCopy(LoweringContext& lower, const Block* source, const std::vector<Value*>& from,
                const std::vector<const Value*>& to);
   void run(Frame& frame) const;
@@ -18,7 +18,7 @@ class ParallelCopy {
   struct TileMove {
     enum class Kind { rename, exchange, copy } kind;
     int from, to;            // tiles
-    int from_slot, to_slot;  // exchanged; of a copy: the spare slot
+    int from_slot, to_slot;  // exchanged; for a copy, from_slot is a spare
     int rank;
   };
   std::vector<ScalarMove> scalars_;

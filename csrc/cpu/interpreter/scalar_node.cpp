@@ -1,4 +1,4 @@
-// Scalars through the same table functions as tiles.
+// Computes scalars with the same table functions as tiles.
 #include "cpu/interpreter/scalar_node.h"
 
 #include "cpu/interpreter/steps.h"

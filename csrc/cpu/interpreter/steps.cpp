@@ -1,4 +1,4 @@
-// Which table functions an elementwise op needs.
+// Selects the table functions of an elementwise op.
 #include "cpu/interpreter/steps.h"
 
 #include "ir/rounding.h"
@@ -6,7 +6,7 @@
 namespace tile::cpu {
 namespace {
 
-// Rounding functions take no repeats: their operand is the step before.
+// Rounding functions have no variants for repeats: their operand is the previous step's result.
 const ChunkFunction* rounding(DType dtype) {
   const MoveRow& row = move_row(dtype);
   return row.round ? &row.round : nullptr;
@@ -29,11 +29,11 @@ std::vector<StepFunction> step_functions(const Op& op) {
   const Lane source = lane_of(from), target = lane_of(to);
   const std::optional<Rounding> cast = rounding_of_cast(op.name());
   std::vector<StepFunction> steps;
-  // In a direction to what the dtype has.
+  // Directed rounding to the dtype.
   const auto narrow = [&](DType dtype) {
     if (cast == Rounding::nearest) return;
     const Lane lane = dtype == DType::f32 ? Lane::f64 : Lane::f32;
-    // What is cut once more keeps on which side of a half it lies.
+    // If the value is narrowed again, truncation keeps the information on which side of a midpoint it is.
     const bool cut_again = cast == Rounding::away && dtype != to;
     const ElementwiseRow& row = row_of(op, str(dtype, info(cut_again ? Rounding::zero : *cast).suffix), lane);
     steps.push_back({row.name, row.variants, row.lane});
@@ -54,7 +54,7 @@ std::vector<StepFunction> step_functions(const Op& op) {
 }
 
 bool ends_in_rounding(const Op& op) {
-  if (op.is("where")) return false;  // its operands are rounded already
+  if (op.is("where")) return false;  // its operands are already rounded
   const DType to = op.results[0]->type.dtype;
   const std::optional<Rounding> cast = rounding_of_cast(op.name());
   return rounding(to) && (!cast || (cast == Rounding::nearest && op.type(0).dtype != to));

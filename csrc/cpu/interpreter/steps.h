@@ -1,4 +1,4 @@
-// The table functions that compute an elementwise op: one, or a cast and a rounding.
+// The table functions that compute an elementwise op: one function, or a cast and a rounding.
 #pragma once
 #include <vector>
 
@@ -8,14 +8,15 @@
 namespace tile::cpu {
 
 struct StepFunction {
-  std::string_view name;          // of the row; empty where it has none of its own
+  std::string_view name;          // the row's name; empty if it is not an elementwise row
   const ChunkFunction* variants;  // by mask of operands that repeat
   Lane result;
 };
-// In order; each after the first takes the result before it. Empty: the lanes are the operand's own.
+// Returns the functions in order; each after the first takes the previous result. Empty if the lanes are the
+// operand's.
 std::vector<StepFunction> step_functions(const Op& op);
-// Returns true if the last function of step_functions only rounds to the result's dtype, as a store to memory
-// does too.
+// Returns true if the last step function only rounds to the result's dtype, which a store to memory does as
+// well.
 bool ends_in_rounding(const Op& op);
 
 }  // namespace tile::cpu

@@ -1,13 +1,14 @@
-// Stores that bypass the caches, for results too large to be read again soon: lines are not fetched first.
+// Stores that bypass the caches, for results that are too large to be read again soon: cache lines are not
+// fetched first.
 #pragma once
 #include <cstdint>
 
 namespace tile::cpu {
 
-// Arrays from this size on are written so: what the last-level cache of one core's share would not keep.
+// The size from which arrays are streamed: more than one core's share of the last-level cache.
 inline constexpr int64_t stream_from_bytes = int64_t{16} << 20;
 
-// Before other threads may read what was written.
+// Called before other threads may read the written data.
 inline void finish_streams() {
 #if defined(__x86_64__)
   __builtin_ia32_sfence();

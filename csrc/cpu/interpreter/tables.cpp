@@ -19,7 +19,7 @@ namespace tile::cpu {
 namespace {
 
 struct Joined {
-  std::vector<ElementwiseRow> elementwise;  // by name, then lane
+  std::vector<ElementwiseRow> elementwise;  // sorted by name, then lane
   std::vector<ReduceRow> reduce;
   std::vector<CastRow> cast;  // at from * lane_count + to
   Tables tables;
@@ -66,7 +66,7 @@ const Row* find(Span<Row> rows, std::string_view name, Lane lane) {
 }  // namespace
 
 const Tables& tables(Isa isa) {
-  // The vectors are moved, their elements stay where the spans point.
+  // Moving the vectors does not move their elements, so the spans stay valid.
   static const std::array<Joined, isa_count> joined{join(Isa::baseline), join(Isa::avx2), join(Isa::avx512)};
   return joined[static_cast<size_t>(isa)].tables;
 }

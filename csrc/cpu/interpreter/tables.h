@@ -1,4 +1,5 @@
-// The functions of an instruction set: tables over chunks of lanes. One source, built per ISA.
+// The functions of an instruction set: tables of functions over chunks of lanes. One source is compiled for
+// each ISA.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -10,8 +11,9 @@ namespace tile::cpu {
 
 inline constexpr int most_operands = 4;
 
-// One call of an elementwise or reducing function: rows x cols lanes. Columns are adjacent in memory, rows
-// are row strides apart (bytes; 0 repeats a row). Buffers need no alignment and nothing past cols is touched.
+// One call of an elementwise or reducing function on rows x cols lanes. Columns are adjacent in memory; rows
+// are row strides apart (in bytes; 0 repeats a row). Buffers need no alignment, and nothing past cols is
+// accessed.
 struct Chunk {
   int64_t rows, cols;
   char* out;
@@ -21,26 +23,29 @@ struct Chunk {
 };
 using ChunkFunction = void (*)(const Chunk&);
 
-// An elementwise primitive over one lane type. Bit k of the index into `variants`: operand k holds one lane a
-// row, repeated along the columns. Variants beyond the arity, and those where all operands repeat, are null.
+// An elementwise primitive over one lane type. Bit k of the index into `variants` means that operand k holds
+// one lane per row, repeated along the columns. Variants beyond the arity, and those in which all operands
+// repeat, are null.
 struct ElementwiseRow {
   std::string_view name;
   Lane lane;  // of the first operand (of `where`: of the second)
   ChunkFunction variants[1 << most_operands];
 };
 
-// Reductions of a chunk into an accumulator of the same lane type, which holds the identity at first.
+// A reduction of a chunk into an accumulator of the same lane type, which initially holds the identity.
 struct ReduceRow {
   std::string_view name;  // reduce_sum, …
   Lane lane;
-  ChunkFunction
-      columns;         // out[r] = out[r] (+) reduce(in[0][r, :]); out_row is the stride between accumulators
-  ChunkFunction rows;  // out[r, c] = out[r, c] (+) in[0][r, c]; out_row may be 0: all rows into one
-  // The same of in[0] * in[1], which need not be rounded before it is added. Sums of floats only, else null.
+  // out[r] = out[r] (+) reduce(in[0][r, :]); out_row is the stride between accumulators.
+  ChunkFunction columns;
+  // out[r, c] = out[r, c] (+) in[0][r, c]; out_row may be 0: all rows into one.
+  ChunkFunction rows;
+  // The same for in[0] * in[1], whose product need not be rounded before it is added. Only for sums of
+  // floats, else null.
   ChunkFunction product_columns, product_rows;
   void (*identity)(char* out, int64_t count);
-  void (*weigh)(char* out, int64_t count,
-                int64_t times);  // each lane as if combined with itself `times` times
+  // Changes each lane as if its value were accumulated `times` times.
+  void (*weigh)(char* out, int64_t count, int64_t times);
 };
 
 // Moves between memory (any dtype, any byte strides) and lanes.
@@ -51,20 +56,20 @@ struct MoveRow {
                int64_t cols);
   void (*store)(char* memory, int64_t row, int64_t column, const char* lanes, int64_t lane_row, int64_t rows,
                 int64_t cols);
-  // n adjacent elements, past the caches
+  // Stores n adjacent elements past the caches.
   void (*stream)(char* memory, const char* lanes, int64_t n);
-  void (*fill)(char* lanes, double value, int64_t count);  // of the lane type; integers from the double
-  ChunkFunction
-      round;  // lanes rounded to dtype, for dtypes narrower than their lane (f16, bf16, tf32, f8); else null
+  // Fills lanes of the lane type; integers are converted from the double.
+  void (*fill)(char* lanes, double value, int64_t count);
+  ChunkFunction round;  // rounds lanes to dtypes narrower than their lane (f16, bf16, tf32, f8); else null
 };
 
 struct CastRow {
   Lane from, to;              // astype between lanes; rounding to a narrower dtype is MoveRow::round
-  ChunkFunction variants[2];  // [1]: the operand holds one lane a row
+  ChunkFunction variants[2];  // [1]: the operand holds one lane per row
 };
 
 template <class T>
-struct Span {  // std::span without <span>: these headers are read by per-ISA files
+struct Span {  // std::span without <span>: per-ISA files include this header
   const T* data;
   int64_t size;
   const T* begin() const { return data; }
@@ -74,19 +79,19 @@ struct Span {  // std::span without <span>: these headers are read by per-ISA fi
 struct Tables {
   Span<ElementwiseRow> elementwise;
   Span<ReduceRow> reduce;
-  Span<MoveRow> move;  // one a dtype, in the order of DType
+  Span<MoveRow> move;  // one per dtype, in the order of DType
   Span<CastRow> cast;  // every pair of lanes
 };
 
-const Tables& tables();         // of the instruction set chosen at start
-const Tables& tables(Isa isa);  // which this machine need not have
+const Tables& tables();         // for the instruction set chosen at startup
+const Tables& tables(Isa isa);  // this machine need not support it
 
-// Look-ups by name; null: no such row. Used when a kernel is prepared, never while it runs. Rows beyond the
-// primitives: to_bool (x != 0, of any lane: astype to bool), and pairs of f32, "exp(sub)" for exp(x - y),
-// with rsub for the second operand less the first; "fma.2(mul)": instead of fma's third operand.
-// "f16_rz", "f32_rm" and others: lanes rounded in a direction to what a narrower dtype has.
-// "one_plus(tanh)": 1 + tanh(x). "exp.approximate" and others, also in pairs: for results that are rounded to
-// 16 bits.
+// Look-ups by name, for use when a kernel is compiled; they return null if there is no such row. Besides the
+// primitives there are these rows. to_bool: x != 0, of any lane, for astype to bool. Pairs of f32 such as
+// "exp(sub)" for exp(x - y); rsub subtracts the first operand from the second, and "fma.2(mul)" replaces
+// fma's third operand. Directed rounding of lanes to the values of a narrower dtype, such as "f16_rz" and
+// "f32_rm". "one_plus(tanh)": 1 + tanh(x). Functions for results that are rounded to 16 bits, such as
+// "exp.approximate", also in pairs.
 const ElementwiseRow* find_elementwise(std::string_view name, Lane lane, const Tables& from = tables());
 const ReduceRow* find_reduce(std::string_view name, Lane lane, const Tables& from = tables());
 const CastRow& cast_row(Lane from, Lane to, const Tables& of = tables());

@@ -1,4 +1,4 @@
-// Implements the checks for interruptions during a launch, and how often they run.
+// Checks for interruptions during a launch, and computes how often to check.
 #include "cpu/interpreter/watch.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@ namespace {
 
 constexpr auto between_checks = std::chrono::milliseconds(50);
 constexpr double cost_between_looks = 65536;  // in elements, as cost_of counts them
-constexpr int most_turns = 1024;              // iterations between two looks, however cheap they are
-constexpr int turns_before_sleep = 4000;      // in a balanced launch the other threads end sooner
+constexpr int most_iterations = 1024;         // upper limit for cheap iterations
+constexpr int spins_before_sleep = 4000;      // in a balanced launch the other threads end sooner
 
 std::atomic<void (*)()> interruption{nullptr};
 
@@ -25,21 +25,21 @@ void set_interruption(void (*check)()) { interruption = check; }
 
 Watch::Running::~Running() {
   if (watch_.running_.fetch_sub(1, std::memory_order_acq_rel) != 2) return;
-  const std::lock_guard lock(watch_.mutex_);  // the launching thread sleeps or is about to
+  const std::lock_guard lock(watch_.mutex_);  // the launching thread waits, or is about to
   watch_.ended_.notify_one();
 }
 
 void Watch::wait_for_others() {
   if (!interruption.load(std::memory_order_relaxed)) return;
-  const auto alone = [&] { return running_.load(std::memory_order_acquire) <= 1; };
-  for (int turn = 0; turn < turns_before_sleep; ++turn) {
-    if (alone()) return;
+  const auto no_others = [&] { return running_.load(std::memory_order_acquire) <= 1; };
+  for (int spin = 0; spin < spins_before_sleep; ++spin) {
+    if (no_others()) return;
     pause();
   }
   for (bool done = false; !done;) {
     {
       std::unique_lock lock(mutex_);
-      done = ended_.wait_for(lock, between_checks, alone);
+      done = ended_.wait_for(lock, between_checks, no_others);
     }
     if (!done) ask();
   }
@@ -74,7 +74,7 @@ double cost_of(const Block& block) {
 }
 
 int Glance::every(double cost) {
-  return static_cast<int>(std::clamp(cost_between_looks / std::max(cost, 1.0), 1.0, double{most_turns}));
+  return static_cast<int>(std::clamp(cost_between_looks / std::max(cost, 1.0), 1.0, double{most_iterations}));
 }
 
 }  // namespace tile::cpu

@@ -1,5 +1,5 @@
-// Defines the watch that interrupts a launch before all its blocks have run. The launch's threads look at it
-// at short intervals.
+// Interrupts a launch before all its blocks have run. The launch's threads check a shared flag at short
+// intervals.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace tile::cpu {
 
-// Sets the function that long launches call several times a second, on the thread that launched. It throws to
-// end the launch: Python's raises for a signal that has arrived. Set once.
+// Sets the function that long launches call several times a second on the launching thread. It throws to end
+// the launch, as Python's does after a signal. Call it once.
 void set_interruption(void (*check)());
 
 // The exception that ends a thread's blocks after the launch was interrupted. It never leaves the launch.
@@ -43,8 +43,8 @@ class Watch {
    private:
     Watch& watch_;
   };
-  // Called on the launching thread while it is counted as running. Returns when no other thread runs, and
-  // throws if an interruption comes first.
+  // Called on the launching thread while it counts as running. Returns when no other thread runs; throws if
+  // an interruption comes first.
   void wait_for_others();
   bool on_launcher() const { return std::this_thread::get_id() == launcher_; }
 
@@ -58,14 +58,14 @@ class Watch {
   std::condition_variable ended_;
 };
 
-// Returns roughly how many elements the ops of a block touch. A loop counts as a few iterations.
+// Estimates how many elements the ops of a block process. A loop counts as a few iterations.
 double cost_of(const Block& block);
 
-// Counts loop iterations or blocks, and looks at the watch rarely enough for the cost not to matter.
+// Counts loop iterations or blocks, and checks the watch rarely enough for the cost to be negligible.
 class Glance {
  public:
   explicit Glance(int every) : every_(every), left_(every) {}
-  static int every(double cost);  // how often to look if one iteration has this cost
+  static int every(double cost);  // the interval of checks for iterations of this cost
 
   void operator()(Watch* watch) {
     if (--left_ > 0) [[likely]]

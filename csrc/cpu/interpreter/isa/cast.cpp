@@ -1,4 +1,4 @@
-// astype between lanes: every pair. Rules: convert.h.
+// astype between lanes, for every pair (rules: convert.h).
 #include "cpu/interpreter/isa/chunk.h"
 #include "cpu/interpreter/isa/parts.h"
 
@@ -22,7 +22,7 @@ void repeated(const Chunk& c) {
 
 template <class To, class From>
 constexpr CastRow row{lane_v<From>, lane_v<To>, {each<To, From>, repeated<To, From>}};
-// In the order of Lane, so that the row of a pair is at from * lane_count + to.
+// In the order of Lane, so that a pair's row is at from * lane_count + to.
 #define TILE_FROM(From)                                                                              \
   row<uint8_t, From>, row<int8_t, From>, row<int16_t, From>, row<int32_t, From>, row<int64_t, From>, \
       row<uint16_t, From>, row<uint32_t, From>, row<uint64_t, From>, row<float, From>, row<double, From>

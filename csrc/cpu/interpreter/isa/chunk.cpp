@@ -1,4 +1,4 @@
-// The rows of a Chunk for the loops of chunk.h.
+// Applies the loops of chunk.h to the rows of a Chunk.
 #include "cpu/interpreter/isa/chunk.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -24,7 +24,7 @@ void splat_lane(char* to, const char* from, int bytes, int64_t count) {
 
 namespace {
 
-// Returns true if the rows are one long row: they follow each other, or are the same element throughout.
+// Returns true if the rows form one long row: each operand's rows are contiguous, or one element throughout.
 bool dense(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   if (c.out_row != c.cols * loop.out_bytes) return false;
   for (int k = 0; k < loop.operands; ++k)
@@ -32,7 +32,8 @@ bool dense(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   return true;
 }
 
-// Returns true if a column is one row: what it steps through is adjacent; the rest now repeats along it.
+// Returns true if the single column can be processed as a row: varying operands are adjacent along the rows.
+// Updates `repeats` for the new direction.
 bool adjacent(const Chunk& c, const GroupLoop& loop, unsigned& repeats) {
   unsigned still = 0;
   for (int k = 0; k < loop.operands; ++k) {
@@ -46,7 +47,7 @@ bool adjacent(const Chunk& c, const GroupLoop& loop, unsigned& repeats) {
   return true;
 }
 
-// Returns true if operands that repeat along columns do so along rows as well.
+// Returns true if operands that repeat along columns repeat along rows as well.
 bool still(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   for (int k = 0; k < loop.operands; ++k)
     if (repeats >> k & 1 && c.in_row[k] != 0 && c.rows > 1) return false;
@@ -61,7 +62,7 @@ TILE_INLINE void copy_ends(char* to, const char* from, int64_t n) {
   __builtin_memcpy(to, head, bytes);
   __builtin_memcpy(to + n - bytes, tail, bytes);
 }
-// A call of memcpy would cost more than all of a short row.
+// Copies without memcpy, whose call costs more than a short row.
 TILE_INLINE void copy_few(char* to, const char* from, int64_t n) {
   int64_t i = 0;
   for (; i + 32 < n; i += 16) copy_ends<16>(to + i, from + i, 16);
@@ -72,8 +73,8 @@ TILE_INLINE void copy_few(char* to, const char* from, int64_t n) {
   if (n >= 2) return copy_ends<2>(to, from, n);
   if (n == 1) *to = *from;
 }
-// Zeros follow up to `padded`, whole vectors. They are also written as such: what follows then loads them
-// sooner.
+// Copies and fills with zeros up to `padded`, a multiple of the vector. It uses whole vector stores, which
+// following vector loads can forward.
 TILE_INLINE void copy_padded(char* to, int64_t padded, const char* from, int64_t n, int lane) {
   using V = Vec<int32_t>;
   for (int64_t i = 0; i < padded; i += vector_bytes) {
@@ -85,7 +86,7 @@ TILE_INLINE void copy_padded(char* to, int64_t padded, const char* from, int64_t
   if (lane < 4) copy_few(to, from, n);
 }
 
-// Fewer lanes than a group, through zeroed copies.
+// Processes fewer lanes than a group, through zero-filled copies.
 void run_few(const GroupLoop& loop, Operands in, char* out, int64_t count) {
   alignas(64) char buffer[most_operands + 1][group_buffer];
   for (int k = 0; k < loop.operands; ++k) {
@@ -98,7 +99,8 @@ void run_few(const GroupLoop& loop, Operands in, char* out, int64_t count) {
   copy_few(out, buffer[most_operands], count * loop.out_bytes);
 }
 
-// A row that does not end with a group: its last group is computed first, since `out` may be an operand.
+// A row that does not end with a whole group: its last group is computed first, since `out` may alias an
+// operand.
 void run_overlapping(const GroupLoop& loop, const Operands& in, char* out, int64_t cols) {
   alignas(64) char last[group_buffer];
   Operands end = in;
@@ -124,11 +126,11 @@ void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
     rows = 1;
   }
   if (cols == 0 || rows == 0) return;
-  // A width is a power of two; a division would cost more than a short row.
+  // The width is a power of two; a division would cost more than a short row.
   const int64_t groups = cols >> __builtin_ctz(static_cast<unsigned>(loop.width)),
                 rest = cols & (loop.width - 1);
   Operands in{};
-  if (rest == 0 && still(chunk, loop, repeats)) {  // short rows are common: as little as possible for each
+  if (rest == 0 && still(chunk, loop, repeats)) {  // a fast path, since short rows are common
     in.rows = rows;
     in.out_row = chunk.out_row;
     for (int k = 0; k < loop.operands; ++k) {

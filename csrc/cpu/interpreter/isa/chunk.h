@@ -1,4 +1,4 @@
-// Runs a loop over whole groups of lanes on the rows of a Chunk: repeated operands and tails go through
+// Runs a loop over whole groups of lanes on the rows of a Chunk. Repeated operands and tails go through
 // buffers.
 #pragma once
 #include "cpu/interpreter/tables.h"
@@ -6,8 +6,8 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// Where the operands of a loop are, the bytes to their next group (0 for a repeated operand), and those to
-// their next row.
+// The operands' addresses, the bytes to their next group (0 for a repeated operand), and the bytes to their
+// next row.
 struct Operands {
   const char* at[most_operands];
   int64_t step[most_operands];
@@ -16,17 +16,17 @@ struct Operands {
 struct GroupLoop {
   void (*run)(const Operands&, char* out, int64_t groups);
   int operands;
-  int width;                 // lanes in a group, at most one vector of bytes
+  int width;                 // lanes per group, at most one vector of bytes
   int bytes[most_operands];  // of a lane of each operand
   int out_bytes;
 };
 inline constexpr int group_buffer = vector_bytes * 8;
 
-// Bit k of `repeats`: operand k holds one lane a row. Each group is read whole before its result is stored,
-// so `out` may be an operand of the same lane size.
+// Bit k of `repeats` means that operand k holds one lane per row. Each group is read completely before its
+// result is stored, so `out` may be an operand with the same lane size.
 void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats);
 
-// `count` copies of the `bytes`-wide lane at `from`; writes up to the next multiple of a vector.
+// Writes `count` copies of the `bytes`-wide lane at `from`, up to the next multiple of a vector.
 void splat_lane(char* to, const char* from, int bytes, int64_t count);
 
 template <class T>
@@ -46,7 +46,7 @@ TILE_INLINE Vec<T> load_at(const char* p, int index) {
   return Vec<T>::load(reinterpret_cast<const T*>(p) + index * Vec<T>::lanes);
 }
 
-// Bodies of loops. A group is `unroll` vectors; Op maps one to four Vec<T> to one.
+// Bodies of loops. A group has `unroll` vectors; Op maps one to four Vec<T> to one.
 template <class Op, class T, int arity, int unroll>
 void vector_loop(const Operands& in, char* out, int64_t groups) {
   for (int64_t row = 0; row < in.rows; ++row) {

@@ -1,4 +1,4 @@
-// Rows of the elementwise table, made of a function object of meaning_rows.h and a lane type.
+// Rows of the elementwise table, each made of a function object of meaning_rows.h and a lane type.
 #pragma once
 #include "cpu/interpreter/isa/chunk.h"
 #include "cpu/interpreter/isa/parts.h"
@@ -7,7 +7,7 @@
 namespace tile::cpu::TILE_ISA {
 namespace {
 
-// Lanes of T in, bool lanes out; a group is a vector of bytes.
+// Maps lanes of T to bool lanes; a group is a vector of bytes.
 template <class Op, class T, int arity>
 void predicate_loop(const Operands& in, char* out, int64_t groups) {
   for (int64_t row = 0; row < in.rows; ++row) {
@@ -56,8 +56,8 @@ constexpr ElementwiseRow row(std::string_view name, Lane lane) {
              variant<loop, 10>, variant<loop, 11>, variant<loop, 12>, variant<loop, 13>, variant<loop, 14>}};
 }
 
-// Rows whose dtypes lack T have null variants. Cheap rows, the ternary one among them, take two vectors a
-// group.
+// Rows whose dtypes do not include T have null variants. Cheap rows, such as the ternary ones, use two
+// vectors per group.
 enum GroupVectors { ROUNDED = 1, SWAPS = 1, EXACT = 2, EXACT_SWAPS = 2, DIRECTED = 2, DIRECTED_SWAPS = 2 };
 template <class Op, class T, int arity, int unroll, bool has>
 constexpr ElementwiseRow same_row(std::string_view name) {
@@ -74,7 +74,7 @@ constexpr ElementwiseRow predicate_row(std::string_view name) {
     return {name, lane_v<T>, {}};
 }
 
-// F(type, dtype) of every lane.
+// Applies F(type, dtype) to every lane.
 #define TILE_LANES(F) \
   F(uint8_t, u8)      \
   F(int8_t, i8)       \

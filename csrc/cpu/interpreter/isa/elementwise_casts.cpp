@@ -1,4 +1,5 @@
-// Rows of casts that round in a direction: lanes that the narrower dtype has, still as the wider one's.
+// Rows of casts with directed rounding: lanes of the wider dtype whose values the narrower dtype can
+// represent.
 #include "cpu/interpreter/isa/elementwise.h"
 #include "cpu/vecmath/directed.h"
 

@@ -1,5 +1,5 @@
-// Rows of f32 alone: pairs of arithmetic, and functions for results that are rounded to 16 bits. Pairs of
-// other functions stand with the function, in its family.
+// Rows for f32 only: pairs of arithmetic ops, and functions for results that are rounded to 16 bits. Other
+// pairs are in the families of their outer functions.
 #include "cpu/interpreter/isa/elementwise.h"
 #include "cpu/vecmath/approximate.h"
 #include "cpu/vecmath/pairs.h"

@@ -1,4 +1,4 @@
-// Rows random_u32 and random_u64. Numbers that count up share blocks, and all words of a block are used.
+// Rows random_u32 and random_u64. Consecutive numbers share blocks, and all words of a block are used.
 #include "cpu/interpreter/isa/elementwise.h"
 #include "cpu/vecmath/philox.h"
 
@@ -12,7 +12,7 @@ constexpr int group_width = group_vectors* lanes* block_bytes / static_cast<int>
 
 TILE_INLINE Words words_at(const char* p, int index) { return load_at<uint64_t>(p, index); }
 
-// Returns true if they are first, first + 1, …
+// Returns true if the numbers are first, first + 1, …
 template <int vectors>
 TILE_INLINE bool count_up(const char* numbers, uint64_t first) {
   Words wrong(0), expected = Words(first) + Words::iota();
@@ -24,7 +24,8 @@ TILE_INLINE bool count_up(const char* numbers, uint64_t first) {
   return !any(wrong != Words(0));
 }
 
-// Groups whose numbers count up: their words follow each other in the stream of blocks. False: they do not.
+// Processes groups of consecutive numbers, whose words are consecutive in the stream of blocks. Returns false
+// if they are not.
 template <class T, int groups>
 TILE_INLINE bool counted_groups(const PhiloxKeys& keys, Words stream, const char* numbers, char* to) {
   constexpr uint64_t in_block = block_bytes / sizeof(T);
@@ -44,7 +45,7 @@ TILE_INLINE bool counted_groups(const PhiloxKeys& keys, Words stream, const char
   char* at = skipped ? words : to;
 #pragma GCC unroll 4
   for (int u = 0; u < vectors; ++u) store_alternating(made[u], at + u * lanes * block_bytes);
-  if (skipped) {  // part of one block more
+  if (skipped) {  // one more block, partly used
     philox<1>(keys, stream, block + vectors, made + vectors);
     store_alternating(made[vectors], words + bytes);
     __builtin_memcpy(to, words + skipped * sizeof(T), bytes);
@@ -52,7 +53,7 @@ TILE_INLINE bool counted_groups(const PhiloxKeys& keys, Words stream, const char
   return true;
 }
 
-// Any numbers: a block for each element.
+// Processes any numbers, with one block per element.
 template <class T>
 TILE_INLINE Words any_words(Words seed, Words stream, Words number) {
   if constexpr (sizeof(T) == 8) {

@@ -1,4 +1,4 @@
-// Rows of all lanes that belong to no family: where, and to_bool (x != 0).
+// Rows for all lanes that belong to no family: where, and to_bool (x != 0).
 #include "cpu/interpreter/isa/elementwise.h"
 #include "cpu/vecmath/meaning.h"
 

@@ -1,5 +1,5 @@
-// Instantiates TILE_ROWS, one file of prims/elementwise, for every lane: the table TILE_FAMILY. CMake writes
-// the file that includes this one, for each family.
+// Instantiates TILE_ROWS, one file of prims/elementwise, for every lane, as the table TILE_FAMILY. For each
+// family CMake writes a file that includes this one.
 #pragma once
 #include "cpu/interpreter/isa/elementwise.h"
 #include "cpu/vecmath/meaning_rows.h"
@@ -23,7 +23,7 @@ constexpr ElementwiseRow rows_of[] = {
 #include "prims/elementwise/end.def"
 };
 
-// Unary functions without an instruction use pairs of f32, see pairs.h.
+// Unary functions without an instruction use pairs of f32 (pairs.h).
 template <class Op, int arity, bool has>
 constexpr ElementwiseRow unary_pair(std::string_view name) {
   if constexpr (has)
@@ -32,7 +32,7 @@ constexpr ElementwiseRow unary_pair(std::string_view name) {
     return {name, Lane::f32, {}};
 }
 constexpr ElementwiseRow pair_rows[] = {
-    {},  // of a family without unary functions
+    {},  // a family without unary functions
 #define UNARY(name, set, expression, traits, ...)                                            \
   unary_pair<pairs::OfDifference<meaning::name##_row>, 2, traits == ROUNDED>(#name "(sub)"), \
       unary_pair<pairs::OfSum<meaning::name##_row>, 3, traits == ROUNDED>(#name "(fma)"),

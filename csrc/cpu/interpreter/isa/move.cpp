@@ -7,7 +7,7 @@
 namespace tile::cpu::TILE_ISA {
 namespace {
 
-// The two sides of a move; load and store differ in which is written. Byte is char or const char.
+// The two sides of a move. Loads and stores differ in which side is written; Byte is char or const char.
 struct Geometry {
   int64_t row, column, lane_row, rows, cols;
 };
@@ -71,7 +71,7 @@ TILE_INLINE void one_by_one(typename Way::Memory* memory, typename Way::Lanes* l
                lanes + r * g.lane_row + c * static_cast<int64_t>(sizeof(typename Way::L)));
 }
 
-// Memory is adjacent along rows: square blocks through registers, the rest one by one.
+// Memory is adjacent along rows: transposes square blocks in registers, and moves the rest one by one.
 template <class Way, class M>
 void by_blocks(typename Way::Memory* memory, typename Way::Lanes* lanes, const Geometry& g) {
   constexpr int64_t size = sizeof(typename Way::L);
@@ -132,7 +132,7 @@ TILE_INLINE void stream_line(char* to, const char* line) {
   }
 #endif
 }
-// Whole cache lines bypass the caches; conversion goes through a line of its own.
+// Whole cache lines bypass the caches; a buffer line holds converted elements.
 template <class M>
 void stream(char* memory, const char* lanes, int64_t n) {
   using L = typename Format<M>::Lane;

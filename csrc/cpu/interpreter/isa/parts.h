@@ -1,5 +1,4 @@
-// The tables that the files of this folder define; interpreter/tables.cpp joins them with those of the
-// families.
+// Declares the tables of this folder's files; interpreter/tables.cpp joins them with those of the families.
 #pragma once
 #include "cpu/interpreter/tables.h"
 #include "cpu/vecmath/isa.h"
@@ -7,7 +6,7 @@
 namespace tile::cpu {
 
 TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, where_rows);
-TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, pair_and_approximate_rows);  // of f32
+TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, pair_and_approximate_rows);  // for f32
 TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, directed_cast_rows);
 TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, random_rows);
 TILE_DECLARE_ISA_TABLE(Span<ReduceRow>, reduce_rows);

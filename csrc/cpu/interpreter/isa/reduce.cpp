@@ -1,4 +1,5 @@
-// Reductions of chunks: along columns with some accumulators in a fixed order, along rows by whole vectors.
+// Reductions of chunks: along columns with several accumulators in a fixed order, along rows by whole
+// vectors.
 #include "cpu/interpreter/isa/chunk.h"
 #include "cpu/interpreter/isa/parts.h"
 #include "cpu/vecmath/convert.h"
@@ -21,7 +22,7 @@ constexpr T nothing(T otherwise) {  // NaN, which every number replaces
   return otherwise;
 }
 
-// x combined with itself `times` times under the product, by squaring.
+// Returns x to the power of `times`, by squaring.
 template <class W>
 W power(W x, int64_t times) {
   W result = 1;
@@ -30,7 +31,7 @@ W power(W x, int64_t times) {
   return result;
 }
 
-// Vectors wrap by themselves; of integers the sum and the product of two elements do here.
+// Vector arithmetic wraps. For integer scalars these functions make the sum and the product wrap.
 template <class V>
 TILE_INLINE V plus(V a, V b) {
   if constexpr (std::is_integral_v<V>)
@@ -46,8 +47,8 @@ TILE_INLINE V times(V a, V b) {
     return a * b;
 }
 
-// A reduction of T: `combine` is its meaning. `quick` is the same where the accumulator is no NaN, and starts
-// from `start`; `identity` is what accumulators hold at first.
+// A reduction of T. `combine` is its definition. `quick` is equivalent if the accumulator is not NaN, and
+// starts from `start`; `identity` is an accumulator's initial value.
 template <class T>
 struct Sum {
   static constexpr T start = 0, identity = 0;
@@ -89,7 +90,7 @@ struct Idempotent {
   static constexpr bool skips_nan = is_float<T>;
   static T weigh(T x, int64_t) { return x; }
 };
-// With AVX-512 +0 is greater than -0, and there is one instruction: in vectors and lanes alike.
+// With AVX-512 +0 is greater than -0, and one instruction orders them, in vectors and in lanes.
 template <class T>
 constexpr bool orders_zeros = requires(Vec<T> a) {
   greater(a, a);
@@ -152,9 +153,10 @@ bool all_nan(const T* x, int64_t n) {
   return true;
 }
 
-// Vectors that a row is added up in, of few lanes more: sums of few parts round more.
+// The number of vectors that a row is summed in. It is higher if vectors have few lanes, because sums of few
+// parts have larger rounding errors.
 constexpr int parts = vector_bytes == 16 ? 8 : 4;
-// Neighbours first.
+// Adjacent parts are combined first.
 template <class V, class F>
 TILE_INLINE V join(V (&acc)[parts], F combine) {
 #pragma GCC unroll 3
@@ -207,8 +209,8 @@ struct Combine {
 template <class Op, class T>
 constexpr GroupLoop combine_group = vector_group<Combine<Op>, T, 2, 2>;
 
-// `width` vectors of accumulators stay in registers while the rows pass. The rows are combined first, so that
-// sums of many rows are sums of parts.
+// Keeps `width` vectors of accumulators in registers over the rows. The rows are combined before the result,
+// so that sums of many rows are sums of partial sums.
 template <class Op, class T, int width>
 TILE_INLINE void rows_into_one(const Chunk& c, int64_t at) {
   constexpr int lanes = Vec<T>::lanes;
