@@ -1,4 +1,4 @@
-// The order of micro-operations, their registers, and their instructions.
+// Orders micro-operations, allocates their registers and emits their instructions.
 #include "cpu/jit/body.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ bool Body::folds(int value) {
 bool Body::in_register(int value) {
   return home(value) ? home(value)->kind == Operand::vector : held(value).reg >= 0;
 }
-// Its register may be written: this use is the last one.
+// Returns true if this is the value's last use, so that its register may be overwritten.
 bool Body::dies(int value) { return !home(value) && held(value).reg >= 0 && held(value).left() == 1; }
 
 Operand Body::operand(int value) {
@@ -101,7 +101,7 @@ int Body::allocate() {
   }
   fail(ErrorKind::runtime, "the fused loop assembler ran out of registers");
 }
-// The value that is not wanted for the longest time goes to memory.
+// Spills the value whose next use is farthest away.
 void Body::spill() {
   int victim = -1, farthest = -1;
   for (int reg = 0; reg < registers_of(around_.vectors); ++reg) {
@@ -145,7 +145,7 @@ void Body::load_input(int value, int reg) {
   const auto shift = [&](Micro how, int count) {
     code_.vector(row_of(how).instruction, reg, 0, Operand::reg(reg), whole, count);
   };
-  if (dtype == DType::boolean) {  // bytes: any but 0 is true
+  if (dtype == DType::boolean) {  // bytes: any nonzero byte is true
     read(scalar ? instructions::broadcast_byte : instructions::extend_bytes);
     if (scalar) shift(Micro::shift_right_zeros, 24);
     predicate_lanes(code_, row_of(Micro::greater_integer).instruction, reg, reg,
@@ -205,7 +205,7 @@ int Body::emit_binary(const MicroOp& micro, const MicroRow& row) {
   consume(a);
   consume(b);
   release();
-  // What was freed is still whole: nothing is stored to it before it is read.
+  // Freed operands are still intact: nothing is stored into their registers before they are read.
   const int result = allocate();
   code_.vector(row.instruction, result, first, second, whole,
                row.has_immediate ? static_cast<int>(micro.immediate) : -1);
@@ -215,7 +215,7 @@ int Body::emit_binary(const MicroOp& micro, const MicroRow& row) {
 int Body::emit_select(const MicroOp& micro) {
   const int no = use(micro.operands[2]);
   const Operand yes = operand(micro.operands[1]);
-  const int mask = mask_of(micro.operands[0]);  // the last one: loads of masks use the scratch register too
+  const int mask = mask_of(micro.operands[0]);  // last, because loads of masks use the scratch register too
   for (int operand : micro.operands) consume(operand);
   release();
   const int result = allocate();
@@ -223,7 +223,7 @@ int Body::emit_select(const MicroOp& micro) {
   return result;
 }
 
-// AVX-512 puts it into a mask register while one is free.
+// AVX-512 puts the predicate into a mask register while one is free.
 void Body::emit_predicate(int value) {
   const MicroOp& micro = op(value);
   const MicroRow& row = row_of(micro.micro);
@@ -247,7 +247,7 @@ void Body::emit_predicate(int value) {
   keep(value, lanes);
 }
 
-// Returns the number of the mask that blend() takes.
+// Returns the mask's number for blend().
 int Body::mask_of(int value) {
   if (!code_.wide()) return use(value);
   if (!home(value) && held(value).mask >= 0) return held(value).mask;
@@ -267,7 +267,7 @@ Condition Body::test(int value) {
   return Condition::not_equal;
 }
 
-// The result overwrites the register of an operand, preferably of one that is dead.
+// The result overwrites an operand's register, preferably that of a dead operand.
 int Body::emit_fused(const MicroOp& micro, const MicroRow& row) {
   int a = micro.operands[0], b = micro.operands[1], c = micro.operands[2];
   const auto instruction = [&](int less) {
@@ -277,7 +277,7 @@ int Body::emit_fused(const MicroOp& micro, const MicroRow& row) {
   };
   constexpr int into_addend = 0, into_factor = 0x10, into_factor_by_memory = 0x20;
   const auto apart = [&](int x) { return (x == a) + (x == b) + (x == c) == 1; };
-  // A register that holds x and may be overwritten.
+  // Returns a register that holds x and may be overwritten.
   const auto own = [&](int x) {
     if (dies(x) && apart(x)) {
       const int reg = held(x).reg;

@@ -1,4 +1,4 @@
-// Straight-line code for a vector of columns, or for a row's own values: micro-operations in registers.
+// Emits straight-line code for a vector of columns or for a row's own values: micro-operations in registers.
 #pragma once
 #include <array>
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace tile::cpu::jit {
 
-// Vectors, by the bits of their lanes.
+// The pool of vector constants, by the bits of their lanes.
 class Constants {
  public:
   using Lanes = std::array<uint32_t, 16>;
@@ -29,43 +29,43 @@ class Constants {
   std::map<Lanes, int> numbers_;
 };
 
-// The surroundings of a body.
+// The context of a body.
 struct Surroundings {
   const Trace& trace;
   Constants& constants;
-  std::vector<std::optional<Operand>> homes;  // by micro-operation: of those computed before
+  std::vector<std::optional<Operand>> homes;  // by micro-operation: values computed earlier
   std::vector<DType> dtypes;                  // by input
-  std::function<Operand(int input)> input;    // the address of its lane or lanes
+  std::function<Operand(int input)> input;    // the address of the input's lane or lanes
   Vectors vectors;
-  uint32_t registers = ~0u >> (32 - registers_of(vectors));  // that may be used
-  int slots = 0;                                             // vectors at rsp
+  uint32_t registers = ~0u >> (32 - registers_of(vectors));  // registers that may be used
+  int slots = 0;                                             // number of vectors at rsp
   int new_slot() { return slots++; }
   Operand slot(int number) const { return Operand::at(rsp, bytes_of(vectors) * number); }
 };
 
-// What a vector's lanes are: adjacent columns, of which some may not be there, or every other one of twice as
-// many.
+// The columns of a vector's lanes: adjacent columns, of which some may not exist, or every second one of
+// twice as many.
 enum class Columns : uint8_t { all, some, even, odd };
 inline bool paired(Columns columns) { return columns == Columns::even || columns == Columns::odd; }
 
 class Body {
  public:
-  // `mask`: of AVX2, where it stands which columns are there.
+  // `mask` is the memory that holds AVX2's mask of existing columns.
   Body(Encoder& code, Surroundings& around, Columns columns = Columns::all, const Operand& mask = {})
       : code_(code), around_(around), columns_(columns), mask_(mask), values_(around.trace.ops.size()) {}
 
-  // These, in order; they then stay until the end.
+  // Computes the roots in order; their values are kept until the end.
   void compute(const std::vector<int>& roots);
-  int use(int value);         // its register, until release()
-  int temporary();            // likewise
-  int mask();                 // of the columns, of AVX2; likewise
-  Condition test(int value);  // compares: where a mask has not all lanes
+  int use(int value);         // returns its register, locked until release()
+  int temporary();            // returns a free register, locked likewise
+  int mask();                 // returns AVX2's mask of the columns, locked likewise
+  Condition test(int value);  // compares; the condition holds if some lane of the mask is unset
   void release() { locked_ = 0; }
   uint32_t touched() const { return touched_; }
 
  private:
   struct Held {
-    int reg = -1, slot = -1, mask = -1;  // a mask register of AVX-512
+    int reg = -1, slot = -1, mask = -1;  // `mask` is a mask register of AVX-512
     std::vector<int> uses;               // positions in order_
     size_t used = 0;
     int left() const { return static_cast<int>(uses.size() - used); }
@@ -75,7 +75,7 @@ class Body {
   const std::optional<Operand>& home(int value) const { return around_.homes[static_cast<size_t>(value)]; }
   void visit(int value);
   bool masked() const { return columns_ == Columns::some; }
-  bool folds(int value);  // an input read where it is used
+  bool folds(int value);  // true for an input that is read by its only user's instruction
   bool in_register(int value);
   bool dies(int value);
   Operand operand(int value);

@@ -1,4 +1,5 @@
-// Pages from mmap, one mapping a piece of code: other threads may run what would share a page.
+// Allocates pages with mmap, one mapping per piece of code: other threads may be running code on a shared
+// page.
 #include "cpu/jit/code_memory.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Memory that code runs in: written first, then made executable, never both.
+// Memory for machine code: it is written first and then made executable, never both at once.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace tile::cpu::jit {
 
 class CodeMemory {
  public:
-  // Null where the system refuses executable memory. `data` stands right before the code.
+  // Returns null if the system refuses executable memory. `data` is placed directly before the code.
   static std::unique_ptr<CodeMemory> make(const std::vector<uint8_t>& data, const std::vector<uint8_t>& code);
   ~CodeMemory();
   CodeMemory(const CodeMemory&) = delete;

@@ -1,4 +1,4 @@
-// Prefixes, addresses and displacements of instructions.
+// Encodes prefixes, addresses and displacements of instructions.
 #include "cpu/jit/encoder.h"
 
 #include <cstring>
@@ -41,7 +41,7 @@ void Encoder::address_bytes(int reg, const Operand& operand, int behind, int uni
 void Encoder::vector(const Instruction& i, int first, int second, const Operand& third, int bits,
                      int immediate, Masked masked) {
   if (i.extension >= 0) {
-    second = first;  // the result stands where the second operand does
+    second = first;  // the result is encoded as the second operand
     first = i.extension;
   }
   if (bits == whole) bits = 8 * bytes_of(vectors_);
@@ -62,8 +62,8 @@ void Encoder::vex(const Instruction& i, int first, int second, const Operand& th
   byte(i.opcode);
 }
 
-// Fifth bits of registers beside the fourth; that of a register as the third operand is where an index has
-// its fourth.
+// EVEX has a fifth bit for register numbers. For a register as the third operand it takes the position of an
+// index register's fourth bit.
 void Encoder::evex(const Instruction& i, int first, int second, const Operand& third, int bits,
                    Masked masked) {
   const bool in_register = third.kind == Operand::vector;

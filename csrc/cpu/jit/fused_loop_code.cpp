@@ -1,4 +1,4 @@
-// Which fused loops become code, and where it is kept.
+// Selects the fused loops that become machine code, and caches the code.
 #include "cpu/jit/fused_loop_code.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// A fused loop as machine code: what its elementwise steps, loads, casts, stores and reductions do to some
-// rows of columns, in one loop. The interpreter is its meaning and takes what is refused here.
+// A fused loop as machine code: one loop runs its elementwise steps, loads, casts, stores and reductions on
+// some rows of columns. The interpreter defines the semantics and runs whatever is refused here.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -20,29 +20,31 @@ struct FusedLoop;
 
 namespace tile::cpu::jit {
 
-// The form of a fused loop: besides the steps, how each participant lies in memory.
+// The form of a fused loop: in addition to its steps, the memory layout of each participant.
 struct FusedLoopForm {
   struct Array {
     DType dtype;
-    bool columns;  // a lane a column, adjacent; else a lane a row: of a reduction, the sum of its columns
-    // A store is written past the caches; rows then start at 32 bytes. An input is memory in which rows
-    // follow each other.
+    // True for one adjacent lane per column; false for one lane per row, which for a reduction is the sum of
+    // its columns.
+    bool columns;
+    // For a store: it bypasses the caches, and its rows are aligned to 32 bytes. For an input: its rows are
+    // contiguous in memory.
     bool streams;
     bool operator==(const Array&) const = default;
   };
   std::vector<Array> inputs, outputs, stores, reductions;
-  std::vector<Array> prefetch;  // neither read nor written: fetched into the second-level cache
-  bool long_rows = false;       // of more than most_summed columns, which are summed up in parts
+  std::vector<Array> prefetch;  // only prefetched into the second-level cache
+  bool long_rows = false;       // more than most_summed columns, which are summed in parts
   bool operator==(const FusedLoopForm&) const = default;
-  bool any_columns(Vectors vectors) const;  // their number need not be a multiple of lanes
+  bool any_columns(Vectors vectors) const;  // the number of columns need not be a multiple of the lanes
 };
 
 inline constexpr int most_arrays = 32;
-// The error of a sum grows with the number of terms added in sequence. A multiple of every iteration's
-// columns.
+// The most terms that are added in sequence, since the error of a sum grows with their number. It is a
+// multiple of every iteration's columns.
 inline constexpr int most_summed = 2048;
-// Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions, prefetches. A call changes
-// it.
+// The arguments of a call, which changes them. `arrays` has inputs, outputs, stores, reductions, prefetches
+// in this order, with rows `row` bytes apart.
 struct FusedLoopArguments {
   int64_t rows, cols;
   struct {
@@ -52,19 +54,19 @@ struct FusedLoopArguments {
 };
 using FusedLoopFunction = void (*)(FusedLoopArguments*);
 
-// Returns the instruction set that fused loops are assembled for: on x86-64 with AVX2, unless TILE_ASSEMBLER
-// is off; AVX-512 where the interpreter has it, unless TILE_ASSEMBLER is avx2.
+// Returns the instruction set for assembling fused loops. It is available on x86-64 with AVX2, unless
+// TILE_ASSEMBLER is off, and is AVX-512 if the interpreter uses that, unless TILE_ASSEMBLER is avx2.
 std::optional<Vectors> enabled();
-// By the value of TILE_ASSEMBLER. Error: an unknown one.
+// Chooses by the value of TILE_ASSEMBLER; an unknown value is an error.
 std::optional<Vectors> choose_vectors(Isa isa, std::string_view wanted);
-void enable(bool on);  // for tests that compare; fused loops already prepared stay as they are
+void enable(bool on);  // for tests that compare; prepared fused loops do not change
 
-// The code of a fused loop in each form met so far: threads that start a launch all look for theirs at once,
-// and find it without a lock.
+// The code of a fused loop in each form so far. All threads that start a launch look up their code at the
+// same time, without a lock.
 class FusedLoopCodes {
  public:
   ~FusedLoopCodes();
-  // Null: refused.
+  // Returns null if the form is refused.
   FusedLoopFunction find(const FusedLoop& fused_loop, const FusedLoopForm& form, Vectors vectors);
 
  private:
@@ -76,10 +78,10 @@ class FusedLoopCodes {
   };
   static const Entry* find(const Entry* first, const FusedLoopForm& form);
   std::atomic<Entry*> first_ = nullptr;
-  std::mutex mutex_;  // of those who add one
+  std::mutex mutex_;  // serializes additions
 };
 
-// Null: refused.
+// Returns null if the form is refused.
 std::unique_ptr<CodeMemory> assemble(const FusedLoop& fused_loop, const FusedLoopForm& form, Vectors vectors);
 
 }  // namespace tile::cpu::jit

@@ -1,4 +1,4 @@
-// Registers that last through the loops, and the loops themselves.
+// Allocates registers that live across the loops, and emits the loops.
 #include "cpu/jit/fused_loop_nest.h"
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace tile::cpu::jit {
 namespace {
 
 constexpr int saved[] = {rbx, r12, r13, r14, r15};
-// rdi: arguments; rsi: rows left; rax: column; rdx: its limit; rcx: scratch; rbp: the caller's stack.
+// rdi: arguments; rsi: remaining rows; rax: column; rdx: its limit; rcx: scratch; rbp: the caller's stack.
 constexpr int for_pointers[] = {r8, r9, r10, r11, rbx, r12, r13, r14, r15};
 constexpr int rows_offset = 0, cols_offset = 8, arrays_offset = 16;
-constexpr int least_free = 6;  // vector registers that a body has at least
-constexpr int line = 64;       // bytes of the caches'
+constexpr int least_free = 6;  // least number of vector registers for a body
+constexpr int line = 64;       // bytes of a cache line
 
 Operand argument(int offset) { return Operand::at(rdi, offset); }
 int at_offset(int participant) { return arrays_offset + 16 * participant; }
@@ -58,8 +58,8 @@ void FusedLoopNest::write() {
   code_.set_number(frame_, bytes_of(code_.vectors()) * slots);
 }
 
-// Sums along the columns need several accumulators, since each waits for its last addition; the order of the
-// interpreter's four.
+// Sums along the columns need several accumulators, since each addition waits for the previous one to the
+// same accumulator; the order equals that of the interpreter's four.
 void FusedLoopNest::choose_unroll() {
   int sums = 0;
   for (size_t k = 0; k < form_.reductions.size(); ++k) sums += sums_columns(k);
@@ -67,9 +67,9 @@ void FusedLoopNest::choose_unroll() {
   for (int k = 0; k < sums * unroll_; ++k)
     around_.registers &= ~(1u << (registers_of(code_.vectors()) - 1 - k));
 }
-// Two vectors of bf16 columns go as the even and the odd ones: 32 bytes are read without being spread out and
-// written without being packed. The high halves of lanes are odd columns as they stand, so that a store's
-// last shift is left out there.
+// Returns true if two vectors of bf16 columns are processed as the even and the odd columns: 32 bytes are
+// then read without unpacking and written without packing. Odd columns are already the high halves of lanes,
+// so a store's final shift is omitted for them.
 bool FusedLoopNest::pairs() const {
   const auto halves = [](const FusedLoopForm::Array& array) {
     return !array.columns || array.dtype == DType::bf16;
@@ -120,7 +120,7 @@ void FusedLoopNest::find_pointers() {
     if (arrays_[i].columns && next < std::size(for_pointers)) pointers_[i] = for_pointers[next++];
 }
 
-// The registers that no vector needs hold the constants and row values that are read most.
+// Registers that no vector needs hold the constants and row values that are read most often.
 void FusedLoopNest::pin() {
   std::vector<int> reads(trace_.trace.ops.size(), 0);
   for (size_t i = 0; i < trace_.trace.ops.size(); ++i)
@@ -139,7 +139,7 @@ void FusedLoopNest::pin() {
   }
 }
 
-// A rehearsal: of its code only the length is kept.
+// Emits a vector of code for trial and keeps only its length.
 uint32_t FusedLoopNest::used_registers() {
   Encoder code(code_.vectors());
   Surroundings around = around_;
@@ -191,7 +191,7 @@ void FusedLoopNest::enter() {
   }
 }
 
-// Which lanes of the last vector of a row are columns.
+// Computes which lanes of a row's last vector are columns.
 void FusedLoopNest::mask_columns() {
   Operand table = Operand::constant(mask_table);
   code_.load(rdx, argument(cols_offset));
@@ -300,16 +300,16 @@ void FusedLoopNest::columns() {
   }
 }
 
-// Returns true if the work on a line of an input is so long that the core, which looks some hundred
-// instructions ahead, meets the next lines too late, and pages later still.
+// Returns true if processing one cache line of an input takes so much code that the core, which looks some
+// hundred instructions ahead, would issue the loads of the next lines too late.
 bool FusedLoopNest::hides_next(const FusedLoopForm::Array& input) const {
-  constexpr int least_bytes = 170;  // of code a line: less reads as fast as memory allows without
+  constexpr int least_bytes = 170;  // of code per line; shorter code is memory-bound anyway
   return vector_bytes_ * line >= least_bytes * code_.lanes() * info(input.dtype).bytes;
 }
 
-// Prefetches for whole iterations only, a cache line at a time.
+// Prefetches one cache line at a time, in whole iterations only.
 void FusedLoopNest::prefetch_lines() {
-  constexpr int next_bytes = 2048;  // of an input, from the column at work on
+  constexpr int next_bytes = 2048;  // of an input, from the current column on
   vector_ = 0;
   const auto fetch = [&](int participant, int distance) {
     Operand operand = address(participant);
@@ -340,8 +340,8 @@ void FusedLoopNest::detours() {
   }
 }
 
-// A vector in one of its ways; `detour`: where to go, before anything is written, if the guard says no.
-// Returns the registers touched.
+// Emits a vector in one of its two ways. If the guard fails, the code jumps to `detour` before it writes
+// anything. Returns the registers used.
 uint32_t FusedLoopNest::write_vector(Encoder& code, Surroundings& around, const Ways& all_ways,
                                      const Iteration& iteration, Label* detour) {
   at_work_ = &code;

@@ -1,4 +1,5 @@
-// The loops of a fused loop's code: over rows, over columns by some vectors, the rest, the last few columns.
+// The loops of a fused loop's code: over rows, over columns by several vectors, over the remaining vectors,
+// and over the last few columns.
 #pragma once
 #include <deque>
 
@@ -11,22 +12,22 @@ class FusedLoopNest {
  public:
   FusedLoopNest(const FusedLoopForm& form, const FusedLoopTrace& trace, Vectors vectors);
   void write();
-  std::vector<uint8_t> pool() const;  // what stands before the code
+  std::vector<uint8_t> pool() const;  // the data before the code
   const std::vector<uint8_t>& code() const { return code_.bytes(); }
 
  private:
   using Ways = FusedLoopTrace::Ways;
-  // Where a vector of columns stands.
+  // The position of a vector of columns.
   struct Iteration {
     int vector, accumulator;
     Columns columns;
   };
-  // One that must be done over with all lanes served.
+  // An iteration that is repeated with code that handles all lanes.
   struct Detour {
     Iteration iteration;
     Label from, back;
   };
-  // Participants in the order of FusedLoopArguments.
+  // Participants are numbered in the order of FusedLoopArguments.
   int output(size_t k) const { return static_cast<int>(form_.inputs.size() + k); }
   int store(size_t k) const { return output(form_.outputs.size() + k); }
   int reduction(size_t k) const { return store(form_.stores.size() + k); }
@@ -37,7 +38,7 @@ class FusedLoopNest {
   bool sums_columns(size_t k) const { return !form_.reductions[k].columns; }
   int accumulator(size_t k, int vector) const;
   bool pairs() const;
-  // True for an f16 store whose value is already the raw 16 bits.
+  // Returns true for an f16 store whose value already has the raw 16 bits.
   bool is_words(int participant) const {
     return participant >= store(0) && trace_.words[static_cast<size_t>(participant - store(0))];
   }
@@ -81,16 +82,16 @@ class FusedLoopNest {
   Encoder code_;
   Constants constants_;
   Surroundings around_;
-  std::vector<int> row_values_;                  // needed by columns, the same along a row
+  std::vector<int> row_values_;                  // needed by columns, constant along a row
   std::vector<std::pair<int, Operand>> pinned_;  // values that have a register throughout
   std::vector<int> pointers_;                    // by participant: its register, or -1
   std::deque<Detour> detours_;
-  int unroll_ = 2, vector_ = 0;          // vectors a iteration; the one at work
-  Encoder* at_work_ = nullptr;           // where addresses are loaded
+  int unroll_ = 2, vector_ = 0;          // vectors per iteration; the current one
+  Encoder* at_work_ = nullptr;           // receives loads of addresses
   int mask_slot_ = -1, pair_slot_ = -1;  // pair_slot_: of the first store's even columns
-  int part_slot_ = -1;                   // of the first accumulator's sum of parts
-  int vector_bytes_ = 0;                 // of a vector's code
-  int frame_ = 0;                        // where the code says how much stack it takes
+  int part_slot_ = -1;                   // of the first accumulator's partial sums
+  int vector_bytes_ = 0;                 // of one vector's code
+  int frame_ = 0;                        // position of the stack size in the code
 };
 
 }  // namespace tile::cpu::jit

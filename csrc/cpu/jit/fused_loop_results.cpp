@@ -1,10 +1,10 @@
-// Ends a vector of columns: stores, and reductions in registers or in memory.
+// Emits the end of a vector of columns: stores, and reductions in registers or in memory.
 #include "cpu/jit/fused_loop_nest.h"
 #include "cpu/jit/masks.h"
 
 namespace tile::cpu::jit {
 
-// Everything that a vector writes.
+// Collects everything that a vector writes.
 void FusedLoopNest::collect(const Ways& ways, std::vector<int>& roots) const {
   for (size_t k = 0; k < ways.outputs.size(); ++k)
     if (form_.outputs[k].columns) roots.push_back(ways.outputs[k]);
@@ -29,7 +29,7 @@ void FusedLoopNest::write_results(Encoder& code, Body& body, const Ways& ways, c
 
 namespace {
 
-// Loads and stores of whole lanes, of the columns that are there.
+// Loads and stores of whole lanes, masked to existing columns if needed.
 void load_lanes(Encoder& code, Body& body, int reg, const Operand& operand, bool masked) {
   if (!masked)
     code.vector(instructions::load, reg, 0, operand);
@@ -46,7 +46,7 @@ void store_lanes(Encoder& code, Body& body, int reg, const Operand& operand, boo
   else
     code.vector(avx2::masked_store, reg, body.mask(), operand);
 }
-// Rows of 32 bytes stream too, so the wider vectors go in halves.
+// Rows are only aligned to 32 bytes, so wider vectors are streamed in halves.
 void stream_lanes(Encoder& code, Body& body, int reg, Operand operand) {
   code.vector(instructions::stream, reg, 0, operand, 256);
   if (!code.wide()) return;
@@ -56,7 +56,7 @@ void stream_lanes(Encoder& code, Body& body, int reg, Operand operand) {
   code.vector(instructions::stream, upper, 0, operand, 256);
 }
 
-// Lanes of masks as bytes of 0 and 1; the lower halves of lanes.
+// Stores the lanes of masks as bytes of 0 and 1.
 void store_bytes(Encoder& code, Body& body, Constants& constants, int reg, const Operand& operand,
                  Masked there) {
   const int bytes = body.temporary();
@@ -71,7 +71,7 @@ void store_bytes(Encoder& code, Body& body, Constants& constants, int reg, const
   code.vector(bit_and, bytes, bytes, constants.operand(0x01010101), 128);
   code.vector(avx2::store_half, bytes, 0, operand, 128);
 }
-// Words side by side.
+// Stores adjacent words.
 void store_narrow(Encoder& code, Body& body, int reg, const Operand& operand, Masked there) {
   if (there.number == 0) return code.vector(instructions::store, reg, 0, operand, 256);
   const int lanes = body.temporary();
@@ -92,7 +92,7 @@ void store_words(Encoder& code, Body& body, int reg, const Operand& operand, boo
 
 }  // namespace
 
-// The even columns wait for the odd ones.
+// The even columns are kept until the odd ones are computed.
 void FusedLoopNest::store_pair(Encoder& code, Body& body, int value, size_t k, Columns columns) {
   const Operand evens = around_.slot(pair_slot_ + static_cast<int>(k));
   const int reg = body.use(value);
@@ -139,13 +139,13 @@ void FusedLoopNest::store_vector(Encoder& code, Body& body, int value, int parti
 
 namespace {
 
-// into = a (+) b of AVX-512's min and max, where quiet NaN are left out and +0 is greater than -0.
+// Computes into = a (+) b with AVX-512's min and max, which ignore quiet NaN and order +0 above -0.
 void pick(Encoder& code, const Combination& how, int into, int a, int b, int bits) {
   const RangeMode mode = how.micro == Micro::max ? range_greater : range_lesser;
   code.vector(row_of(Micro::range).instruction, into, a, Operand::reg(b), bits, mode);
 }
-// into = into (+) value, where NaN values of min and max are left out. Of two zeros `first` keeps into's
-// sign, as the interpreter does while it goes along a row; else it is value's.
+// Computes into = into (+) value, where min and max ignore NaN. For two zeros, `first` keeps the sign of
+// `into`, as the interpreter does along a row; otherwise the sign is that of `value`.
 void combine(Encoder& code, const Combination& how, int into, int value, int scratch, int unordered, int bits,
              bool first) {
   const Instruction& instruction = row_of(how.micro).instruction;
@@ -153,7 +153,7 @@ void combine(Encoder& code, const Combination& how, int into, int value, int scr
   if (code.wide()) return pick(code, how, into, into, value, bits);
   constexpr int is_unordered = 3;
   const int kept = first ? into : value, other = first ? value : into;
-  code.vector(instruction, scratch, other, Operand::reg(kept), bits);  // kept, where either is NaN
+  code.vector(instruction, scratch, other, Operand::reg(kept), bits);  // `kept` if either is NaN
   code.vector(row_of(Micro::compare).instruction, unordered, kept, Operand::reg(kept), bits, is_unordered);
   blend(code, into, scratch, Operand::reg(other), unordered, bits);
 }
@@ -166,7 +166,7 @@ void FusedLoopNest::accumulate(Encoder& code, Body& body, size_t k, const std::p
   const Combination& how = *trace_.combinations[k];
   const bool in_register = sums_columns(k);
   int value = body.use(values.first), factor = values.second < 0 ? -1 : body.use(values.second);
-  if (masked && in_register) {  // columns that are not there count for nothing
+  if (masked && in_register) {  // lanes past the last column get the identity
     const int mask = code.wide() ? column_mask : body.mask();
     const auto cut = [&](int reg) {
       const int part = body.temporary();
@@ -200,7 +200,7 @@ void FusedLoopNest::accumulate(Encoder& code, Body& body, size_t k, const std::p
   body.release();
 }
 
-// Extremes are exact however many they are of.
+// Extremes are exact for any number of terms, so they need no partial sums.
 bool FusedLoopNest::sums_in_parts(size_t k) const {
   return form_.long_rows && sums_columns(k) && !trace_.combinations[k]->ignores_nan;
 }
@@ -212,7 +212,8 @@ void FusedLoopNest::begin_parts() {
     for (int v = 0; v < unroll_ && sums_in_parts(k); ++v)
       code_.vector(instructions::store, accumulator(k, v), 0, part(k, v));
 }
-// What the accumulators have goes to the sums of parts; where the row ends, the other way.
+// Adds the accumulators to the partial sums and resets them, or at the end of a row adds the partial sums to
+// the accumulators.
 void FusedLoopNest::add_parts(bool ends) {
   for (size_t k = 0; k < form_.reductions.size(); ++k)
     for (int v = 0; v < unroll_ && sums_in_parts(k); ++v) {
@@ -225,9 +226,9 @@ void FusedLoopNest::add_parts(bool ends) {
     }
 }
 
-// The accumulators of a row become one lane, in the interpreter's order: pairs of vectors, then halves.
+// Combines a row's accumulators to one lane in the interpreter's order: pairs of vectors, then halves.
 void FusedLoopNest::finish_reductions() {
-  // No body is at work; what is pinned is elsewhere.
+  // No body is active, and pinned values are in other registers.
   const int scratch = 0, unordered = 1, other = 2;
   add_parts(true);
   for (size_t k = 0; k < form_.reductions.size(); ++k) {
@@ -246,7 +247,7 @@ void FusedLoopNest::finish_reductions() {
     }
     code_.vector(instructions::upper_half, sum, 0, Operand::reg(other), 256, 1);
     with(sum, other, 128);
-    for (int order : {0x4e, 0xb1}) {  // the halves, then the neighbours
+    for (int order : {0x4e, 0xb1}) {  // the halves, then adjacent lanes
       code_.vector(instructions::permute, other, 0, Operand::reg(sum), 128, order);
       with(sum, other, 128);
     }

@@ -1,4 +1,4 @@
-// Records the steps of a fused loop twice: as they run on ordinary lanes, and as they run on all.
+// Records the steps of a fused loop twice: for ordinary lanes only, and for all lanes.
 #include "cpu/jit/fused_loop_trace.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace tile::cpu::jit {
 namespace {
 
 constexpr uint32_t nan_bits = 0x7fc00000;
-constexpr int most_sums = 8;  // along the columns, in as many registers
+constexpr int most_sums = 8;  // along the columns, each in a register
 constexpr Combination combination_table[] = {{"reduce_sum", Micro::add, 0, false},
                                              {"reduce_max", Micro::max, nan_bits, true},
                                              {"reduce_min", Micro::min, nan_bits, true}};
@@ -25,10 +25,10 @@ bool whole_lane(DType dtype) { return dtype == DType::f32 || dtype == DType::i32
 bool known(DType dtype) {
   return whole_lane(dtype) || dtype == DType::boolean || dtype == DType::bf16 || dtype == DType::f16;
 }
-// Memory of a dtype that a lane goes to.
+// Returns true if the lane is stored in memory as this dtype.
 bool goes_to(Lane lane, DType dtype) { return known(dtype) && lane_of(dtype) == lane; }
 
-// Returns the value that a store writes: for bf16 its bits.
+// Returns the value that a store writes: for bf16, its bits.
 int stored(int lanes, DType dtype) {
   return dtype == DType::bf16 ? find_traced("bits.bf16", Lane::f32)->record(&lanes) : lanes;
 }
@@ -86,7 +86,7 @@ bool FusedLoopTrace::record(const FusedLoop& fused_loop, const FusedLoopForm& fo
   return both;
 }
 
-// Fills the tables of values that `where` picks and of values that come from f16 memory.
+// Fills the tables of values that `where` selects and of values that come from f16 memory.
 void FusedLoopTrace::find_moves(const FusedLoop& fused_loop, const FusedLoopForm& form) {
   picks_.assign(fused_loop.lanes.size(), nullptr);
   from_f16_.assign(fused_loop.lanes.size(), false);
@@ -120,7 +120,7 @@ int FusedLoopTrace::new_bits_of_half(const FusedLoop& fused_loop, int value) {
     const int yes = bits_of_half(fused_loop, step->in[1]), no = bits_of_half(fused_loop, step->in[2]);
     return trace.add(Micro::select, values_[static_cast<size_t>(step->in[0])], yes, no);
   }
-  const MicroOp& rounded = trace.ops[static_cast<size_t>(lanes)];  // a NaN here is quiet
+  const MicroOp& rounded = trace.ops[static_cast<size_t>(lanes)];  // a NaN is quiet after rounding
   const int half = rounded.micro == Micro::from_half ? rounded.operands[0] : trace.add(Micro::to_half, lanes);
   return trace.add(Micro::extend, half);
 }
@@ -142,7 +142,7 @@ bool FusedLoopTrace::record(const FusedLoop& fused_loop, const FusedLoopForm& fo
     if (!row) return false;
     int operands[most_operands] = {-1, -1, -1, -1};
     for (int k = 0; k < step.arity; ++k) operands[k] = values[static_cast<size_t>(step.in[k])];
-    trace.quick = quick_way && varies[static_cast<size_t>(step.out)];  // what a row has one of has no guard
+    trace.quick = quick_way && varies[static_cast<size_t>(step.out)];  // values of a row have no guard
     values[static_cast<size_t>(step.out)] = row->record(operands);
   }
   trace.quick = quick_way;
@@ -160,7 +160,7 @@ bool FusedLoopTrace::record(const FusedLoop& fused_loop, const FusedLoopForm& fo
       const int bits = bits_of_half(fused_loop, value);
       lanes = find_traced("of bits.f16", Lane::f32)->record(&bits);
     }
-    // Denormal numbers of elements that only products read need not be kept.
+    // Elements that only products read may flush subnormals.
     ways.outputs.push_back(to.dtype == DType::bf16 && rounds_to_bf16_ ? trace.add(Micro::to_bf16, lanes)
                                                                       : stored(lanes, to.dtype));
   }
@@ -174,7 +174,7 @@ bool FusedLoopTrace::record(const FusedLoop& fused_loop, const FusedLoopForm& fo
   }
   for (size_t k = 0; k < fused_loop.reductions.size(); ++k) {
     const FusedLoopReduction& reduction = fused_loop.reductions[k];
-    // What repeats along the columns counts more than once: left to the interpreter.
+    // A value that repeats along the columns counts several times: refused, so that the interpreter runs it.
     const bool across = varies[static_cast<size_t>(reduction.value)] ||
                         (reduction.factor >= 0 && varies[static_cast<size_t>(reduction.factor)]);
     if (!across) return false;

@@ -1,4 +1,4 @@
-// A fused loop's arithmetic as micro-operations.
+// Records a fused loop's arithmetic as micro-operations.
 #pragma once
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace tile::cpu::jit {
 
-// How a reduction combines: NaN operands of min and max are ignored, and NaN is what they start from.
+// How a reduction combines: min and max ignore NaN operands and start from NaN.
 struct Combination {
   std::string_view name;
   Micro micro;
@@ -18,16 +18,16 @@ struct Combination {
 
 struct FusedLoopTrace {
   Trace trace;
-  // The values that are written, the quick way and the one that serves all lanes: of outputs and stores (as
-  // their dtype has them) and reductions (of products the factors, else the second is -1).
+  // The values to write, in the quick way or in the way for all lanes: outputs and stores in the format of
+  // their dtypes, and reductions (for products both factors, otherwise the second is -1).
   struct Ways {
     std::vector<int> outputs, stores;
     std::vector<std::pair<int, int>> reductions;
   } quick, slow;
-  std::vector<bool> words;                       // for each store: true if its lanes are raw f16 bits already
-  int guard = -1;                                // the mask that allows the quick way; -1: there is one way
-  std::vector<const Combination*> combinations;  // of reductions
-  std::vector<bool> columns;                     // micro-operations that differ from column to column
+  std::vector<bool> words;  // for each store: true if its lanes are already raw f16 bits
+  int guard = -1;           // the mask under which the quick way is valid; -1: there is only one way
+  std::vector<const Combination*> combinations;  // per reduction
+  std::vector<bool> columns;                     // micro-operations that differ between columns
 
   bool record(const FusedLoop& fused_loop, const FusedLoopForm& form, Vectors vectors);  // false: refused
 
@@ -41,9 +41,9 @@ struct FusedLoopTrace {
   // For each value of the fused loop:
   std::vector<int> values_;                  // the trace's value with its lanes
   std::vector<int> bits_;                    // the trace's value with its 16 bits; -1: not recorded
-  std::vector<const FusedLoopStep*> picks_;  // the `where` step that makes it, or null
-  // True if an input behind it is f16 in memory. The processor's conversion changes the bits of a signalling
-  // NaN in such an input.
+  std::vector<const FusedLoopStep*> picks_;  // the `where` step that computes it, or null
+  // True if the value comes from an input that is f16 in memory. The processor's conversion changes the bits
+  // of a signalling NaN in such an input.
   std::vector<bool> from_f16_;
   bool rounds_to_bf16_ = false;  // there is an instruction for Micro::to_bf16
 };

@@ -1,4 +1,4 @@
-// The instruction of each micro-operation.
+// The table of micro-operations and their instructions.
 #include "cpu/jit/micro.h"
 
 #include "support/error.h"

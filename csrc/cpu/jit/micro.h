@@ -1,5 +1,5 @@
-// Micro-operations: what a fused loop's arithmetic is made of before it becomes instructions. Each works on a
-// vector of 32-bit lanes; a mask is lanes of all ones or all zeros.
+// Micro-operations: the intermediate form of a fused loop's arithmetic. Each works on a vector of 32-bit
+// lanes; a mask has lanes of all ones or all zeros.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,15 +10,15 @@ namespace tile::cpu::jit {
 
 enum class Micro : uint8_t {
   constant,  // immediate: the bits of a lane
-  table,     // of AVX-512: 2^(k/16 + shift) in lane k; immediate: the shift
-  column,    // immediate: an input with a lane a column
-  words,     // immediate: likewise, an input whose 16 raw bits from memory fill the lower half of each lane
-  scalar,    // immediate: an input with a lane a row
+  table,     // AVX-512: 2^(k/16 + shift) in lane k; immediate: the shift
+  column,    // immediate: an input with one lane per column
+  words,     // likewise, with the input's raw 16 bits in the lower half of each lane
+  scalar,    // immediate: an input with one lane per row
   add,
   sub,
   mul,
   div,
-  min,  // of a and b: b where either is NaN
+  min,  // b if either operand is NaN
   max,
   bit_and,
   bit_or,
@@ -34,16 +34,16 @@ enum class Micro : uint8_t {
   shift_left,  // immediate: the count
   shift_right,
   shift_right_zeros,
-  scale,   // of AVX-512: a 2^b of the whole number below b
-  lookup,  // of AVX-512: the lanes of b that a's low bits name
-  range,   // of AVX-512; immediate: what is chosen, one of RangeMode
+  scale,   // AVX-512: a 2^floor(b)
+  lookup,  // AVX-512: the lanes of b selected by a's low bits
+  range,   // AVX-512; immediate: one of RangeMode
   square_root,
   round,  // immediate: the mode
   from_integer,
   to_half,  // 16-bit lanes in the lower half
   from_half,
   extend,          // widens the 16-bit lanes of the lower half to 32-bit lanes
-  to_bf16,         // of AVX512_BF16, likewise; denormal numbers become 0
+  to_bf16,         // AVX512_BF16; as to_half; subnormals become 0
   fused,           // a * b + c
   fused_negative,  // c - a * b
   select,          // a: mask, b: yes, c: no
@@ -58,16 +58,16 @@ struct MicroOp {
   bool operator==(const MicroOp&) const = default;
 };
 
-// How a micro-operation is written as an instruction.
+// The form of a micro-operation's instruction.
 enum class Form : uint8_t { source, binary, predicate, unary, shift, narrowing, fused, select };
-// What NaN comes out: arithmetic makes the first operand's a quiet one, or makes one with no bit below;
-// `picks` is one of the last two operands as it stands, `signs` the first where a constant has no other bit
-// to change.
+// The NaN that results. `arithmetic`: the first NaN operand made quiet, or the default NaN, whose low half is
+// zero. `picks`: one of the last two operands unchanged. `signs`: the first operand, if the second is a
+// constant that can only change its sign bit.
 enum class NanOf : uint8_t { any, never, arithmetic, picks, signs };
 struct MicroRow {
   Micro micro;
   Form form;
-  Instruction instruction;  // of `fused`: the form that multiplies into the addend's register
+  Instruction instruction;  // for `fused`: the form that accumulates into the addend's register
   bool commutes = false, has_immediate = false;
   NanOf nan = NanOf::any;
 };

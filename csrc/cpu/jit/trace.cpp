@@ -1,4 +1,4 @@
-// Recording: equal micro-operations are one, and those of constants are constants.
+// Records micro-operations: merges equal ones and folds constants.
 #include "cpu/jit/trace.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ bool is_number(uint32_t bits) { return (bits & ~sign) <= infinity; }
 
 // Returns an earlier value that equals the result, or -1.
 int Trace::folded(Micro micro, int a, int b, int c, uint32_t immediate) {
-  constexpr uint32_t differ = 4;  // of predicates: a number does not differ from itself
+  constexpr uint32_t differ = 4;  // predicate `not equal`: a number equals itself
   const auto known = [&](int value) { return ops[static_cast<size_t>(value)].micro == Micro::constant; };
   const auto bits = [&](int value) { return ops[static_cast<size_t>(value)].immediate; };
   if (micro == Micro::bit_xor && known(a) && known(b)) return constant(bits(a) ^ bits(b));

@@ -1,5 +1,5 @@
-// The recording twin of Vec<float>: the vector functions of cpu/vecmath, instantiated with these types, write
-// down what they would compute.
+// The recording counterpart of Vec<float>: the vector functions of cpu/vecmath, instantiated with these
+// types, record their computations.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -12,20 +12,20 @@
 
 namespace tile::cpu::jit {
 
-// Known bits of a value's NaNs, if there are any: none in their low halves; the quiet bit.
+// Known properties of a value's NaNs, if it has any: the low half is zero, or the quiet bit is set.
 struct NanBits {
   bool low_zero = false, quiet = false;
 };
 
-// Micro-operations in order; equal ones are one.
+// The recorded micro-operations in order, without duplicates.
 class Trace {
  public:
   std::vector<MicroOp> ops;
   std::vector<NanBits> nans;  // by micro-operation
-  std::vector<int> guards;    // masks: the quick ways hold where all their lanes are set
-  std::vector<int> numbers;   // values that are no NaN where the guards hold
-  bool quick = true;          // functions that ask whether all lanes are ordinary hear yes
-  bool wide = false;          // there are the instructions of AVX-512
+  std::vector<int> guards;    // masks: the quick way is valid if all their lanes are set
+  std::vector<int> numbers;   // values that are not NaN if the guards hold
+  bool quick = true;          // all(mask) returns true and records a guard
+  bool wide = false;          // AVX-512 instructions are available
 
   int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
   int input(Micro micro, int input, bool bf16) {
@@ -35,7 +35,7 @@ class Trace {
   }
   int constant(uint32_t bits) { return add(Micro::constant, -1, -1, -1, bits); }
 
-  // The one that functions of this thread write to.
+  // The trace that this thread records to.
   static Trace*& current() {
     static thread_local Trace* trace = nullptr;
     return trace;
@@ -163,7 +163,7 @@ Traced power_of_sixteenths(TracedBits bits) {
 }
 inline bool is_wide(Traced) { return Trace::current()->wide; }
 inline Traced sqrt(Traced x) { return Traced::of(record(Micro::square_root, x.id)); }
-// The modes are those of the instruction, exceptions off.
+// The modes are the instruction's, with exceptions suppressed.
 inline Traced round(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 8)); }
 inline Traced floor(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 9)); }
 inline Traced ceil(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 10)); }
@@ -189,7 +189,7 @@ requires std::derived_from<From, TracedLanes<From, typename From::Element>> To b
 inline TracedBits shift_right_zeros(TracedBits x, int n) {
   return TracedBits::of(record(Micro::shift_right_zeros, x.id, -1, -1, static_cast<uint32_t>(n)));
 }
-// As a store and a load would.
+// Rounds like a store and a load.
 inline Traced round_to_f16(Traced x) {
   return Traced::of(record(Micro::from_half, record(Micro::to_half, x.id, -1, -1, 0)));
 }

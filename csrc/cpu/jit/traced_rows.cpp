@@ -29,14 +29,14 @@ int record_row(const int* in) {
 }
 
 // Returns the f16 bits of a number that f16 represents exactly. The processor makes every NaN quiet, so this
-// clears the quiet bit again where the NaN was signalling.
+// clears the quiet bit again if the NaN was signalling.
 TracedBits bits_of_half(Traced x) {
   const TracedBits bits = TracedBits::of(record(Micro::extend, record(Micro::to_half, x.id, -1, -1, 0)));
   const TracedBits signals = shift_right_zeros(~bit_cast<TracedBits>(x), 13) & TracedBits(0x200);
   return select(x != x, bits ^ signals, bits);
 }
 
-// These leave the lanes one by one, or work in double.
+// These ops process lanes one by one, or compute in double.
 template <class Op>
 constexpr bool recordable = true;
 #define TILE_NOT(name) \
@@ -51,7 +51,7 @@ TILE_NOT(mod)
 TILE_NOT(cdiv)
 TILE_NOT(shift_left)
 TILE_NOT(shift_right)
-// These change how the chip rounds.
+// These ops change the rounding mode.
 #define UNARY(name, ...) TILE_NOT(name)
 #define BINARY(name, ...) TILE_NOT(name)
 #define TERNARY(name, ...) TILE_NOT(name)
@@ -60,7 +60,7 @@ TILE_NOT(shift_right)
 #include "prims/elementwise/directed.def"
 #include "prims/elementwise/end.def"
 #undef TILE_NOT
-// And this asks for the element's type.
+// This op depends on the element type.
 template <class Op>
 constexpr bool of_integers = recordable<Op> && !std::is_same_v<Op, meaning::abs_row>;
 

@@ -1,4 +1,5 @@
-// The elementwise rows of the interpreter, as recordings: the same templates, hence the same bits.
+// The interpreter's elementwise rows as recordings: they instantiate the same templates, so the results have
+// the same bits.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,10 +12,10 @@ namespace tile::cpu::jit {
 struct TracedRow {
   std::string_view name;
   Lane lane;                           // of the first operand (of `where`: of the second); masks are u8
-  int (*record)(const int* operands);  // to Trace::current(); returns the result's number
+  int (*record)(const int* operands);  // records to Trace::current(); returns the result's number
 };
-// Null: it cannot be recorded.
+// Returns null if the row cannot be recorded.
 const TracedRow* find_traced(std::string_view name, Lane lane);
-std::array<uint32_t, 16> powers_of_sixteenths(int shift);  // of Micro::table, as bits
+std::array<uint32_t, 16> powers_of_sixteenths(int shift);  // for Micro::table, as bits
 
 }  // namespace tile::cpu::jit

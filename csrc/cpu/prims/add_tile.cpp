@@ -1,4 +1,4 @@
-// add_tile: a tile added to memory, one element at a time.
+// add_tile: adds a tile to memory, one element at a time.
 #include "cpu/interpreter/atomic_change.h"
 #include "cpu/interpreter/operand.h"
 

@@ -1,4 +1,4 @@
-// assert: looks for an element that is false.
+// assert: searches for a false element.
 #include <cstring>
 
 #include "cpu/interpreter/operand.h"

@@ -18,7 +18,7 @@ struct AtomicNode final : OpNode {
   bool releases = false;
 
   Signal run(Frame& frame) const override {
-    if (releases) finish_streams();  // streaming stores are the only ones that an atomic access may overtake
+    if (releases) finish_streams();  // only streaming stores can be reordered after an atomic access
     const size_t mark = frame.scratch.mark();
     const int64_t bytes = lane_bytes(lane_of(dtype));
     const char* lanes[2] = {};

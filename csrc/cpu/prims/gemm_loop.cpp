@@ -1,4 +1,4 @@
-// A loop that is nothing but acc = mma(load, load, acc): one blocked product.
+// A loop whose body is acc = mma(load, load, acc) becomes one blocked product.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -12,11 +12,11 @@
 namespace tile::cpu {
 namespace {
 
-// An operand of the mma: a load one of whose indices is the loop's.
+// An operand of the mma: a load with the loop index among its indices.
 struct OperandLoad {
   const Op* load;
-  bool transposed;  // the tile is the load's with its axes swapped
-  size_t k_index;   // which index is the loop's
+  bool transposed;  // the tile has the load's axes exchanged
+  size_t k_index;   // the position of the loop index
 };
 struct Pattern {
   const Op* mma;
@@ -45,7 +45,7 @@ std::optional<OperandLoad> operand_load(const LoweringContext& lower, const Valu
   const Value* index = body.arguments[0];
   bool by_loop = op->operands[1 + found.k_index] == index && op->operands[2 - found.k_index] != index;
   const Value* other = op->operands[2 - found.k_index];
-  // Everything but the index comes from outside the loop.
+  // Everything but the index must be computed outside the loop.
   auto outside = [&](const Value* v) {
     return v->owner != &body || (v->definition && v->definition->is("constant"));
   };
@@ -64,34 +64,35 @@ std::optional<Pattern> match(const LoweringContext& lower, const Op& op) {
   auto a = operand_load(lower, mma->operands[0], body, true),
        b = operand_load(lower, mma->operands[1], body, false);
   if (!a || !b) return std::nullopt;
-  for (const auto& inner : body.ops)  // nothing else
+  for (const auto& inner : body.ops)  // no other op is allowed
     if (!inner->is("constant") && !inner->is("permute") && !inner->is("astype") && inner.get() != a->load &&
         inner.get() != b->load && inner.get() != mma && inner.get() != end)
       return std::nullopt;
   return Pattern{mma, *a, *b};
 }
 
-// Bytes of packed operands that stay for the time of a launch. Of 1024 x 1024 float32 on the left each
-// thread keeps all, of 2048 x 2048 all threads: blocks of rows, rounded up to whole panels, take a bit over 4
-// and 16 MiB.
+// Limits of packed operands during a launch, in bytes. A left operand of 1024 x 1024 float32 fits in each
+// thread's cache, one of 2048 x 2048 in the shared cache: blocks of rows, rounded up to whole panels, take
+// slightly more than 4 and 16 MiB.
 struct Room {
   size_t strips, left;
 };
 constexpr Room own_room{size_t{2} << 20, size_t{5} << 20}, shared_room{size_t{20} << 20, size_t{20} << 20};
-// Products of two numbers in a block: of small ones packing is done sooner than threads wait for each other.
+// The number of multiplications of a block from which operands are shared. Below it, packing is faster than
+// waiting for other threads.
 constexpr int64_t shared_from = int64_t{1} << 23;
 
 struct GemmLoopNode final : OpNode {
   ScalarSlot low, high, step;
-  TileAddress a, b;  // their loop index is a scalar of this node, set to the first one
+  TileAddress a, b;  // their loop index is a scalar of this node, set to the first index
   size_t a_k, b_k;
   bool a_transposed, b_transposed;
   int index, accumulator, to, slot;
   int64_t m, n, block_k;
-  size_t loops;  // that follow each other in the block: each may have operands of its own
+  size_t loops;  // number of such loops in the block: each may have its own operands
   DType dtype;
   const GemmKernels* kernels;
-  OpNodes plain;  // for what the blocked product does not take: padding in front, a step
+  OpNodes plain;  // for cases that the blocked product does not support: padding in front, a step
 
   Signal run(Frame& frame) const override {
     const int64_t first = integer(frame, low),
@@ -115,7 +116,7 @@ struct GemmLoopNode final : OpNode {
     if (rows > 0 && cols > 0) {
       take_registers(*kernels, frame);
       MatrixView left = view(x, a_transposed), right = view(y, b_transposed);
-      // With all rows in one block nothing else uses these columns: they are packed piece by piece.
+      // If one block has all rows, no other block uses these columns: they are packed piece by piece.
       if (frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m) {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
       } else {
@@ -127,7 +128,7 @@ struct GemmLoopNode final : OpNode {
     return Signal::next;
   }
 
-  // The descriptor of all iterations' tiles side by side.
+  // Returns a descriptor of the tiles of all iterations, which are adjacent.
   TileRef whole(Frame& frame, const TileAddress& address, size_t k_axis, int64_t first,
                 int64_t iterations) const {
     frame.scalars[static_cast<size_t>(index)].i = first;
@@ -144,7 +145,7 @@ struct GemmLoopNode final : OpNode {
     return transposed ? MatrixView{tile.data, cols, rows} : MatrixView{tile.data, rows, cols};
   }
 
-  // Blocks of one column of the grid share the packed strip, those of one row the left operand.
+  // Blocks of one column of the grid share the packed strip; those of one row share the left operand.
   void by_blocks(Frame& frame, int64_t rows, int64_t cols, int64_t k, const MatrixView& left,
                  DType left_dtype, const MatrixView& right, DType right_dtype, void* out, long row_stride,
                  bool add) const {
@@ -179,15 +180,15 @@ struct GemmLoopNode final : OpNode {
     kernels->packed_blocks(rows, cols, k, blocks.data(), strip.data(), out, row_stride, add);
   }
 
-  // How many blocks of left operands are to be kept for the next strip of columns; 0 where not all of a
-  // matrix have room.
+  // Returns how many blocks of left operands are kept for the next strip of columns; 0 if a whole matrix does
+  // not fit.
   size_t blocks_kept(const Frame& frame, size_t bytes, size_t room) const {
     const int64_t all_rows = frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k],
                   all_columns = frame.arrays[static_cast<size_t>(b.array)].size[1 - b_k];
     const auto count = static_cast<size_t>((all_rows + m - 1) / m);
     return all_columns > n && count * bytes <= room ? room / bytes : 0;
   }
-  // Never 0, by which rooms are divided.
+  // Returns at least 1, because limits are divided by it.
   size_t bytes_of(int64_t elements) const {
     return static_cast<size_t>(std::max<int64_t>(elements, 1) * kernels->element_bytes);
   }
@@ -243,7 +244,7 @@ std::unique_ptr<OpNode> lower_gemm_loop(LoweringContext& lower, const Op& op) {
       static_cast<size_t>(std::count_if(op.parent->ops.begin(), op.parent->ops.end(), [&](const auto& other) {
         return other->is("for") && match(lower, *other);
       }));
-  node->plain.push_back(control_node(lower, op));  // gives the result its tile
+  node->plain.push_back(control_node(lower, op));  // allocates the result's tile
   node->accumulator = lower.tile(op.operands[3]);
   node->to = lower.tile(op.results[0]);
   node->slot = lower.slot(op.results[0]);

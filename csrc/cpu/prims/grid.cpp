@@ -62,9 +62,9 @@ struct IndexNode final : OpNode {
       view.stride[i] = source.stride[i + fixed];
       view.first[i] = source.first[i + fixed];
     }
-    if (outside)  // every load from it is padding, every store dropped
+    if (outside)  // loads return padding, stores do nothing
       for (int i = 0; i < view.rank; ++i) view.size[i] = 0;
-    if (outside && view.rank == 0) {  // what is stored goes where no one reads
+    if (outside && view.rank == 0) {  // stores go to a dummy element
       thread_local int64_t nothing[2];
       view.data = reinterpret_cast<char*>(nothing);
       view.there = false;

@@ -1,4 +1,5 @@
-// Comparisons of arange with a scalar: a step, which needs no computing but a pointer into ones and zeros.
+// Comparisons of arange with a scalar. The result is a step, which is a pointer into ones and zeros and needs
+// no computation.
 #include <algorithm>
 #include <optional>
 
@@ -7,9 +8,9 @@
 namespace tile::cpu {
 namespace {
 
-// sum of signed scalars, plus arange(n) along an axis.
+// A sum of signed scalars, plus arange(n) along an axis.
 struct Affine {
-  int axis = -1;  // -1: the same everywhere
+  int axis = -1;  // -1: constant
   int64_t size = 0;
   std::vector<std::pair<const Value*, int>> terms;
 };
@@ -49,8 +50,8 @@ std::optional<Affine> resolve(const Value* value) {
 struct Step {
   int axis;
   int64_t size;
-  bool rising;     // false, then true; else true, then false
-  int64_t offset;  // elements before the step: the terms' sum and this
+  bool rising;     // true: first false, then true
+  int64_t offset;  // number of elements before the step: the terms' sum plus this
   std::vector<std::pair<const Value*, int>> terms;
 };
 
@@ -58,7 +59,7 @@ std::optional<Step> match(const Op& op) {
   if (op.results[0]->type.is_scalar()) return std::nullopt;
   auto x = resolve(op.operands[0]), y = resolve(op.operands[1]);
   if (!x || !y || (x->axis >= 0) == (y->axis >= 0)) return std::nullopt;
-  // Written as arange (op) bound; a comparison of bound with arange turns around.
+  // A comparison written as arange (op) bound; one of bound with arange is reversed.
   struct Form {
     std::string_view name;
     bool rising;

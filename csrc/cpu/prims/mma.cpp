@@ -1,4 +1,4 @@
-// The product of two tiles.
+// mma: the product of two tiles.
 #include <algorithm>
 
 #include "cpu/interpreter/gemm_view.h"
@@ -8,7 +8,7 @@
 namespace tile::cpu {
 namespace {
 
-// Fewer rows than this are done before the right operand is packed.
+// With fewer rows than this, multiplying directly takes less time than packing the right operand.
 constexpr int64_t enough_rows = 64;
 
 struct MmaNode final : OpNode {
@@ -16,7 +16,7 @@ struct MmaNode final : OpNode {
   Shape a_shape, b_shape, c_shape;
   DType dtype;  // of the result
   const GemmKernels* kernels;
-  bool unwritten_a, unwritten_b;  // memory that the kernel does not write
+  bool unwritten_a, unwritten_b;  // in memory that the kernel does not write
 
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
@@ -24,7 +24,7 @@ struct MmaNode final : OpNode {
     const TileRef& c = frame.tiles[static_cast<size_t>(accumulator)];
     const int rank = static_cast<int>(c_shape.size()), row = rank - 2, col = rank - 1;
     Scratch& scratch = frame.scratch;
-    // k: everything there, or zero from the shorter operand's end on.
+    // k includes all existing elements, or ends where the shorter operand becomes zero.
     int64_t k = std::min(reach(x, rank, col, a_shape, true, scratch).real,
                          reach(y, rank, row, b_shape, true, scratch).real);
     Reach m = reach(x, rank, row, a_shape, c.axes[row].extent > x.axes[row].extent, scratch);
@@ -38,7 +38,8 @@ struct MmaNode final : OpNode {
           *each = materialise(*each, rank, each == &x ? a_shape.data() : b_shape.data(), scratch);
       extents[0] = batch = c_shape[0];
     }
-    // One more than the product's own rows where those after it are zero: the accumulator's remain there.
+    // Returns one row more than the product has if the following rows are zero: the accumulator's values
+    // remain there.
     auto extent = [&](const Reach& reach, int axis) {
       int64_t full = c_shape[static_cast<size_t>(axis)];
       return std::min(full,
@@ -109,7 +110,7 @@ struct MmaNode final : OpNode {
   }
 };
 
-// Scaled elements are computed, both, and may be of any magnitude: these are widened.
+// Scaled elements are computed in both operands and may have any magnitude, so they are widened.
 const GemmKernels& kernels_of(const LoweringContext& lower, const Op& op) {
   const DType sum = op.type(2).dtype;
   return lower.memory_load(op.operands[0]) || lower.memory_load(op.operands[1])

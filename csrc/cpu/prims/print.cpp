@@ -1,4 +1,4 @@
-// print: a block's text is written at once.
+// print: a block's text is written in one piece.
 #include <cstdio>
 #include <cstring>
 
@@ -21,7 +21,7 @@ std::string formatted(const std::string& conversion, T value) {
 
 struct Shown {
   FormatPart part;
-  WholeOperand value;  // of the last part none
+  WholeOperand value;  // unset for the last part
 
   std::string element(const char* lanes, int64_t i) const {
     const Lane lane = lane_of(value.dtype);
@@ -36,10 +36,10 @@ struct Shown {
     const int64_t number = lane_integer(lanes, lane, i);
     if (part.kind == FormatPart::Kind::signed_integer)
       return formatted(part.conversion, static_cast<long long>(number));
-    // The bits of a negative one as its own width has them.
+    // Keeps the bits of a negative number's own width.
     return formatted(part.conversion, static_cast<unsigned long long>(number) & ~0ull >> (64 - 8 * bytes));
   }
-  // "[[0, 1], [2, 3]]"
+  // Formats a tile: "[[0, 1], [2, 3]]".
   std::string text(Frame& frame) const {
     const char* lanes = value.lanes(frame);
     std::string all;

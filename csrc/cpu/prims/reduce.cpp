@@ -1,4 +1,4 @@
-// Reductions that are no fused loop's end: argmax and argmin, and reduce and scan with a combine region.
+// Reductions that do not end a fused loop: argmax and argmin, and reduce and scan with a combine region.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -24,7 +24,7 @@ struct ArgNode final : OpNode {
   WholeOperand from;
   WholeResult to;
   AxisSplit split;
-  ChunkFunction better, differs;  // x better than y; x != x is NaN
+  ChunkFunction better, differs;  // x better than y; x != x for NaN
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
     const int64_t element = lane_bytes(lane_of(from.dtype));
@@ -76,11 +76,12 @@ struct CombineNode final : OpNode {
   bool scan, reverse;
   std::vector<Call> calls;
   std::vector<int> yields;
-  int buffers = 0;  // numbers of the region's values: 2n arguments, then results
+  int buffers = 0;  // the region's values: 2n arguments, then results
   std::vector<std::pair<int, Scalar>> constants;
-  std::vector<std::pair<int, int>> outer;  // scalars from around: buffer, scalar of the frame
+  std::vector<std::pair<int, int>> outer;  // outer scalars: buffer, scalar of the frame
 
-  // Running sums along the last axis have no rows: a call an element would be most of the time.
+  // A fast path for running sums along the last axis: with one lane per row, calls per element would
+  // dominate.
   using RunningSum = void (*)(const AxisSplit&, bool reverse, const char* from, char* to);
   RunningSum running_sum = nullptr;
   template <class T>
@@ -117,7 +118,7 @@ struct CombineNode final : OpNode {
       out[k] = to[k].lanes(frame);
     }
     for (char*& buffer : at) buffer = frame.scratch.take(static_cast<size_t>(inner * 8));
-    auto spread = [&](int buffer, const Scalar& scalar) {  // bytes of 8 a lane would not fit narrower ones
+    auto spread = [&](int buffer, const Scalar& scalar) {  // splats 8 bytes only to lanes of that width
       for (const auto& [number, bytes] : scalar_bytes)
         if (number == buffer)
           for (int64_t i = 0; i < inner; ++i)

@@ -1,5 +1,5 @@
-// gather_rows and scatter_rows: runs along the last axis, or elements where the rows are along it. Rows that
-// are stored as they were gathered are copied from array to array.
+// gather_rows and scatter_rows: runs along the last axis, or single elements if the rows are along it. Rows
+// that are gathered and then stored unchanged are copied from array to array.
 #include <algorithm>
 #include <cstring>
 
@@ -26,7 +26,7 @@ struct Rows {
       index.push_back(lower.index(op.operands[i]));
   }
 
-  // Runs along the last axis.
+  // Visits runs along the last axis.
   template <class Visit>
   void each_run(Frame& frame, const Visit& visit) const {
     const ArrayRef& from = frame.arrays[static_cast<size_t>(array)];
@@ -43,9 +43,9 @@ struct Rows {
     });
   }
 
-  // visit(first element of the tile, its indices, address of the array's row where that starts in the tile,
-  // the first element that exists and the one behind the last). Where the rows are along the last axis: the
-  // address of the array's own row.
+  // Calls visit(first element of the tile, its indices, address of the array's row at the tile's start, first
+  // existing element, end of the existing elements). If the rows are along the last axis, the address is that
+  // of the array's own row.
   template <class Visit>
   void each_row(Frame& frame, const Visit& visit) const {
     const ArrayRef& from = frame.arrays[static_cast<size_t>(array)];
@@ -84,7 +84,7 @@ const Op* gathered(const LoweringContext& lower, const Op& store) {
                      op->integer("axis") + 1 < static_cast<int64_t>(op->results[0]->type.shape.size()) &&
                      !lower.is_written(op->operands[0]);
   if (!moved) return nullptr;
-  const DType dtype = op->results[0]->type.dtype;  // not one that has other bits in memory
+  const DType dtype = op->results[0]->type.dtype;  // not one with different bits in memory
   return dtype == DType::boolean || dtype == DType::tf32 ? nullptr : op;
 }
 std::vector<const Value*> copy_needs(const LoweringContext& lower, const Op& store) {

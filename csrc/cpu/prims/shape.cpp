@@ -1,4 +1,4 @@
-// Shape changes that move elements: reshape across axes, cat; and bitcast.
+// Shape ops that move elements: reshapes across axes, cat; and bitcast.
 #include <cstring>
 
 #include "cpu/interpreter/operand.h"
@@ -29,7 +29,7 @@ std::unique_ptr<OpNode> lower_reshape(LoweringContext& lower, const Op& op) {
 struct CatNode final : OpNode {
   WholeOperand x, y;
   WholeResult to;
-  int64_t lines, x_line, y_line;  // bytes of one run along the joined axis and those inside it
+  int64_t lines, x_line, y_line;  // bytes of one run along the joined axis and the axes inside it
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
     const char *a = x.lanes(frame), *b = y.lanes(frame);
@@ -64,7 +64,7 @@ struct BitcastNode final : OpNode {
     size_t mark = frame.scratch.mark();
     const int64_t count = to.count(), bytes = info(to.dtype).bytes;
     const int64_t source = lane_bytes(lane_of(from.dtype)), target = lane_bytes(lane_of(to.dtype));
-    char* memory = frame.scratch.take(static_cast<size_t>(count * bytes));  // as memory has the elements
+    char* memory = frame.scratch.take(static_cast<size_t>(count * bytes));  // in memory format
     move_row(from.dtype).store(memory, count * bytes, bytes, from.lanes(frame), count * source, 1, count);
     move_row(to.dtype).load(memory, count * bytes, bytes, to.lanes(frame), count * target, 1, count);
     if (to.scalar < 0) to.finish(frame);
@@ -79,7 +79,8 @@ std::unique_ptr<OpNode> lower_bitcast(LoweringContext& lower, const Op& op) {
   return node;
 }
 
-// A permutation of a scalar-sized tile is a view; only reshapes that split or join axes come here.
+// Returns true if elements move: a permutation of a scalar-sized tile is a view, and so are reshapes that do
+// not split or join axes.
 bool moves(const LoweringContext&, const Op& op) {
   return op.results[0]->type.is_scalar() || (!op.type(0).is_scalar() && !is_tile_view(op));
 }

@@ -1,4 +1,4 @@
-// extract and insert: of a tile that lies in memory the sub-tile alone is read.
+// extract and insert. Of a tile in memory only the sub-tile is read.
 #include <algorithm>
 #include <cstring>
 
@@ -22,18 +22,18 @@ struct Box {
   }
   Box() = default;
 
-  // The first element along an axis.
+  // Returns the sub-tile's first element along an axis.
   int64_t start(const Frame& frame, size_t axis) const {
     const int64_t last = whole[axis] / part[axis] - 1;
     return std::clamp<int64_t>(integer(frame, index[axis]), 0, last) * part[axis];
   }
-  // A descriptor of the sub-tile, of the tile's.
+  // Returns a descriptor of the sub-tile, given that of the tile.
   TileRef within(const Frame& frame, const TileRef& tile) const {
     TileRef view = tile;
     for (size_t i = 0; i < whole.size(); ++i) {
       const auto axis = static_cast<int>(i);
       TileRef::Axis& along = view[axis];
-      // What is not limited repeats its last element.
+      // An axis without limits repeats its last element.
       const int64_t first = start(frame, i),
                     shift = tile.limited(axis) ? first : std::min(first, along.extent - 1);
       view.data += shift * along.stride;
@@ -43,7 +43,7 @@ struct Box {
     }
     return view;
   }
-  // visit(byte of the tile, byte of the sub-tile, bytes), of each line along the last axis
+  // Calls visit(byte of the tile, byte of the sub-tile, bytes) for each line along the last axis.
   template <class Visit>
   void each_line(const Frame& frame, const Visit& visit) const {
     const size_t rank = whole.size();

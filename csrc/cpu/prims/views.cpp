@@ -1,5 +1,5 @@
-// Op nodes that only describe: loads left in memory, broadcasts, permutations, unit axes, arange, casts of
-// lanes.
+// Op nodes that only change descriptors: loads left in memory, broadcasts, permutations, unit axes, arange,
+// and casts between lanes of the same format.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ TileRef of_scalar(const Scalar& scalar, DType dtype) {
   return ref;
 }
 
-// A tile made from one tile or scalar without touching elements.
+// A tile computed from one tile or scalar without access to elements.
 struct ViewNode : OpNode {
   int from = -1, scalar = -1, to = -1;
   DType scalar_dtype = DType::f32;
@@ -38,7 +38,7 @@ struct ViewNode : OpNode {
 };
 
 struct AxesNode final : ViewNode {
-  std::vector<int> axis;    // of the source, for each axis of the result; -1: a new one of extent 1
+  std::vector<int> axis;    // the source's axis for each axis of the result; -1: a new one of extent 1
   std::vector<int> gone;    // axes of extent 1 that the result lacks
   std::vector<bool> grows;  // repeated to the result's extent
   Signal run(Frame& frame) const override {
@@ -56,7 +56,7 @@ struct AxesNode final : ViewNode {
       const int j = axis[i];
       if (j < 0 || (grows[i] && !source.limited(j))) {
         view.axes[i] = {1, 0, 0, unlimited};
-      } else if (grows[i]) {  // its only element is padding, or it is there
+      } else if (grows[i]) {  // its only element may be padding
         outside |= missing(j);
         view.axes[i] = {1, 0, 0, unlimited};
       } else {

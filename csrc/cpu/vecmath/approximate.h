@@ -1,11 +1,11 @@
-// exp, sigmoid, silu and tanh of float where the result is rounded to 16 bits: relative error at most 2^-16.
+// exp, sigmoid, silu and tanh of float for results that are rounded to 16 bits: relative error at most 2^-16.
 #pragma once
 #include "cpu/vecmath/hyperbolic.h"
 #include "cpu/vecmath/pairs.h"
 
 namespace tile::cpu::TILE_ISA::approximate {
 
-// As in exp.h, with ln 2 in one product and two terms less: e^r = 1 + r + r² tail.
+// As in exp.h, but with ln 2 in one product and two terms less: e^r = 1 + r + r² tail.
 template <class V>
 TILE_INLINE V short_tail(V square, V r, float sign) {
   const auto& c = fitted::exp_tail_approximate;
@@ -30,7 +30,7 @@ TILE_INLINE V one_and_short_exp(V x) {
   return fnma(fnma(short_tail(square, r, -1), square, r), power, power + V(shift == 0 ? 1.f : 0x1p-64f));
 }
 
-// Both with a table, of every x.
+// Both functions with a table, for every x.
 template <Wide V>
 TILE_INLINE V short_exp_wide(V x) {
   const auto& c = fitted::exp_short_approximate;
@@ -48,7 +48,7 @@ TILE_INLINE V one_and_short_exp_wide(V x) {
   return scale(fnma(power, decay, power), n) + V(shift == 0 ? 1.f : 0x1p-64f);
 }
 
-// A vector of ordinary lanes goes the short way; a lane's bits do not depend on its neighbours.
+// A vector of ordinary lanes takes the short way. A lane's bits do not depend on other lanes.
 template <class V, class F, class G>
 TILE_INLINE V short_where_normal(V x, F ordinary, G any) {
   return exp_is_normal(x) ? number(ordinary()) : select(exp_is_normal_of(x), ordinary(), any());
@@ -98,7 +98,8 @@ struct OnePlusTanh {
   }
 };
 
-// F(type, name, operands): each function alone and of a difference and a sum, as pairs.h names them.
+// Applies F(type, name, operands) to each function alone, of a difference and of a sum, with names as in
+// pairs.h.
 #define TILE_APPROXIMATE_FORMS(F, name)                                         \
   F(approximate::name##_row, #name ".approximate", 1)                           \
   F(pairs::OfDifference<approximate::name##_row>, #name ".approximate(sub)", 2) \

@@ -1,14 +1,14 @@
-// Between masks of any lane width and bool lanes (bytes of 0 or 1).
+// Conversions between masks of any lane width and bool lanes (bytes of 0 or 1).
 #pragma once
 #include "cpu/vecmath/simd.h"
 
 namespace tile::cpu::TILE_ISA {
 
-// Two vectors of all-ones or zero lanes as one of half the width: low's lanes, then high's.
+// Packs two vectors of all-ones or zero lanes into one with half the lane width: low's lanes, then high's.
 template <class T>
 TILE_INLINE auto narrow_masks(Mask<T> low, Mask<T> high) {
   using Half = IntOfSize<sizeof(T) / 2>;
-  // Signed saturation keeps 0 and -1; a 64-bit lane is two equal 32-bit ones.
+  // Signed saturation keeps 0 and -1; a 64-bit lane consists of two equal 32-bit lanes.
 #if TILE_VECTOR_BYTES == 64
   const __m512i a = (__m512i)low.v, b = (__m512i)high.v;
   const __m512i packed = sizeof(T) == 2 ? _mm512_packs_epi16(a, b) : _mm512_packs_epi32(a, b);
@@ -24,7 +24,7 @@ TILE_INLINE auto narrow_masks(Mask<T> low, Mask<T> high) {
 #endif
 }
 
-// sizeof(T) masks, which cover as many lanes as there are bytes in a vector.
+// Converts sizeof(T) masks, which have as many lanes as a vector has bytes.
 template <class T>
 TILE_INLINE Vec<uint8_t> to_bytes(const Mask<T>* m) {
   if constexpr (sizeof(T) == 1) {
@@ -37,7 +37,7 @@ TILE_INLINE Vec<uint8_t> to_bytes(const Mask<T>* m) {
   }
 }
 
-// As many bytes as T has lanes, each extended to a lane.
+// Loads as many bytes as T has lanes and extends each to a lane.
 template <class T>
 TILE_INLINE Native<IntOfSize<sizeof(T)>> spread_bytes(const char* p) {
   using Wide = Native<IntOfSize<sizeof(T)>>;
@@ -59,7 +59,7 @@ TILE_INLINE Native<IntOfSize<sizeof(T)>> spread_bytes(const char* p) {
 #endif
 }
 
-// Lanes whose byte is not zero.
+// Returns a mask of lanes whose byte is nonzero.
 template <class T>
 TILE_INLINE Mask<T> from_bytes(const char* p) {
   using I = IntOfSize<sizeof(T)>;

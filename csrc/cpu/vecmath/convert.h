@@ -1,14 +1,14 @@
-// Conversions between the element types of memory and registers.
-// Rules: float -> integer truncates, saturates, NaN gives 0. Integer -> narrower integer keeps the low bits.
-// Anything -> bool (a uint8_t 0 or 1) is "not zero", NaN included. Integer and double -> float round to
-// nearest even; to bf16 and f16 through float.
+// Conversions between the element types of memory and registers. Float to integer truncates and saturates,
+// and NaN becomes 0. Integer to narrower integer keeps the low bits. Anything to bool (a uint8_t of 0 or 1)
+// is "not zero", NaN included. Integer and double to float round to nearest even; conversions to bf16 and f16
+// go through float.
 #pragma once
 #include "cpu/vecmath/float8.h"
 #include "cpu/vecmath/half.h"
 
 namespace tile::cpu::TILE_ISA {
 
-// Same lane count, same width: float <-> int32, double <-> int64.
+// Conversions with the same lane count and width: float <-> int32, double <-> int64.
 template <class T>
 TILE_INLINE Vec<T> to_float(Vec<IntOfSize<sizeof(T)>> x) {
   return __builtin_convertvector(x.v, Native<T>);
@@ -16,7 +16,7 @@ TILE_INLINE Vec<T> to_float(Vec<IntOfSize<sizeof(T)>> x) {
 TILE_INLINE Vec<float> to_float(Vec<int32_t> x) { return to_float<float>(x); }
 TILE_INLINE Vec<double> to_float(Vec<int64_t> x) { return to_float<double>(x); }
 
-// One Vec<float> as two Vec<double> (low lanes, high lanes), and back, rounded to nearest even.
+// Converts one Vec<float> to two Vec<double> (low lanes, high lanes), and back with rounding to nearest even.
 template <class W>
 struct Pair {
   W low, high;
@@ -35,8 +35,8 @@ TILE_INLINE Vec<float> narrow(Pair<Vec<double>> x) {
   return r;
 }
 
-// x + y, and where that is inexact the neighbour whose last bit is 1: to float it rounds as the exact sum
-// would.
+// Returns x + y rounded to odd: if the sum is inexact, the neighbour whose last bit is 1. Rounding that to
+// float gives the same result as rounding the exact sum.
 TILE_INLINE Vec<double> add_to_odd(Vec<double> x, Vec<double> y) {
   using V = Vec<double>;
   using I = Vec<int64_t>;
@@ -46,13 +46,12 @@ TILE_INLINE Vec<double> add_to_odd(Vec<double> x, Vec<double> y) {
   return select((lost < V(0)) | (lost > V(0)), bit_cast<V>(bits + (away & even)), sum);
 }
 
-// a*b + c, rounded once on every chip: what the primitive means. Inside vector functions and products fma()
-// does.
+// a*b + c, rounded once on every chip, as the primitive requires. Vector functions and products use fma().
 template <class T>
 TILE_INLINE Vec<T> fma_once(Vec<T> a, Vec<T> b, Vec<T> c) {
   if constexpr (has_fma || std::is_integral_v<T>) {
     return fma(a, b, c);
-  } else if constexpr (std::is_same_v<T, float>) {  // the product of two floats is a double
+  } else if constexpr (std::is_same_v<T, float>) {  // the product of two floats is exact as a double
     const auto x = widen(a), y = widen(b), z = widen(c);
     return narrow(Pair<Vec<double>>{add_to_odd(x.low * y.low, z.low), add_to_odd(x.high * y.high, z.high)});
   } else {
@@ -63,13 +62,13 @@ TILE_INLINE Vec<T> fma_once(Vec<T> a, Vec<T> b, Vec<T> c) {
   }
 }
 
-// c - a*b, likewise.
+// c - a*b, with the same rounding.
 template <class T>
 TILE_INLINE Vec<T> fnma_once(Vec<T> a, Vec<T> b, Vec<T> c) {
   return has_fma ? fnma(a, b, c) : fma_once(-a, b, c);
 }
 
-// Truncating, of values known to fit.
+// Truncates values that are known to fit.
 TILE_INLINE Vec<int32_t> to_int_unchecked(Vec<float> x) {
 #if TILE_VECTOR_BYTES == 64
   return (Native<int32_t>)_mm512_cvttps_epi32(x.v);
@@ -88,11 +87,11 @@ TILE_INLINE Vec<int64_t> to_int_unchecked(Vec<double> x) {
 }
 TILE_INLINE Vec<int32_t> to_int(Vec<float> x) {
   using I = Vec<int32_t>;
-  const I in_range = to_int_unchecked(select(is_nan(x), Vec<float>(0.f), x));  // too small: INT_MIN already
+  const I in_range = to_int_unchecked(select(is_nan(x), Vec<float>(0.f), x));  // too small: already INT_MIN
   return select(mask_cast<int32_t>(x >= Vec<float>(0x1p31f)), I(0x7fffffff), in_range);
 }
 
-// bool in memory is one byte; Bool keeps it apart from uint8_t in the templates below.
+// bool in memory is one byte; Bool distinguishes it from uint8_t in the templates below.
 struct Bool {
   uint8_t value;
 };
@@ -100,7 +99,7 @@ struct Bool {
 template <class T>
 constexpr bool is_small_float = std::is_same_v<T, bf16> || std::is_same_v<T, f16> ||
                                 std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
-// The type a stored value is computed in.
+// The type that a stored value is computed in.
 template <class T>
 using Compute =
     std::conditional_t<is_small_float<T>, float, std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>>;
@@ -151,8 +150,8 @@ TILE_INLINE To cast(From stored) {
     return static_cast<To>(x);
 }
 
-// n elements from one array to another; they must not overlap unless From and To have one size and from ==
-// to.
+// Converts n elements from one array to another; they must not overlap unless From and To have one size and
+// from == to.
 template <class To, class From>
 static void cast_array(const From* from, To* to, long n) {
   constexpr int lanes = Vec<float>::lanes;

@@ -1,5 +1,6 @@
-// Arithmetic rounded in a direction. AVX-512 instructions say their rounding; before it the control register
-// does, which changes and changes back within one piece of assembly, so that no other code meets it.
+// Arithmetic with directed rounding. AVX-512 instructions encode the rounding mode. Otherwise the control
+// register has it; one piece of assembly sets and restores it, so that no other code runs with a changed
+// mode.
 #pragma once
 #include "cpu/vecmath/exact_fma.h"
 #include "cpu/vecmath/simd.h"
@@ -14,7 +15,7 @@ namespace tile::cpu::TILE_ISA {
 #define TILE_DIRECTED_BINARY(op) TILE_DIRECTED_CALL(op, x.v, y.v)
 #define TILE_DIRECTED_UNARY(op) TILE_DIRECTED_CALL(op, x.v)
 #else
-// No exception traps, no subnormal is flushed; flags that are raised inside are forgotten.
+// No exception traps and no subnormal is flushed; exception flags are discarded.
 template <Direction d>
 constexpr uint32_t directed_control = 0x1f80 | static_cast<uint32_t>(d) << 13;
 #define TILE_DIRECTED_ASM(text, result, ...)                                     \
@@ -71,7 +72,7 @@ TILE_INLINE Vec<T> directed_sqrt(Vec<T> x) {
   TILE_DIRECTED_UNARY(sqrt);
 }
 
-// Doubles rounded to float; they stay doubles.
+// Doubles rounded to float precision; they stay doubles.
 template <Direction d>
 TILE_INLINE Vec<double> directed_to_f32(Vec<double> x) {
 #if TILE_VECTOR_BYTES == 64
@@ -100,7 +101,7 @@ TILE_INLINE Vec<T> directed_fma(Vec<T> x, Vec<T> y, Vec<T> z) {
   }
   return r;
 #else
-  if constexpr (std::is_same_v<T, float>) {  // the product of two floats is a double
+  if constexpr (std::is_same_v<T, float>) {  // the product of two floats is exact as a double
     const auto a = widen(x), b = widen(y), c = widen(z);
     const auto half = [](Vec<double> u, Vec<double> v, Vec<double> w) {
       return directed_to_f32<d>(directed_add<d>(u * v, w));
@@ -122,7 +123,8 @@ TILE_INLINE Vec<T> directed_fma(Vec<T> x, Vec<T> y, Vec<T> z) {
 #undef TILE_DIRECTED_BINARY
 #undef TILE_DIRECTED_UNARY
 
-// Floats whose last `drop` bits become 0: what bf16 or tf32 has, and f16 of its normal range.
+// Rounds floats so that the last `drop` bits are 0: the precision of bf16 or tf32, and of f16 in its normal
+// range.
 template <Direction d, int drop>
 TILE_INLINE Vec<float> directed_cut(Vec<float> x) {
   using I = Vec<int32_t>;
@@ -142,14 +144,14 @@ TILE_INLINE Vec<float> directed_to_f16(Vec<float> x) {
   V r = clear_sign(directed_cut<d, 13>(x));
   // Beyond the largest number.
   r = select(r >= V(65536), select(away | (size == infinity), infinity, V(65504)), r);
-  // Subnormal there: to the nearest by adding and taking away, then one unit on where that was the wrong
-  // side.
+  // Results that are subnormal in f16: adding and subtracting 0.5 rounds to nearest; one unit is then added
+  // or subtracted if that was the wrong direction.
   const V unit(0x1p-24f), near = (size + V(0.5f)) - V(0.5f);
   const V tiny = select(away & (near < size), near + unit, select(~away & (near > size), near - unit, near));
   return with_sign(select(size < V(0x1p-14f), tiny, r), x);
 }
 
-// To nearest, halves away from zero: where a number is a half, of its two neighbours the larger one.
+// To nearest, halves away from zero: at a midpoint, of the two neighbours the one with the larger magnitude.
 TILE_INLINE Vec<double> away_to_f32(Vec<double> x) {
   const auto low = directed_to_f32<Direction::down>(x), high = directed_to_f32<Direction::up>(x);
   const auto outer = select(x > Vec<double>(0), high, low);

@@ -4,7 +4,7 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// An odd polynomial below 1, 1 - exp(q(|x|)) above.
+// An odd polynomial below 1, and 1 - exp(q(|x|)) above.
 template <FloatVector V>
 TILE_INLINE V erf(V x) {
   if constexpr (in_double<V>) {

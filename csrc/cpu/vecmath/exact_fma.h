@@ -1,15 +1,15 @@
-// x*y + z of doubles rounded once in a direction, in integers: for chips without the instruction.
+// x*y + z of doubles with one directed rounding, in integer arithmetic, for chips without the instruction.
 #pragma once
 #include "cpu/vecmath/vec.h"
 
 namespace tile::cpu::TILE_ISA {
 
-// As the control register of x86 numbers them.
+// The numbers of x86's control register.
 enum class Direction { nearest = 0, down = 1, up = 2, zero = 3 };
 
 namespace whole {
 
-// (-1)^negative * units * 2^exponent, units not 0 and below 2^126, of which most have 2^125.
+// (-1)^negative * units * 2^exponent; units is nonzero, below 2^126 and mostly at least 2^125.
 struct Exact {
   __extension__ typedef unsigned __int128 Units;
   bool negative;
@@ -24,7 +24,7 @@ TILE_INLINE Exact normal(bool negative, int exponent, Exact::Units units) {
   const int shift = 125 - top_bit(units);
   return {negative, exponent - shift, units << shift};
 }
-// Finite and not 0.
+// x must be finite and nonzero.
 TILE_INLINE Exact exact(double x) {
   const uint64_t bits = bit_cast<uint64_t>(x), fraction = bits & ((1ull << 52) - 1);
   const int exponent = static_cast<int>(bits >> 52 & 2047);
@@ -44,7 +44,7 @@ TILE_INLINE double rounded(Exact x, Direction d) {
     bits = static_cast<uint64_t>(x.units >> drop);
     rest = (x.units & ((Exact::Units(1) << drop) - 1)) != 0;
   }
-  // The leading one counts the exponent up, as does what is carried beyond it.
+  // The leading one increments the exponent, as does a carry beyond it.
   bits += (static_cast<uint64_t>(last + 1074) << 52) + (away ? rest : 0);
   constexpr uint64_t infinity = 2047ull << 52;
   if (bits >= infinity) bits = away ? infinity : infinity - 1;
@@ -69,7 +69,7 @@ TILE_INLINE double exact_fma(double x, double y, double z, Direction d) {
   const Exact w = exact(z);
   Exact b = normal(w.negative, w.exponent, w.units);
   if (a.exponent < b.exponent) std::swap(a, b);
-  // Bits of the smaller one that fall out leave a one behind, far below what is kept.
+  // Shifted-out bits of the smaller operand set a sticky bit, far below the kept bits.
   const int shift = a.exponent - b.exponent;
   const Exact::Units kept = shift > 127 ? 0 : b.units >> shift;
   b.units = kept | ((shift > 127 ? 0 : kept << shift) != b.units ? 1 : 0);

@@ -9,8 +9,8 @@ namespace tile::cpu::TILE_ISA {
 template <class V>
 constexpr bool in_double = std::is_same_v<typename V::Element, double>;
 
-// x = n ln 2 + r with n whole and |r| <= ln 2 / 2. n comes from adding 1.5 * 2^23 (plus a bias), whose low
-// bits then hold it.
+// x = n ln 2 + r with integral n and |r| <= ln 2 / 2. n is computed by adding 1.5 * 2^23 (plus a bias), after
+// which the low bits hold it.
 template <class V>
 struct Exponent {
   typename V::Bits bits;  // low bits: n + bias
@@ -24,7 +24,7 @@ TILE_INLINE Exponent<V> split_exponent(V x) {
   r = fnma(n, V(1.42860677e-6f), r);
   return {bit_cast<typename V::Bits>(t), r};
 }
-// exp(r) - 1 on that interval. Not by Horner's rule: what waits for one another is shorter so.
+// exp(r) - 1 on that interval. Horner's rule would have a longer dependency chain.
 template <class V>
 TILE_INLINE V expm1_reduced(V r) {
   const auto& c = fitted::exp_tail;
@@ -32,28 +32,28 @@ TILE_INLINE V expm1_reduced(V r) {
   const V square = r * r, low = fma(V(c[1]), r, V(c[0])), high = fma(V(c[3]), r, V(c[2]));
   return fma(fma(fma(V(c[4]), square, high), square, low), square, r);
 }
-// 1 - exp(-r) likewise.
+// 1 - exp(-r), in the same way.
 template <class V>
 TILE_INLINE V decay_reduced(V r) {
   const auto& c = fitted::exp_tail;
   const V square = r * r, low = fma(V(-c[1]), r, V(c[0])), high = fma(V(-c[3]), r, V(c[2]));
   return fnma(fma(fma(V(c[4]), square, high), square, low), square, r);
 }
-// p 2^n for bits = n + 254, in two factors, so that results down to the smallest denormal are rounded once.
+// p 2^n for bits = n + 254, in two factors, so that results down to the smallest subnormal are rounded once.
 template <class V>
 TILE_INLINE V scale_by_exponent(V p, typename V::Bits bits) {
   const auto half = bits >> 1;
   return (p * bit_cast<V>(half << 23)) * bit_cast<V>((bits - half) << 23);
 }
 
-// With AVX-512 a table of 2^(k/16) stands in for most of the polynomial: x = n ln 2 + r with 16 n whole and
-// |r| <= ln 2 / 32. Of every x: where it has no such n, r is limited, and n decides alone.
+// With AVX-512 a table of 2^(k/16) replaces most of the polynomial: x = n ln 2 + r with integral 16 n and |r|
+// <= ln 2 / 32. It handles every x: if there is no such n, r is clamped and n alone determines the result.
 template <class V>
 concept Wide = FloatVector<V> && requires(V x, typename V::Bits bits) {
   power_of_sixteenths<0>(bits);
   scale(limited(x, x), x);
 };
-// The fraction of n is in the low four bits of n + this.
+// After adding this to n, the low four bits hold the fraction of n.
 static constexpr float sixteenths_magic = 0x1.8p19f, most_sixteenth = 0x1.63p-6f;  // of r
 // power (1 + tail) 2^n for t = n + sixteenths_magic.
 template <Wide V>
@@ -76,30 +76,30 @@ TILE_INLINE V exp2_wide(V x) {
   return scaled_power(t, n, fma(fma(V(c[2]), r, V(c[1])), r, V(c[0])) * r);
 }
 
-// exp(x) 2^shift, every x: denormal results, 0, infinity, NaN.
+// exp(x) 2^shift for every x: subnormal results, 0, infinity, NaN.
 template <int shift, class V>
 TILE_INLINE V exp_shifted(V x) {
-  // The constant comes first: min and max return the second operand when it is NaN.
+  // The constant is the first operand, because min and max return the second operand if it is NaN.
   const auto e = split_exponent<254 + shift>(min(V(89.5f), max(V(-104.5f), x)));
   return scale_by_exponent(expm1_reduced(e.r) + V(1.f), e.bits);
 }
 
-// exp of -87.33 <= x <= 88.37, or NaN.
+// exp(x) for -87.33 <= x <= 88.37 or NaN.
 template <class V>
 TILE_INLINE V exp_normal(V x) {
   const auto e = split_exponent<127>(x);
   return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
 }
-// The same where x is in that range and no NaN: 2^n goes into the exponent by an addition of integers, since
-// multiplications are what these functions wait for.
+// The same for x in that range and not NaN. An integer addition puts 2^n into the exponent, since
+// multiplications limit the speed of these functions.
 template <class V>
 TILE_INLINE V exp_ordinary(V x) {
   using B = typename V::Bits;
   const auto e = split_exponent<0>(x);
   return bit_cast<V>(bit_cast<B>(expm1_reduced(e.r) + V(1.f)) + (e.bits << 23));
 }
-// Lanes so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors have no others;
-// types that cannot ask take the longer way, which has the same bits.
+// Returns a mask of lanes so near 0 that neither exp(x) nor exp(-x) overflows or is subnormal. Most vectors
+// have only such lanes. Types that cannot test this take the general way, which gives the same bits.
 template <class V>
 TILE_INLINE typename V::MaskType exp_is_normal_of(V x) {
   return clear_sign(x) <= V(87.25f);
@@ -139,15 +139,15 @@ TILE_INLINE V expm1(V x) {
   if constexpr (in_double<V>) {
     return map_lanes([](double a) { return __builtin_expm1(a); }, x);
   } else {
-    // 2^n (1 + m) - 1 = 2 (s m + (s - 1/2)), s = 2^(n-1), which does not overflow early.
+    // 2^n (1 + m) - 1 = 2 (s m + (s - 1/2)) with s = 2^(n-1), which avoids early overflow.
     const auto e = split_exponent<126>(min(V(88.9f), max(V(-20.f), x)));
     const V s = bit_cast<V>(e.bits << 23), r = fma(expm1_reduced(e.r), s, s - V(0.5f));
     return with_sign(clear_sign(r + r), x);
   }
 }
 
-// 2^shift (1 + exp(-x)) where x is at most so large that 2^shift exp(-x) is a normal number. With exp(-x) =
-// 2^n (1 - d) it is (2^n + 1) - d 2^n: rounded twice, and -x, 1 - d and the product are never computed.
+// 2^shift (1 + exp(-x)) for x such that 2^shift exp(-x) is a normal number. With exp(-x) = 2^n (1 - d) it
+// equals (2^n + 1) - d 2^n: it is rounded twice, and -x, 1 - d and the product are never computed.
 template <int shift, class V>
 TILE_INLINE V one_and_exp_of_negative(V x) {
   const V magic(0x1.8p23f + (127 + shift));
@@ -158,9 +158,9 @@ TILE_INLINE V one_and_exp_of_negative(V x) {
   return fnma(decay_reduced(r), power, power + V(shift == 0 ? 1.f : 0x1p-64f));
 }
 
-// 1 / (1 + exp(-x)). Far from 0 float has numerator and denominator multiplied by 2^-64, so that results down
-// to the smallest denormal come out of the division, rounded once; double starts from exp(-|x|) and makes
-// good what rounding the sum lost.
+// 1 / (1 + exp(-x)). Far from 0, float multiplies numerator and denominator by 2^-64, so that the division
+// yields results down to the smallest subnormal with one rounding. double starts from exp(-|x|) and corrects
+// the rounding error of the sum.
 template <FloatVector V>
 TILE_INLINE V sigmoid(V x) {
   if constexpr (in_double<V>) {
@@ -172,7 +172,7 @@ TILE_INLINE V sigmoid(V x) {
   }
 }
 
-// 1 + tanh(x) = 2 / (1 + exp(-2x)), which loses nothing where tanh is near -1.
+// 1 + tanh(x) = 2 / (1 + exp(-2x)), which keeps its precision where tanh is near -1.
 template <FloatVector V>
 TILE_INLINE V one_plus_tanh(V x) {
   const V y = x + x;

@@ -1,10 +1,10 @@
-// How each dtype stands in memory: between one element, or a vector of adjacent ones, and lanes.
+// The memory format of each dtype: conversions between one element, or a vector of adjacent ones, and lanes.
 #pragma once
 #include "cpu/vecmath/convert.h"
 
 namespace tile::cpu::TILE_ISA {
 
-// A float of which 10 bits of mantissa count; nearest even.
+// A float with 10 significant bits of mantissa, rounded to nearest even.
 struct tf32 {
   float value;
 };
@@ -16,7 +16,7 @@ TILE_INLINE Vec<float> round_to_tf32(Vec<float> x) {
   return bit_cast<Vec<float>>(rounded & I(~0x1fff));
 }
 
-// Elements are lanes: numbers and bool.
+// Elements equal their lanes: numbers and bool.
 template <class M>
 struct Format {
   using Lane = Compute<M>;
@@ -33,7 +33,7 @@ struct Format {
   }
 };
 
-// Elements are converted, one at a time unless said otherwise below.
+// Elements are converted one at a time, unless a specialization below has vector forms.
 template <class M>
 struct SmallFormat {
   using Lane = float;

@@ -1,4 +1,4 @@
-// All vector functions of the layer. sqrt, rsqrt and the roundings are in vec_math.h.
+// Includes all vector functions. sqrt, rsqrt and the roundings to integers are in vec_math.h.
 #pragma once
 #include "cpu/vecmath/erf.h"
 #include "cpu/vecmath/exp.h"

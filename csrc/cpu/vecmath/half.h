@@ -45,7 +45,7 @@ TILE_INLINE typename V::Bits to_bf16_bits(V x) {
 }
 TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<float>>(bits << 16); }
 
-// f16 without F16C. Tiny results are made by an addition that shifts them to the last places of 0.5.
+// f16 without F16C. For tiny results an addition shifts the value to the low bits of 0.5.
 TILE_INLINE Vec<int32_t> to_f16_bits_portable(Vec<float> x) {
   using I = Vec<int32_t>;
   const I bits = bit_cast<I>(x), magnitude = bits & I(0x7fffffff);
@@ -68,7 +68,7 @@ TILE_INLINE V from_f16_bits_portable(typename V::Bits bits) {
   return bit_cast<V>(r | ((bits & I(0x8000)) << 16));
 }
 
-// Half a register of 16-bit values: what goes with one Vec<float>.
+// Half a register of 16-bit values, as many as the lanes of a Vec<float>.
 #if TILE_VECTOR_BYTES == 64
 using HalfRegister = __m256i;
 TILE_INLINE Vec<int32_t> spread(HalfRegister h) { return (Native<int32_t>)_mm512_cvtepu16_epi32(h); }
@@ -96,7 +96,7 @@ TILE_INLINE HalfRegister to_f16(Vec<float> x) { return squeeze(to_f16_bits_porta
 static_assert(sizeof(HalfRegister) * 2 == vector_bytes);
 
 // Values that are only moved must keep their bits. The processor's f16 conversions make every NaN quiet,
-// which is good enough for arithmetic.
+// which is acceptable for arithmetic.
 enum class For { moves, arithmetic };
 template <For use>
 TILE_INLINE Vec<float> widen(HalfRegister h, bf16) {
@@ -112,7 +112,8 @@ TILE_INLINE HalfRegister round_to(f16, Vec<float> x) {
   return no_nan(x) ? to_f16(x) : squeeze(to_f16_bits_portable(x));
 }
 
-// Lanes of Vec<float> from and to H = bf16 or f16 in memory; the forms with n touch n elements only.
+// Loads and stores of Vec<float> from and to H = bf16 or f16 in memory; the forms with n access only n
+// elements.
 template <For use = For::moves, class H>
 TILE_INLINE Vec<float> load_half(const H* p) {
   HalfRegister h;
@@ -135,7 +136,7 @@ TILE_INLINE void store_half(H* p, Vec<float> x, long n) {
   const HalfRegister h = round_to(H{}, x);
   __builtin_memcpy(p, &h, static_cast<unsigned long>(n) * sizeof(H));
 }
-// Two vectors at once: on AVX2 one pack serves both.
+// Stores two vectors at once: on AVX2 one pack instruction serves both.
 template <class H>
 TILE_INLINE void store_half_pair(H* p, Vec<float> a, Vec<float> b) {
 #if TILE_VECTOR_BYTES == 32
@@ -150,7 +151,7 @@ TILE_INLINE void store_half_pair(H* p, Vec<float> a, Vec<float> b) {
   store_half(p + Vec<float>::lanes, b);
 }
 
-// A float rounded as a store and a load would.
+// Rounds floats as a store and a load would.
 template <class H>
 TILE_INLINE Vec<float> round_through(Vec<float> x) {
   if constexpr (std::is_same_v<H, bf16>)
@@ -159,7 +160,7 @@ TILE_INLINE Vec<float> round_through(Vec<float> x) {
     return from_f16(to_f16(x));
 }
 
-// One value.
+// Conversions of one value.
 TILE_INLINE float to_float(bf16 x) { return bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 TILE_INLINE bf16 to_bf16(float x) {
   const uint32_t bits = bit_cast<uint32_t>(x);

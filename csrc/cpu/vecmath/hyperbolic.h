@@ -4,7 +4,8 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// libm's tanh reaches 2.02 ulp; this is t / (t + 2) with t = expm1(2|x|) and the sum's rounding made good.
+// libm's tanh has an error of up to 2.02 ulp. This computes t / (t + 2) with t = expm1(2|x|) and corrects the
+// rounding error of the sum.
 TILE_INLINE double tanh_lane(double x) {
   const double magnitude = __builtin_fabs(x);
   if (magnitude > 22) return __builtin_copysign(1., x);
@@ -13,7 +14,7 @@ TILE_INLINE double tanh_lane(double x) {
   return __builtin_copysign(ratio - ratio * (lost / sum), x);
 }
 
-// 1.3 ulp: an odd polynomial below 0.625, 1 - 2/(exp(2|x|) + 1) above.
+// 1.3 ulp: an odd polynomial below 0.625, and 1 - 2/(exp(2|x|) + 1) above.
 template <FloatVector V>
 TILE_INLINE V tanh(V x) {
   if constexpr (in_double<V>) {
@@ -25,7 +26,7 @@ TILE_INLINE V tanh(V x) {
     return with_sign(select(magnitude < V(0.625f), small, large), x);
   }
 }
-// 6 ulp, three times as fast: one rational function, for results that are rounded to 16 bits.
+// 6 ulp but three times as fast: one rational function, for results that are rounded to 16 bits.
 template <FloatVector V>
 TILE_INLINE V tanh_fast(V x) {
   if constexpr (in_double<V>) {
@@ -35,7 +36,7 @@ TILE_INLINE V tanh_fast(V x) {
     const V ratio = c * polynomial(square, fitted::tanh_fast_p) / polynomial(square, fitted::tanh_fast_q);
     const V held = min(V(1.f), max(V(-1.f), ratio));
 #ifdef __FMA__
-    return held;  // at the clamp exactly 1
+    return held;  // exactly 1 at the clamp
 #else
     // x + x makes a NaN quiet, as the arithmetic above does.
     return select(clear_sign(x) < V(9.02f), held, select(x == x, flip_sign(V(1.f), x), x + x));

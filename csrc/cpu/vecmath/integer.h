@@ -1,11 +1,11 @@
-// Integer operations that never trap and are defined for every operand.
-// x / 0 and x % 0 are 0; the most negative integer divided by -1 wraps to itself (remainder 0).
+// Integer operations that never trap and are defined for all operands. x / 0 and x % 0 are 0; the most
+// negative integer divided by -1 wraps to itself (remainder 0).
 #pragma once
 #include "cpu/vecmath/vec_math.h"
 
 namespace tile::cpu::TILE_ISA {
 
-// One lane. Division by -1 is negation, done without the instruction that traps.
+// One lane. Division by -1 is a negation, because the division instruction would trap.
 template <class T>
 TILE_INLINE T divide_trunc(T a, T b) {
   if (b == 0) return 0;
@@ -14,7 +14,7 @@ TILE_INLINE T divide_trunc(T a, T b) {
   }
   return static_cast<T>(a / b);
 }
-// Sign of the dividend.
+// The result has the dividend's sign.
 template <class T>
 TILE_INLINE T remainder_trunc(T a, T b) {
   if (b == 0) return 0;
@@ -33,7 +33,7 @@ TILE_INLINE T divide_ceil(T a, T b) {
   const T q = divide_trunc(a, b), r = remainder_trunc(a, b);
   return static_cast<T>(q + (r != 0 && (r < 0) == (b < 0)));
 }
-// Sign of the divisor.
+// The result has the divisor's sign.
 template <class T>
 TILE_INLINE T remainder_floor(T a, T b) {
   const T r = remainder_trunc(a, b);
@@ -53,8 +53,8 @@ TILE_LANEWISE(divide_ceil)
 TILE_LANEWISE(remainder_floor)
 #undef TILE_LANEWISE
 
-// Counts below 0 or not below the width shift everything out: zeros, or copies of the sign for >> of a signed
-// type.
+// Counts that are negative or at least the width shift everything out: the result is zeros, or copies of the
+// sign for >> of a signed type.
 template <class T>
 TILE_INLINE Vec<T> shift_left(Vec<T> x, Vec<T> count) {
   using U = Vec<std::make_unsigned_t<T>>;
@@ -81,13 +81,13 @@ TILE_INLINE Vec<T> shift_right(Vec<T> x, Vec<T> count) {
   }
 }
 
-// By a constant, filling with zeros whatever the type.
+// Shifts by a constant and fills with zeros for every type.
 template <class T>
 TILE_INLINE Vec<T> shift_right_zeros(Vec<T> x, int n) {
   return bit_cast<Vec<T>>(bit_cast<Vec<std::make_unsigned_t<T>>>(x) >> n);
 }
 
-// Floating division of the same family: floor(x/y), and the remainder with the divisor's sign.
+// The corresponding floating-point division: floor(x/y), and the remainder with the divisor's sign.
 template <FloatVector V>
 TILE_INLINE V divide_floor(V a, V b) {
   return floor(a / b);

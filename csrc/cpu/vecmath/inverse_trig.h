@@ -39,15 +39,15 @@ TILE_INLINE V acos(V x) {
   }
 }
 
-// atan(small / large) for 0 <= small <= large, with `turns` quarter turns added or (sign of `mirror` set)
-// subtracted from: turns pi/2 + atan, or turns pi/2 - atan.
+// atan(small / large) for 0 <= small <= large, combined with `turns` quarter turns: turns pi/2 + atan, or
+// turns pi/2 - atan if the sign of `mirror` is set.
 template <class V>
 TILE_INLINE V atan_ratio(V small, V large, V turns, V mirror) {
-  const auto steep = small > V(0.414213562f) * large;  // beyond tan(pi/8), measured from pi/4
+  const auto steep = small > V(0.414213562f) * large;  // beyond tan(pi/8), relative to pi/4
   const V t = select(steep, small - large, small) / select(steep, small + large, large);
   const V square = t * t;
   const V r = fma(polynomial(square, fitted::atan_tail) * square, t, t);
-  const V eighths = turns + turns + flip_sign(select(steep, V(1.f), V(0.f)), mirror);  // in pi/4
+  const V eighths = turns + turns + flip_sign(select(steep, V(1.f), V(0.f)), mirror);  // in units of pi/4
   const V low = fma(eighths, V(-0x1.777a5cp-26f), flip_sign(r, mirror));
   return fma(eighths, V(0x1.921fb6p-1f), low);
 }
@@ -59,7 +59,7 @@ TILE_INLINE V atan(V x) {
   } else {
     const V magnitude = clear_sign(x), one(1.f), zero(0.f);
     const auto inverted = magnitude > one;
-    // Beyond 2^60 the ratio is as good as 0, and infinity would make a NaN of it.
+    // Beyond 2^60 the ratio is effectively 0; infinity would produce NaN.
     const V capped = select(magnitude > V(0x1p60f), V(0x1p60f), magnitude);
     const V angle = atan_ratio(select(inverted, one, capped), select(inverted, capped, one),
                                select(inverted, one, zero), select(inverted, V(-0.f), zero));

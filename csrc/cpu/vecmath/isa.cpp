@@ -1,4 +1,4 @@
-// Which instruction set runs: cpuid, TILE_ISA, TILE_AMX, ATEN_CPU_CAPABILITY.
+// Selects the instruction set that runs: cpuid, TILE_ISA, TILE_AMX, ATEN_CPU_CAPABILITY.
 #include "cpu/vecmath/isa.h"
 
 #include <cpuid.h>
@@ -12,19 +12,19 @@ namespace tile::cpu {
 
 namespace {
 
-// __builtin_cpu_supports knows no f16c before clang 16.
+// __builtin_cpu_supports does not support f16c before clang 16.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;  // of cpuid's leaf 7, in edx
+constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;  // edx of cpuid's leaf 7
 bool arch_has(unsigned leaf_7_edx) {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & leaf_7_edx) == leaf_7_edx;
 }
 
-// The system saves the tile registers, their shapes and their data, when it changes threads.
+// The system saves the tile registers, their shapes and their data on a context switch.
 bool system_has_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
@@ -33,7 +33,8 @@ bool system_has_tiles() {
   constexpr unsigned tiles = 3u << 17;
   return (low & tiles) == tiles;
 }
-// Linux lets a process use them once it has asked; not where a thread's stack for signals would be too small.
+// Linux lets a process use tile registers after a request. The request fails if a thread's signal stack would
+// be too small.
 bool system_allows_tiles() {
 #if defined(SYS_arch_prctl)
   constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
@@ -108,7 +109,7 @@ Isa choose_isa(std::string_view tile_isa, std::string_view aten_capability) {
     fail(ErrorKind::value, "TILE_ISA=", tile_isa,
          ": there is no such instruction set; unset TILE_ISA or set it to one of ", supported_names());
   }
-  // torch ignores what it does not know here, and so do we.
+  // torch ignores unknown values of this variable, and so does this.
   if (aten_capability == "default") return Isa::baseline;
   if (aten_capability == "avx2") return best_up_to(Isa::avx2);
   return best_up_to(Isa::avx512);

@@ -25,7 +25,7 @@ TILE_INLINE V log_remainder(V f) {
   const V square = f * f;
   return fma(polynomial(f, fitted::log_tail) * f, square, square * V(-0.5f));
 }
-// `value` where x is positive and finite; C99's results elsewhere.
+// Returns `value` for positive finite x, and C99's results for other x.
 template <class V>
 TILE_INLINE V log_edges(V x, V value) {
   const V infinity(__builtin_inff());
@@ -52,7 +52,7 @@ TILE_INLINE V log2(V x) {
   } else {
     const auto [e, f] = split_fraction(x);
     const V rest = log_remainder(f);
-    // log2(e) = 1 + 0.4427: the small part is rounded, the 1 is not.
+    // log2(e) = 1 + 0.4427: only the small part's product is rounded.
     V value = fma(rest, V(0.442695041f), f * V(0.442695041f)) + rest;
     return log_edges(x, (value + f) + e);
   }
@@ -63,7 +63,7 @@ TILE_INLINE V log1p(V x) {
   if constexpr (in_double<V>) {
     return map_lanes([](double a) { return __builtin_log1p(a); }, x);
   } else {
-    // log(u) with u = 1 + x as rounded, then what the rounding lost.
+    // log(u) with u = 1 + x rounded, plus a correction for the rounding.
     const V u = V(1.f) + x;
     const V lost = select(x > V(1.f), V(1.f) - (u - x), x - (u - V(1.f)));
     const auto [e, f] = split_fraction(u);

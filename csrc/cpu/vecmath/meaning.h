@@ -1,5 +1,5 @@
-// Defines the names in the expressions of prims/elementwise/*.def for Vec, where vec_math.h and functions.h
-// do not say it already.
+// Defines the names in the expressions of prims/elementwise/*.def for Vec, unless vec_math.h and functions.h
+// define them.
 #pragma once
 #include "cpu/vecmath/directed.h"
 #include "cpu/vecmath/functions.h"
@@ -7,7 +7,8 @@
 
 namespace tile::cpu::TILE_ISA::meaning {
 
-// Objects, not functions: they hide the hardware's min and max, which argument lookup would find as well.
+// Objects instead of functions: they hide the hardware's min and max, which argument-dependent lookup would
+// find as well.
 struct Min {
   template <class V>
   TILE_INLINE V operator()(V x, V y) const {
@@ -44,7 +45,7 @@ TILE_INLINE V sign(V x) {
   const V zero(T(0)), one(T(1));
   if constexpr (std::is_unsigned_v<T>)
     return select(x == zero, zero, one);
-  else  // -0 and NaN stay
+  else  // -0 and NaN are kept
     return select(x > zero, one, select(x < zero, V(T(-1)), x));
 }
 template <class V>
@@ -55,7 +56,7 @@ TILE_INLINE V flush_subnormal(V x) {
 TILE_INLINE float remainder(float x, float y) { return __builtin_fmodf(x, y); }
 TILE_INLINE double remainder(double x, double y) { return __builtin_fmod(x, y); }
 
-// floor(x / y) of the exact quotient, which dividing first would round up to the next whole number at times.
+// floor(x / y) of the exact quotient; dividing first would sometimes round up to the next integer.
 template <class T>
 TILE_INLINE T floor_quotient(T x, T y) {
   if (y == 0) return x / y;
@@ -92,7 +93,7 @@ TILE_INLINE V cdiv(V x, V y) {
   return divide_ceil(x, y);
 }
 
-// A bool operand shares the lane of u8 but not the meaning.
+// A bool operand has the same lane as u8 but a different meaning.
 struct to_bool_row {
   template <class V>
   TILE_INLINE auto operator()(V x) const {

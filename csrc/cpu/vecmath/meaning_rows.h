@@ -1,4 +1,5 @@
-// One function object for each row of TILE_ROWS, the file of prims/elementwise that the includer names.
+// Defines one function object for each row of TILE_ROWS, the file of prims/elementwise that the includer
+// names.
 #pragma once
 #include "cpu/vecmath/meaning.h"
 

@@ -1,5 +1,5 @@
-// Two steps of f32 in one pass, named outer(inner): the inner one's operands come first. An interpreter's
-// passes cost as much as cheap arithmetic.
+// Two steps of f32 in one pass, named outer(inner), with the inner step's operands first. In an interpreter,
+// a pass costs as much as cheap arithmetic.
 #pragma once
 #include "cpu/vecmath/convert.h"
 #include "cpu/vecmath/exp.h"
@@ -61,10 +61,10 @@ struct OnePlusTanh {
   }
 };
 
-// F(type, name, operands): sums of 1 and a function, that are better computed together.
+// F(type, name, operands): sums of 1 and a function that is more accurate when computed together.
 #define TILE_ONE_PLUS_PAIRS(F) F(OnePlusTanh, "one_plus(tanh)", 1)
-// Pairs of arithmetic. The others are OfDifference, "f(sub)", and OfSum, "f(fma)",
-// of the unary functions that are no single instruction.
+// Pairs of arithmetic ops. The other pairs are OfDifference, "f(sub)", and OfSum, "f(fma)", for unary
+// functions that are not a single instruction.
 #define TILE_ARITHMETIC_PAIRS(F)       \
   F(MulAdd, "mul(add)", 3)             \
   F(MulSub, "mul(sub)", 3)             \

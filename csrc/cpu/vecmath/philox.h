@@ -7,7 +7,7 @@ namespace tile::cpu::TILE_ISA {
 
 using Words = Vec<uint64_t>;
 
-// Multiplies the low half of each lane: 32 by 32 bits.
+// Multiplies the low halves of the lanes: 32 by 32 bits.
 TILE_INLINE Words wide_product(Words a, Words b) {
 #if TILE_VECTOR_BYTES == 64
   return (Native<uint64_t>)_mm512_mul_epu32((__m512i)a.v, (__m512i)b.v);
@@ -18,7 +18,7 @@ TILE_INLINE Words wide_product(Words a, Words b) {
 #endif
 }
 
-// The four words of a block, as two.
+// The four words of a block, as two vectors.
 struct PhiloxBlock {
   Words low, high;
 };
@@ -38,8 +38,8 @@ struct PhiloxKeys {
   }
 };
 
-// A lane for each block: its counter is `block` below `stream`. Words are kept in the low halves of lanes;
-// what is in the high halves is never read. `count` vectors hide each other's latency.
+// Computes one block per lane. The counter has `block` in its low half and `stream` in its high half. Words
+// are in the low halves of lanes; the high halves are unspecified. `count` vectors hide each other's latency.
 template <int count>
 TILE_INLINE void philox(const PhiloxKeys& keys, Words stream, const Words* block, PhiloxBlock* to) {
   Words a[count], b[count], c[count], d[count];
@@ -71,8 +71,8 @@ TILE_INLINE PhiloxBlock philox(Words seed, Words stream, Words block) {
   return to;
 }
 
-// low[0], high[0], low[2], high[2], … and then those of the odd lanes: which blocks the lanes hold,
-// consecutive ones or not, is up to the caller.
+// Stores low[0], high[0], low[2], high[2], … and then those of the odd lanes. The caller decides which blocks
+// the lanes hold.
 TILE_INLINE void store_alternating(PhiloxBlock block, char* to) {
 #if TILE_VECTOR_BYTES == 64
   const auto even = (Native<uint64_t>)_mm512_unpacklo_epi64((__m512i)block.low.v, (__m512i)block.high.v);
@@ -87,7 +87,7 @@ TILE_INLINE void store_alternating(PhiloxBlock block, char* to) {
   __builtin_memcpy(to, &even, vector_bytes);
   __builtin_memcpy(to + vector_bytes, &odd, vector_bytes);
 }
-// The lanes' indices in that order.
+// Returns the lanes' indices in that order.
 TILE_INLINE Words alternating_indices() {
   Words r;
   for (int i = 0; i < Words::lanes; ++i) r.v[i] = static_cast<uint64_t>(i % 2 * (Words::lanes / 2) + i / 2);

@@ -6,7 +6,7 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// log2 of a double >= 0 that came from a float (never denormal): absolute error below 2^-48.
+// log2 of a double >= 0 that was converted from float (never subnormal): absolute error below 2^-48.
 template <class W>
 TILE_INLINE W wide_log2(W x) {
   using B = typename W::Bits;
@@ -44,7 +44,7 @@ TILE_INLINE V pow(V x, V y) {
     const auto whole = trunc(y) == y;
     const auto odd = whole & (trunc(half) != half);
     value = select(odd, flip_sign(value, x), value);
-    // A negative finite base has real powers only for whole exponents.
+    // A negative finite base has real powers only for integral exponents.
     const auto negative = (x < zero) & (magnitude < V(__builtin_inff()));
     value = select(negative & ~whole & (y == y), V(__builtin_nanf("")), value);
     const auto unit = (magnitude == one) & (clear_sign(y) == V(__builtin_inff()));

@@ -1,5 +1,5 @@
-// The vector layer of one instruction set: registers, memory, conversions, integer helpers. Functions:
-// functions.h.
+// Includes the vector layer of one instruction set: registers, memory, conversions, integer helpers.
+// Functions are in functions.h.
 #pragma once
 #include "cpu/vecmath/convert.h"
 #include "cpu/vecmath/half.h"

@@ -41,7 +41,7 @@ TILE_INLINE void transpose(Vec<T> (&r)[Vec<T>::lanes]) {
 }
 
 #if TILE_VECTOR_BYTES == 32
-// 24 shuffles instead of the 48 that interleaving across 128-bit halves takes.
+// Uses 24 shuffles; interleaving across 128-bit halves would need 48.
 TILE_INLINE void transpose(Vec<float> (&r)[8]) {
   __m256 pair[8], quad[8];
 #pragma GCC unroll 8

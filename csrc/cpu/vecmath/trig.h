@@ -7,7 +7,7 @@ namespace tile::cpu::TILE_ISA {
 // x = quadrant pi/2 + r, |r| <= pi/4, for |x| below reducible.
 template <class V>
 struct Angle {
-  typename V::Bits quadrant;  // its low two bits count
+  typename V::Bits quadrant;  // only the low two bits are significant
   V r;
 };
 static constexpr float reducible = has_fma ? 1e5f : 1.2e4f;

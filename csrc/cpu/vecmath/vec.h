@@ -1,13 +1,13 @@
-// Vec<T>, one SIMD register of T, and Mask<T>: the types of all code that is compiled per instruction set.
+// Vec<T>, a SIMD register of T, and Mask<T>: the types of all code that is compiled per instruction set.
 //
-// Everything here lives in a namespace named by the build (baseline, avx2, avx512), is always inlined and
-// calls nothing from a std container, so that no code of one instruction set is emitted under a name another
-// could link to.
+// Everything here is in a namespace named after the build (baseline, avx2, avx512), is always inlined and
+// calls nothing from a std container. This ensures that code of one instruction set is never emitted under a
+// name that another could link to.
 #pragma once
 #ifndef TILE_ISA
 #error "compile with -DTILE_ISA=baseline, avx2 or avx512 (and the matching -m options)"
 #endif
-// g++ 12 warns about the undefined operands inside its own AVX-512 header.
+// g++ 12 warns about undefined operands inside its own AVX-512 header.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #if !defined(__clang__)
@@ -46,7 +46,7 @@ struct NativeOf {
 template <class T, int bytes = vector_bytes>
 using Native = typename NativeOf<T, bytes>::type;
 
-// A lane is all ones or all zeros.
+// Each lane is all ones or all zeros.
 template <class T>
 struct Mask {
   using Bits = Native<IntOfSize<sizeof(T)>>;
@@ -69,19 +69,19 @@ struct Vec {
 
   Vec() = default;
   TILE_INLINE Vec(Native<T> native) : v(native) {}
-  // Splat. Subtracting from the scalar keeps -0, which adding to a zero vector would not.
+  // Splat. Subtracting zero keeps -0; adding a zero vector would not.
   TILE_INLINE explicit Vec(T scalar) : v(scalar - Native<T>{}) {}
 
   TILE_INLINE T operator[](int lane) const { return v[lane]; }
 
-  // Any alignment.
+  // p may have any alignment.
   static TILE_INLINE Vec load(const T* p) {
     Vec r;
     __builtin_memcpy(&r.v, p, vector_bytes);
     return r;
   }
   TILE_INLINE void store(T* p) const { __builtin_memcpy(p, &v, vector_bytes); }
-  // The first n lanes (0 <= n <= lanes), the rest zero; memory beyond p + n is not touched.
+  // The first n lanes (0 <= n <= lanes), the rest zero; memory beyond p + n is not accessed.
   static TILE_INLINE Vec load(const T* p, long n);
   TILE_INLINE void store(T* p, long n) const;
   // 0, 1, 2, …
@@ -95,17 +95,18 @@ struct Vec {
   friend TILE_INLINE Vec operator-(Vec a, Vec b) { return a.wrapped() - b.wrapped(); }
   friend TILE_INLINE Vec operator*(Vec a, Vec b) { return a.wrapped() * b.wrapped(); }
   friend TILE_INLINE Vec operator-(Vec a) { return -a.wrapped(); }
-  // Floating types only; integers divide through integer.h, which does not trap.
+  // Floating-point types only; integer.h has integer divisions, which do not trap.
   friend TILE_INLINE Vec operator/(Vec a, Vec b) {
     static_assert(std::is_floating_point_v<T>);
     return a.v / b.v;
   }
-  // Integers only; floats through bit_cast.
+  // Integers only; floats need bit_cast.
   friend TILE_INLINE Vec operator&(Vec a, Vec b) { return a.v & b.v; }
   friend TILE_INLINE Vec operator|(Vec a, Vec b) { return a.v | b.v; }
   friend TILE_INLINE Vec operator^(Vec a, Vec b) { return a.v ^ b.v; }
   friend TILE_INLINE Vec operator~(Vec a) { return ~a.v; }
-  // By a constant 0 <= n < width (lane-wise counts: integer.h). >> fills with the sign where T has one.
+  // Shifts by a constant 0 <= n < width (integer.h has counts per lane). >> of a signed type fills with the
+  // sign.
   friend TILE_INLINE Vec operator<<(Vec a, int n) { return a.v << n; }
   friend TILE_INLINE Vec operator>>(Vec a, int n) { return a.v >> n; }
 
@@ -117,7 +118,7 @@ struct Vec {
   friend TILE_INLINE MaskType operator!=(Vec a, Vec b) { return {(typename MaskType::Bits)(a.v != b.v)}; }
 
  private:
-  // Signed overflow wraps: arithmetic is done in the unsigned type.
+  // Signed overflow wraps: arithmetic uses the unsigned type.
   struct Itself {
     using type = T;
   };
@@ -170,13 +171,13 @@ TILE_INLINE bool all(Mask<T> m) {
   return !any(~m);
 #endif
 }
-// The same lanes for another type of the same width.
+// The same lanes as a mask of another type with the same width.
 template <class To, class From>
 TILE_INLINE Mask<To> mask_cast(Mask<From> m) {
   static_assert(sizeof(To) == sizeof(From));
   return {(typename Mask<To>::Bits)m.v};
 }
-// Each lane as 1 or 0, and back (any nonzero lane is true).
+// Converts each lane to 1 or 0, and back (any nonzero lane is true).
 template <class T>
 TILE_INLINE Vec<T> to_number(Mask<T> m) {
   return select(m, Vec<T>(T(1)), Vec<T>(T(0)));
@@ -186,8 +187,8 @@ TILE_INLINE Mask<T> to_mask(Vec<T> x) {
   return x != Vec<T>(T(0));
 }
 
-// What a function of exp.h, trig.h, … accepts: Vec<float>, Vec<double>, or another type that has the same
-// operations.
+// The argument type of the functions in exp.h, trig.h, …: Vec<float>, Vec<double>, or another type that has
+// the same operations.
 template <class V>
 concept FloatVector = std::is_floating_point_v<typename V::Element> && requires {
   typename V::Bits;

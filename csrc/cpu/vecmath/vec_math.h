@@ -1,11 +1,12 @@
-// Operations of Vec beyond the operators: fma, min and max, signs, square root, rounding to an integer.
+// Operations of Vec in addition to the operators: fma, min and max, signs, square root, rounding to an
+// integer.
 #pragma once
 #include "cpu/vecmath/coefficients.h"
 #include "cpu/vecmath/vec.h"
 
 namespace tile::cpu::TILE_ISA {
 
-// One instruction of the float or double form; the baseline has it written below.
+// Expands to one instruction for float or double; the baseline has its own code below.
 #if TILE_VECTOR_BYTES == 64
 #define TILE_X86(op, a, ...)                                                         \
   if constexpr (std::is_same_v<T, float>) return _mm512_##op##_ps(a, ##__VA_ARGS__); \
@@ -20,7 +21,7 @@ namespace tile::cpu::TILE_ISA {
   if constexpr (std::is_same_v<T, double>) return _mm_##op##_pd(a, ##__VA_ARGS__)
 #endif
 
-// a*b + c, rounded once where the hardware can; the baseline rounds the product too. Integers wrap.
+// a*b + c, rounded once if the hardware can; the baseline also rounds the product. Integers wrap.
 template <class T>
 TILE_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
 #if TILE_VECTOR_BYTES > 16
@@ -28,7 +29,7 @@ TILE_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
 #endif
   return a * b + c;
 }
-// c - a*b, likewise.
+// c - a*b, with the same rounding.
 template <class T>
 TILE_INLINE Vec<T> fnma(Vec<T> a, Vec<T> b, Vec<T> c) {
 #if TILE_VECTOR_BYTES > 16
@@ -37,7 +38,7 @@ TILE_INLINE Vec<T> fnma(Vec<T> a, Vec<T> b, Vec<T> c) {
   return c - a * b;
 }
 
-// a < b ? a : b as the hardware has it: where either is NaN, or both are zeros, the result is b.
+// a < b ? a : b with the hardware's semantics: if either is NaN, or both are zeros, the result is b.
 template <class T>
 TILE_INLINE Vec<T> min(Vec<T> a, Vec<T> b) {
   TILE_X86(min, a.v, b.v);
@@ -49,16 +50,16 @@ TILE_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
   return select(a > b, a, b);
 }
 #if TILE_VECTOR_BYTES == 64
-// Compares two numbers, also two zeros; for a quiet NaN and another operand it returns the other.
+// Also orders the two zeros; for a quiet NaN and another operand it returns the other.
 TILE_INLINE Vec<float> lesser(Vec<float> a, Vec<float> b) { return _mm512_range_ps(a.v, b.v, 4); }
 TILE_INLINE Vec<float> greater(Vec<float> a, Vec<float> b) { return _mm512_range_ps(a.v, b.v, 5); }
-// NaN as a quiet one.
+// Makes a NaN quiet.
 TILE_INLINE Vec<float> quiet(Vec<float> x) { return greater(x, x); }
-// x where |x| is less, else limit with its sign; limit of NaN.
+// x if |x| is less, else limit with the sign of x; limit if x is NaN.
 TILE_INLINE Vec<float> limited(Vec<float> x, Vec<float> limit) { return _mm512_range_ps(x.v, limit.v, 2); }
-// x 2^n rounded once, of the whole number below n.
+// x 2^floor(n), rounded once.
 TILE_INLINE Vec<float> scale(Vec<float> x, Vec<float> n) { return _mm512_scalef_ps(x.v, n.v); }
-// 2^(k/16 + shift) of k in the low four bits.
+// 2^(k/16 + shift), where k is the low four bits.
 template <int shift>
 TILE_INLINE Vec<float> power_of_sixteenths(Vec<int32_t> bits) {
   constexpr float factor = shift == 0 ? 1 : 0x1p-64f;
@@ -68,16 +69,17 @@ TILE_INLINE Vec<float> power_of_sixteenths(Vec<int32_t> bits) {
   return _mm512_permutexvar_ps((__m512i)bits.v, powers.v);
 }
 #endif
-// Asked where there are these: recordings have them, and know whether their instructions do.
+// Returns true if these functions exist. The recording type has them, and answers for the target instruction
+// set.
 template <class V>
 TILE_INLINE constexpr bool is_wide(V) {
   return true;
 }
 
-// These, as what follows, take any type with the operations of Vec.
+// These functions, like those below, accept any type with the operations of Vec.
 
-// A recording may be told that a value is never NaN. It may be asked whether the value's NaNs, if
-// any, stay as they are where bf16's rounding adds to their low halves.
+// `number` tells the recording type that a value is never NaN. `rounds_plainly` asks it whether the value's
+// NaNs, if any, survive the addition that rounds to bf16.
 template <class V>
 TILE_INLINE V number(V x) {
   return x;
@@ -90,7 +92,7 @@ template <class V>
 TILE_INLINE typename V::MaskType is_nan(V x) {
   return x != x;
 }
-// A NaN operand wins.
+// A NaN operand determines the result.
 template <class V>
 TILE_INLINE V min_nan(V a, V b) {
   if constexpr (std::is_integral_v<typename V::Element>) return min(a, b);
@@ -101,7 +103,7 @@ TILE_INLINE V max_nan(V a, V b) {
   if constexpr (std::is_integral_v<typename V::Element>) return max(a, b);
   return select(is_nan(a), a, max(a, b));
 }
-// A NaN operand is ignored; NaN where both are.
+// A NaN operand is ignored; the result is NaN if both are.
 template <class V>
 TILE_INLINE V min_number(V a, V b) {
   if constexpr (std::is_integral_v<typename V::Element>) return min(a, b);
@@ -117,7 +119,7 @@ TILE_INLINE V max_number(V a, V b) {
   return select(is_nan(b), a, max(a, b));
 }
 
-// The sign bit alone, and the rest.
+// The sign bit alone, and the value without it.
 template <class V>
 TILE_INLINE V sign_bit(V x) {
   using B = typename V::Bits;
@@ -128,25 +130,25 @@ TILE_INLINE V clear_sign(V x) {
   using B = typename V::Bits;
   return bit_cast<V>(bit_cast<B>(x) & ~bit_cast<B>(V(typename V::Element(-0.0))));
 }
-// Where the sign bit is set: -0 and NaN too.
+// Returns a mask of lanes whose sign bit is set, including -0 and NaN.
 template <class V>
 TILE_INLINE typename V::MaskType sign_set(V x) {
   using B = typename V::Bits;
   return mask_cast<typename V::Element>(bit_cast<B>(x) < B(0));
 }
-// magnitude (whose own sign bit must be clear) with the sign bit of `sign`.
+// Returns magnitude (whose own sign bit must be clear) with the sign bit of `sign`.
 template <class V>
 TILE_INLINE V with_sign(V magnitude, V sign) {
   using B = typename V::Bits;
   return bit_cast<V>(bit_cast<B>(magnitude) | bit_cast<B>(sign_bit(sign)));
 }
-// x with its sign bit flipped where that of `sign` is set.
+// Returns x with its sign bit flipped if that of `sign` is set.
 template <class V>
 TILE_INLINE V flip_sign(V x, V sign) {
   using B = typename V::Bits;
   return bit_cast<V>(bit_cast<B>(x) ^ bit_cast<B>(sign_bit(sign)));
 }
-// The most negative integer stays itself; unsigned is the identity.
+// The most negative integer is unchanged; for unsigned types this is the identity.
 template <class T>
 TILE_INLINE Vec<T> abs(Vec<T> x) {
   if constexpr (std::is_floating_point_v<T>) return clear_sign(x);
@@ -165,7 +167,7 @@ TILE_INLINE V rsqrt(V x) {
 }
 
 #if TILE_VECTOR_BYTES == 16
-// Nearest integer, halves to even: adding 2^23 (2^52) pushes the fraction out of the word.
+// Rounds to the nearest integer, halves to even: adding 2^23 (2^52) shifts the fraction out.
 template <class T>
 TILE_INLINE Vec<T> round(Vec<T> x) {
   static_assert(std::is_floating_point_v<T>);
@@ -192,7 +194,7 @@ TILE_INLINE Vec<T> trunc(Vec<T> x) {
 #else
 #define TILE_ROUND(mode) TILE_X86(round, x.v, (mode) | _MM_FROUND_NO_EXC)
 #endif
-// Nearest integer, halves to even.
+// Rounds to the nearest integer, halves to even.
 template <class T>
 TILE_INLINE Vec<T> round(Vec<T> x) {
   TILE_ROUND(_MM_FROUND_TO_NEAREST_INT);
@@ -222,7 +224,7 @@ TILE_INLINE V polynomial(V t, const T (&c)[n]) {
   return p;
 }
 
-// f of each lane: for what is not worth, or not possible, in vectors.
+// Applies f to each lane, for functions that have no vector form.
 template <class T, class F>
 TILE_INLINE Vec<T> map_lanes(F f, Vec<T> x) {
   T lane[Vec<T>::lanes];
@@ -238,7 +240,7 @@ TILE_INLINE Vec<T> map_lanes(F f, Vec<T> x, Vec<T> y) {
   for (int i = 0; i < Vec<T>::lanes; ++i) a[i] = f(a[i], b[i]);
   return Vec<T>::load(a);
 }
-// result with the (rare) lanes of `where` replaced by f(x).
+// Returns result with the (rare) lanes of `where` replaced by f(x).
 template <class T, class F>
 TILE_INLINE Vec<T> repair_lanes(Vec<T> result, Mask<T> where, F f, Vec<T> x) {
   if (__builtin_expect(any(where), 0)) result = select(where, map_lanes(f, x), result);

@@ -50,7 +50,7 @@ TILE_INLINE void Vec<T>::store(T* p, long n) const {
   __builtin_memcpy(p, &v, static_cast<unsigned long>(n) * sizeof(T));
 }
 
-// combine(combine(l0, l_h), …): lane i meets lane i + lanes/2, then the halves again; a fixed order.
+// Combines lane i with lane i + lanes/2, then the halves again, in a fixed order.
 template <class T, class F>
 TILE_INLINE T reduce(Vec<T> x, F combine) {
   T lane[Vec<T>::lanes];
