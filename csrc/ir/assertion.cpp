@@ -1,4 +1,4 @@
-// Assertions from ops, and their failures in words.
+// Builds assertions from ops and formats their failures.
 #include "ir/assertion.h"
 
 namespace tile {

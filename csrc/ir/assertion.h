@@ -1,4 +1,4 @@
-// Assertions of a kernel and the text of their failures, the same on every target.
+// A kernel's assertions and the texts of their failures, which are the same on every target.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace tile {
 
-// Owns its texts: on a GPU it may fail long after the kernel's source is gone.
+// Owns its strings: on a GPU an assertion may fail long after the kernel's source is freed.
 struct Assertion {
-  std::string where;  // "file.cpp:27"; empty: not known
+  std::string where;  // "file.cpp:27"; empty if unknown
   std::string message, kernel;
   Shape shape;  // of the condition
 
   static Assertion of(const Op& op, const std::string& kernel);
 };
 
-// `element`: the first that is false, counted in row-major order. `block`: where it stands in the grid.
+// `element` is the row-major index of the first false element; `block` is the block's index in the grid.
 std::string failure_text(const Assertion& assertion, int64_t element, const std::array<int64_t, 3>& block);
 
 }  // namespace tile

@@ -1,4 +1,4 @@
-// The rows of atomics.def, and the words of order and scope.
+// The rows of atomics.def, and the names of memory orders and scopes.
 #include "ir/atomic.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Attribute lists and their text.
+// Implements attribute lists and their text.
 #include "ir/attribute.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void Attributes::erase(std::string_view name) {
 }
 
 bool Attributes::operator==(const Attributes& other) const {
-  // By text: NaN equals NaN, and 0.0 differs from -0.0.
+  // Compares texts, so that NaN equals NaN and 0.0 differs from -0.0.
   auto same = [](const auto& a, const auto& b) {
     if (a.first != b.first || a.second.index() != b.second.index()) return false;
     if (auto* x = std::get_if<double>(&a.second))

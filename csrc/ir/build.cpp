@@ -1,10 +1,11 @@
-// Op creation and the checks that every primitive shares.
+// Creates ops and runs the checks that all primitives share.
 #include "ir/build.h"
 
 namespace tile {
 namespace {
 
-// An array stands first, and only where one is taken; type rules look at shapes, which arrays have none of.
+// An array may only be the first operand of a primitive that takes one: type rules check shapes, which arrays
+// do not have.
 void check_arrays(const Op& op) {
   const bool takes = op.primitive->takes_array();
   for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -19,7 +20,7 @@ void check_arrays(const Op& op) {
 std::vector<Type> types_by_rule(const Op& op) {
   try {
     return op.primitive->infer(op);
-  } catch (const std::out_of_range&) {  // of operands
+  } catch (const std::out_of_range&) {  // from missing operands
     fail(op, ErrorKind::value, "takes more operands than the ", op.operands.size(), " that it is given");
   }
 }
@@ -34,7 +35,7 @@ std::vector<Type> infer_types(const Op& op) {
     fail(op, ErrorKind::value, "takes ", prim.regions, " regions, got ", op.regions.size());
   check_arrays(op);
   std::vector<Type> types = types_by_rule(op);
-  const Type* subject = nullptr;  // what `dtypes` speaks of
+  const Type* subject = nullptr;  // the operand that `dtypes` constrains
   for (const Value* operand : op.operands)
     if (!subject && !operand->type.is_array()) subject = &operand->type;
   if (!subject && !types.empty()) subject = &types[0];

@@ -14,14 +14,14 @@ class Builder {
 
   Function& function() const { return *function_; }
   Block& block() const { return *block_; }
-  // New ops go to the end of `block`, or before ops[position] once at() was called.
+  // New ops are added at the end of `block`, or before ops[position] after a call of at().
   void to_end(Block& block);
   void at(Block& block, size_t position);
   size_t position() const;
 
-  Location location;  // given to new ops
+  Location location;  // of new ops
 
-  // An op without regions.
+  // Creates an op without regions.
   Op& create(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes = {});
   Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes = {}) {
     return create(primitive, std::move(operands), std::move(attributes)).result();
@@ -29,14 +29,14 @@ class Builder {
   Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes = {}) {
     return emit(primitive(name), std::move(operands), std::move(attributes));
   }
-  // An op whose regions were filled elsewhere; infers its result types and inserts it.
+  // Infers the result types of an op whose regions are already filled, and inserts it.
   Op& insert(std::unique_ptr<Op> op);
 
   Value* constant(const Constant& value);
   Value* constant(DType dtype, double value) { return constant(Constant::of(dtype, value)); }
   Value* constant(DType dtype, int64_t value) { return constant(Constant::of(dtype, value)); }
   Value* constant(DType dtype, int value) { return constant(Constant::of(dtype, value)); }
-  Value* broadcast(Value* value, const Shape& shape);  // itself where the shape is that already
+  Value* broadcast(Value* value, const Shape& shape);  // `value` itself if it has the shape already
   Value* splat(const Constant& value, const Shape& shape) { return broadcast(constant(value), shape); }
 
  private:
@@ -47,7 +47,7 @@ class Builder {
 
 // Checks operand count and dtypes, then runs the type rule. Throws located errors.
 std::vector<Type> infer_types(const Op& op);
-// Creates op.results by it, unless they exist.
+// Creates op.results with the inferred types, unless they exist.
 void infer_results(Function& function, Op& op);
 
 }  // namespace tile

@@ -1,4 +1,4 @@
-// Rounding and wrapping of compile-time scalars.
+// Rounds and wraps compile-time scalars.
 #include "ir/constant.h"
 
 #include <bit>
@@ -10,8 +10,8 @@
 namespace tile {
 namespace {
 
-// Nearest even with `mantissa` explicit bits and least normal exponent `least`; what is above `largest` is
-// infinite, or `largest` itself.
+// Rounds to nearest even with `mantissa` explicit bits and least normal exponent `least`. A value above
+// `largest` becomes infinite, or `largest` itself.
 double round_mantissa(double value, int mantissa, int least, double largest, bool has_infinity) {
   const double beyond =
       std::copysign(has_infinity ? std::numeric_limits<double>::infinity() : largest, value);
@@ -36,7 +36,7 @@ constexpr Format formats[] = {{DType::f8e4m3, 3, -6, 448, false},
                               {DType::bf16, 7, -126, 3.3895313892515355e38, true},
                               {DType::tf32, 10, -126, 3.4011621342146535e38, true},
                               {DType::f32, 23, -126, 3.4028234663852886e38, true}};
-const Format* format_of(DType dtype) {  // none of f64, which is what values are held in
+const Format* format_of(DType dtype) {  // null for f64, the representation of values
   for (const Format& f : formats)
     if (f.dtype == dtype) return &f;
   return nullptr;
@@ -61,7 +61,7 @@ bool fits(DType dtype, const Attribute& value) {
   const Format* f = format_of(dtype);
   const double x = integer ? static_cast<double>(*integer) : std::get<double>(value);
   if (!f || !std::isfinite(x)) return true;
-  // As if there were no largest.
+  // Rounds as if there were no largest value.
   return std::abs(round_mantissa(x, f->mantissa, f->least, std::numeric_limits<double>::max(), true)) <=
          f->largest;
 }
@@ -79,7 +79,7 @@ uint64_t small_bits(DType dtype, double value) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = std::max(std::ilogb(value), 1 - bias);
   const auto mantissa = static_cast<uint64_t>(std::ldexp(std::fabs(value), mantissa_bits - exponent));
-  // The leading one of a normal number counts the exponent up by one.
+  // The leading one of a normal number increments the exponent by one.
   return sign | ((static_cast<uint64_t>(exponent + bias - 1) << mantissa_bits) + mantissa);
 }
 
@@ -97,7 +97,7 @@ Constant Constant::of(DType dtype, double value) {
   } else if (dtype == DType::boolean) {
     result.integer = value != 0;
   } else {
-    // Saturates as every target's conversion does; NaN is 0.
+    // Saturates like every target's conversion; NaN becomes 0.
     double low = is_signed(dtype) ? -std::ldexp(1.0, info(dtype).bits - 1) : 0;
     double high = std::ldexp(1.0, info(dtype).bits - (is_signed(dtype) ? 1 : 0));
     if (std::isnan(value))

@@ -1,4 +1,4 @@
-// A scalar known at compile time, in one of three representations by the kind of its dtype.
+// A compile-time scalar, in one of three representations according to its dtype.
 #pragma once
 #include <cstdint>
 #include <ostream>
@@ -22,10 +22,11 @@ struct Constant {
   bool operator==(const Constant&) const;  // equal bits: NaN equals NaN, 0 differs from -0
 };
 
-double round_to(DType dtype, double value);      // nearest even in a floating dtype
-double largest_of(DType dtype);                  // finite, of a floating dtype
-bool fits(DType dtype, const Attribute& value);  // a number of its kind that is in range, rounded if floating
-uint64_t small_bits(DType dtype, double value);  // of a value that a floating dtype of 8 or 16 bits holds
+double round_to(DType dtype, double value);  // to nearest even
+double largest_of(DType dtype);              // the largest finite value of a floating dtype
+// Returns true if the value is of the dtype's kind and in range (for floats after rounding).
+bool fits(DType dtype, const Attribute& value);
+uint64_t small_bits(DType dtype, double value);  // of a value of a floating dtype with 8 or 16 bits
 int64_t wrap_to(DType dtype, int64_t value);     // two's complement in an integer dtype; bool: != 0
 
 }  // namespace tile

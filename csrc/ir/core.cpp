@@ -1,4 +1,4 @@
-// The primitives the IR itself needs: constants, broadcast, structured control flow.
+// The primitives that the IR itself needs: constants, broadcast, structured control flow.
 #include "ir/op.h"
 
 namespace tile {
@@ -37,7 +37,7 @@ const Op& terminator_of(const Op& op, const Block& block) {
   return *block.terminator();
 }
 
-// operands: low, high, step, initial values…; region: (index, carried…) ending in yield.
+// Operands: low, high, step, initial values…; region: (index, carried…), which ends with yield.
 std::vector<Type> infer_for(const Op& op) {
   if (op.operands.size() < 3) fail(op, ErrorKind::value, "takes low, high, step and initial values");
   const Type& index = op.type(0);
@@ -54,7 +54,8 @@ std::vector<Type> infer_for(const Op& op) {
   return carried;
 }
 
-// operands: initial values…; region: (carried…) ending in continue or break, which ifs inside may hold too.
+// Operands: initial values…; region: (carried…), which ends with continue or break. Nested ifs may contain
+// these as well.
 std::vector<Type> infer_loop(const Op& op) {
   std::vector<Type> carried = types_of(op.operands);
   if (types_of(op.region().arguments) != carried)
@@ -73,7 +74,7 @@ std::vector<Type> infer_if(const Op& op) {
     if (!region->arguments.empty())
       fail(op, ErrorKind::value, "its region takes (", join(types_of(region->arguments)),
            ") but is given nothing; remove them");
-  // A branch that leaves the loop gives no values: the other one says the types.
+  // A branch that leaves the loop yields no values, so the other branch determines the types.
   const Op *first = &terminator_of(op, op.region(0)), *second = &terminator_of(op, op.region(1));
   if (!first->is("yield")) std::swap(first, second);
   if (!first->is("yield")) return {};

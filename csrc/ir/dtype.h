@@ -1,4 +1,4 @@
-// Element types: one table row each.
+// Element types, one table row each.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -62,7 +62,7 @@ constexpr bool is_signed(DType dtype) { return info(dtype).kind == DTypeKind::si
 constexpr bool is_unsigned(DType dtype) { return info(dtype).kind == DTypeKind::unsigned_integer; }
 constexpr bool is_integer(DType dtype) { return is_signed(dtype) || is_unsigned(dtype); }
 
-// The unsigned integer of its width in memory.
+// Returns the unsigned integer dtype with the same width in memory.
 constexpr DType unsigned_of(DType dtype) {
   int i = static_cast<int>(DType::u8);
   while (dtype_table[static_cast<size_t>(i)].bytes != info(dtype).bytes) ++i;
@@ -71,7 +71,7 @@ constexpr DType unsigned_of(DType dtype) {
 
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << info(dtype).name; }
 
-// A set of dtypes, as a bit each: what a primitive accepts.
+// A set of dtypes with one bit each, such as those that a primitive accepts.
 class DTypeSet {
  public:
   constexpr DTypeSet() = default;
@@ -96,8 +96,8 @@ inline constexpr DTypeSet unsigned_integers{DType::u8, DType::u16, DType::u32, D
 inline constexpr DTypeSet integers = signed_integers | unsigned_integers;
 inline constexpr DTypeSet floats{DType::f16, DType::bf16, DType::f32, DType::f64};
 inline constexpr DTypeSet single{DType::f32};
-inline constexpr DTypeSet wide_floats{DType::f32, DType::f64};  // what floats are computed in
-inline constexpr DTypeSet bits = boolean | integers;            // what bitwise operations take
+inline constexpr DTypeSet wide_floats{DType::f32, DType::f64};  // dtypes in which floats are computed
+inline constexpr DTypeSet bits = boolean | integers;            // dtypes of bitwise operations
 inline constexpr DTypeSet signed_numbers = signed_integers | floats;
 inline constexpr DTypeSet numbers = integers | floats;
 inline constexpr DTypeSet arithmetic = boolean | numbers;

@@ -1,4 +1,4 @@
-// Reads a C format.
+// Parses a C format.
 #include "ir/format.h"
 
 namespace tile {
@@ -15,7 +15,7 @@ std::vector<FormatPart> format_parts(const Op& op) {
       continue;
     }
     const size_t behind = format.find_first_not_of("-+ #0123456789.", i + 1);
-    const size_t end = format.find_first_not_of("hljztL", behind);  // the dtype already gives the length
+    const size_t end = format.find_first_not_of("hljztL", behind);  // the dtype determines the length
     const char letter = end == std::string::npos ? '\0' : format[end];
     const std::string given = format.substr(i, end == std::string::npos ? end : end - i + 1);
     const bool integer = letter && std::string_view("diuoxX").find(letter) != std::string_view::npos;

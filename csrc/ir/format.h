@@ -1,4 +1,4 @@
-// A C format of a print: its texts and conversions, checked against what is printed.
+// The C format of a print: its texts and conversions, checked against the printed values.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,15 +7,17 @@
 
 namespace tile {
 
-// A text, and behind it the conversion of one value: "%-8.3f"; of integers with "ll", for the widest ones.
+// A text and the conversion of one value that follows it, such as "%-8.3f". Integer conversions have "ll",
+// for the widest integers.
 struct FormatPart {
-  std::string text, conversion;  // "": the last part has none
+  std::string text, conversion;  // conversion is "" in the last part
   enum class Kind { none, signed_integer, unsigned_integer, floating } kind = Kind::none;
 };
 
-// Formats the values of an op by its attribute "format", one a conversion: d i u o x X for integers and bool,
-// e E f F g G a A of floats; %% is a percent sign. A length modifier, as in %lld, is ignored. An unsigned
-// dtype is never shown as negative. Error: another conversion, or one that does not fit its value.
+// Matches the values of an op with the conversions of its attribute "format", one each: d i u o x X for
+// integers and bool, e E f F g G a A for floats; %% is a percent sign. A length modifier, as in %lld, is
+// ignored. An unsigned dtype is never shown as negative. Throws an error for another conversion, or one that
+// does not fit its value.
 std::vector<FormatPart> format_parts(const Op& op);
 
 }  // namespace tile

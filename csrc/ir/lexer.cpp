@@ -1,4 +1,4 @@
-// Characters to names, numbers and strings.
+// Splits text into names, numbers and strings.
 #include "ir/lexer.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string Lexer::shown() {
   size_t end = at_ + 1;
   if (is_name(text_[at_]))
     while (end < text_.size() && is_name(text_[end]) && end - at_ < 40) ++end;
-  // The bytes of one character of UTF-8 stay together: Python takes no message with a part of one.
+  // The bytes of a UTF-8 character stay together: Python rejects a message with an incomplete character.
   while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0) == 0x80) ++end;
   return str('\'', text_.substr(at_, end - at_), '\'');
 }
@@ -132,7 +132,7 @@ Location Lexer::location_comment() {
   const char* last = comment.data() + comment.size();
   auto [stop, error] = std::from_chars(comment.data() + colon + 1, last, line);
   if (error != std::errc() || stop != last) return {"", 0};
-  std::string_view file = comment.substr(0, colon);  // of which print() shows the name
+  std::string_view file = comment.substr(0, colon);  // the file name that print() shows
   file.remove_prefix(file.rfind('/') + 1);
   while (!file.empty() && is_space(file.front())) file.remove_prefix(1);
   return {intern(file), line};

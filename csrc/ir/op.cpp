@@ -50,7 +50,7 @@ void require_number(const Op& op, std::string_view name, DType dtype) {
 void require_pad(const Op& op) {
   const DType dtype = op.type(0).dtype;
   if (is_floating(dtype) || !op.has("pad")) return require_number(op, "pad", dtype);
-  constexpr double most = 0x1p53;  // executors hold it as a double
+  constexpr double most = 0x1p53;  // executors store it as a double
   const double pad = op.number("pad");
   const bool whole = std::trunc(pad) == pad && std::abs(pad) <= most;
   if (whole && fits(dtype, static_cast<int64_t>(pad))) return;

@@ -41,21 +41,21 @@ struct Op {
   bool has(std::string_view attribute) const { return attributes.find(attribute) != nullptr; }
   int64_t integer(std::string_view attribute) const;
   int64_t integer_or(std::string_view attribute, int64_t fallback) const;
-  double number(std::string_view attribute) const;  // a double, or an integer as one
+  double number(std::string_view attribute) const;  // a double, or an integer converted to double
   const std::string& text(std::string_view attribute) const;
   const std::vector<int64_t>& integers(std::string_view attribute) const;
   DType dtype(std::string_view attribute) const;
 };
 
-// Errors where an attribute is no number that the dtype holds, and where `pad` is none of the first
-// operand's.
+// Throw an error if an attribute is not a number of the dtype, or if `pad` is not one of the first operand's
+// dtype.
 void require_number(const Op& op, std::string_view attribute, DType dtype);
 void require_pad(const Op& op);
 
 struct Block {
   std::vector<Value*> arguments;
   std::vector<std::unique_ptr<Op>> ops;
-  Op* parent = nullptr;  // null: the body of the function
+  Op* parent = nullptr;  // null: the function's body
 
   Op* terminator() const {
     return !ops.empty() && ops.back()->traits().terminator ? ops.back().get() : nullptr;
@@ -73,19 +73,19 @@ class Function {
   Block& body() const { return *body_; }
   Value* add_value(Type type, Location location, Op* definition, Block* owner);
   Value* add_argument(Block& block, Type type,
-                      Location location);  // block argument; of the body: a parameter
+                      Location location);  // a block argument; in the body, a parameter
   size_t value_count() const { return values_.size(); }
-  Attributes& attributes() { return attributes_; }  // facts of the key: divisibility of extents, …
+  Attributes& attributes() { return attributes_; }  // facts of the launch key: divisibility of extents, …
   const Attributes& attributes() const { return attributes_; }
 
  private:
   std::string name_;
-  std::deque<Value> values_;  // stable addresses
+  std::deque<Value> values_;  // deque: stable addresses
   std::unique_ptr<Block> body_;
   Attributes attributes_;
 };
 
-// "file.cpp:27: mma: …": an error of the user's op.
+// Throws an error of the user's op: "file.cpp:27: mma: …".
 template <class... A>
 [[noreturn]] void fail(const Op& op, ErrorKind kind, const A&... parts) {
   fail(op.location, kind, op.name(), ": ", parts...);

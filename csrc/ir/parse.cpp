@@ -1,4 +1,4 @@
-// Reads the canonical text form back. Any text gives a verified function or an Error, never a crash.
+// Parses the canonical text form. Any text yields a verified function or an Error, never a crash.
 #include <charconv>
 #include <map>
 #include <unordered_map>
@@ -11,7 +11,7 @@
 namespace tile {
 namespace {
 
-constexpr int deepest_nesting = 64;  // of regions; keeps recursion bounded on hostile text
+constexpr int deepest_nesting = 64;  // of regions; bounds recursion on hostile text
 
 class Parser {
  public:
@@ -167,7 +167,7 @@ class Parser {
     auto op = std::make_unique<Op>();
     op->primitive = primitive;
     op->location = {"", 0};
-    if (lex_.peek_on_line('%')) {  // on the next line it is the result of the next op
+    if (lex_.peek_on_line('%')) {  // on the next line, % begins the next op
       do operand(*op);
       while (lex_.accept_on_line(','));
     }
@@ -210,7 +210,7 @@ class Parser {
 
   Lexer lex_;
   Function function_;
-  std::map<std::string, Value*, std::less<>> values_;  // visible here
+  std::map<std::string, Value*, std::less<>> values_;  // values that are visible here
   std::vector<std::string> scope_;                     // names in order of definition
   std::unordered_map<const Op*, size_t> starts_;
   int depth_ = 0;

@@ -1,4 +1,4 @@
-// Backward from what is stored, until nothing changes.
+// Propagates requirements backward from stores until nothing changes.
 #include "ir/precision.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace {
 
 bool floating(const Value* value) { return !value->type.is_array() && is_floating(value->type.dtype); }
 bool of_16_bits(const Type& type) { return is_floating(type.dtype) && info(type.dtype).bytes <= 2; }
-// Elementwise ops that pass a small error on; at the jumps of others it would be a large one.
+// Elementwise ops whose result changes little with a small error of the operand; other ops have
+// discontinuities.
 constexpr std::string_view smooth[] = {
     "abs",     "add",     "astype", "div", "erf",   "exp",     "exp2", "fma",  "log", "log1p", "log2",
     "maximum", "minimum", "mul",    "neg", "rsqrt", "sigmoid", "silu", "sqrt", "sub", "tanh",  "where"};
@@ -23,7 +24,7 @@ bool control(const Op& op) { return op.is("for") || op.is("loop") || op.is("if")
 
 }  // namespace
 
-// Returns true if the op's result would show an error of its operand.
+// Returns true if an error of the operand would be visible in the op's results.
 bool Precision::asks_exact(const Op& op, size_t operand) const {
   const auto any_exact = [&](const std::vector<Value*>& values) {
     return std::any_of(values.begin(), values.end(),

@@ -1,4 +1,5 @@
-// Which float32 values end as 16 bits wherever they go: fast functions are exact enough for those.
+// Finds float32 values that are always rounded to 16 bits in the end: fast functions are accurate enough for
+// them.
 #pragma once
 #include <unordered_set>
 
@@ -9,7 +10,7 @@ namespace tile {
 class Precision {
  public:
   explicit Precision(const Function& function);
-  // Returns true if the value is seen only after it is rounded to 16 bits.
+  // Returns true if the value is only used after rounding to 16 bits.
   bool approximate(const Value* value) const;
 
  private:

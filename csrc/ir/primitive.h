@@ -16,23 +16,23 @@ class Builder;
 struct Op;
 struct Value;
 
-// The properties of a primitive that passes ask for; they never ask for names.
+// The properties of a primitive. Passes check these and never compare names.
 struct Traits {
   bool elementwise = false;  // result[i] depends on operands[i] only
   bool commutative = false;  // in its first two operands
-  bool reads = false;        // memory of the array it names
-  bool writes = false;       // memory of the array it names
+  bool reads = false;        // memory of the array operand
+  bool writes = false;       // memory of the array operand
   bool barrier = false;      // no memory access may move across it
-  bool effect = false;       // other than on memory: print, assert; keeps its order among writes and its like
+  bool effect = false;       // not on memory (print, assert); ordered with writes and other effects
   bool terminator = false;   // ends a region
-  bool impure = false;       // two equal ops may differ: never merged
-  bool acts() const { return writes || barrier || effect; }  // also where nobody uses a result
+  bool impure = false;       // two equal ops may differ, so they are never merged
+  bool acts() const { return writes || barrier || effect; }  // needed even if its results are unused
   bool pure() const { return !reads && !writes && !barrier && !effect && !terminator && !impure; }
 };
 
-// A row of the generated test: a torch expression over x, y, z, and the values operands are drawn from.
+// A row of the generated test: a torch expression over x, y, z, and the range of its operands.
 struct TestRow {
-  std::string_view reference;  // "torch.exp(x)"; empty: the family's own test file covers it
+  std::string_view reference;  // "torch.exp(x)"; empty: tested in the family's own file
   double low = -4, high = 4;   // range of random floating operands
   double tolerance = 4;        // units in the last place of the result dtype; 0 is exact
 };
@@ -41,22 +41,22 @@ struct Primitive {
   std::string_view name;
   int operands = -1;  // -1: any number
   int regions = 0;
-  bool views = false;  // takes an array, of which it touches no memory
+  bool views = false;  // takes an array without access to its memory
   Traits traits;
-  DTypeSet dtypes = dtypes::any;  // of the first tile operand, or of the result where there is none
+  DTypeSet dtypes = dtypes::any;  // of the first tile operand, or of the result if there is none
   std::vector<Type> (*infer)(const Op& op) = nullptr;  // result types; throws a located error
-  // Derived primitives: emit core ops through the builder and return one value a result.
+  // For derived primitives: emits core ops through the builder and returns one value per result.
   std::vector<Value*> (*expand)(Builder& build, const Op& op) = nullptr;
-  // Exact scalar evaluation, where every target agrees on the bits.
+  // For constants: exact scalar evaluation, if every target computes the same bits.
   std::optional<Constant> (*fold)(std::span<const Constant> operands, DType result) = nullptr;
   std::string_view doc;
   TestRow test;
 
-  bool takes_array() const { return views || traits.reads || traits.writes; }  // as its first operand alone
+  bool takes_array() const { return views || traits.reads || traits.writes; }  // only as its first operand
   bool core() const { return expand == nullptr; }
 };
 
-// Registers at static initialisation: `static const Register exp_{{.name = "exp", …}};`
+// Registers a primitive during static initialisation: `static const Register exp_{{.name = "exp", …}};`
 class Register {
  public:
   explicit Register(const Primitive& primitive);

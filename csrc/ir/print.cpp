@@ -1,4 +1,4 @@
-// The canonical text form.
+// Prints the canonical text form.
 #include "ir/print.h"
 
 #include <unordered_map>
@@ -41,7 +41,8 @@ class Printer {
   }
   void print(const Op& op, int indent) {
     std::string pad(static_cast<size_t>(indent), ' ');
-    // Operands are named before results, regions after both: the reader meets names in that order.
+    // Operands are numbered before results, and regions after both, which is the order in which a reader
+    // meets names.
     std::string operands = join(op.operands, ", ", [&](const Value* value) { return use(value); });
     out_ << pad;
     if (!op.results.empty())

@@ -1,4 +1,4 @@
-// How results of floats may be rounded, and what becomes of subnormal ones.
+// Rounding modes of floats, and the treatment of subnormals.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,18 +7,18 @@
 
 namespace tile {
 
-// nearest: halves to even; away: to nearest, halves away from zero, of casts alone
+// nearest: halves to even; away: to nearest, halves away from zero (casts only).
 enum class Rounding : uint8_t { nearest, zero, down, up, away };
-enum class Subnormals : uint8_t { keep, flush };  // flush: to zero, of the same sign
+enum class Subnormals : uint8_t { keep, flush };  // flush: to zero with the same sign
 
-// Primitives that round in a direction have its suffix behind their name.
+// Primitives with directed rounding append the mode's suffix to their name.
 struct RoundingInfo {
   std::string_view words, suffix;
 };
 inline constexpr RoundingInfo rounding_table[] = {
     {"to nearest", ""}, {"toward zero", "_rz"}, {"down", "_rm"}, {"up", "_rp"}, {"with halves away", "_ra"}};
 constexpr const RoundingInfo& info(Rounding rounding) { return rounding_table[static_cast<int>(rounding)]; }
-// Returns the rounding of a cast by the name of its primitive; none: it is no cast.
+// Returns the rounding of a cast, given its primitive's name; none if it is not a cast.
 constexpr std::optional<Rounding> rounding_of_cast(std::string_view name) {
   constexpr std::string_view cast = "astype";
   if (!name.starts_with(cast)) return std::nullopt;

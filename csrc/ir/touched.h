@@ -1,4 +1,4 @@
-// Declares which parameters' memory a function accesses.
+// Finds the parameters whose memory a function accesses.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@ namespace tile {
 
 class Function;
 
-// A bit for each of a function's first 64 parameters: set if the function writes, or reads, its memory.
+// One bit for each of a function's first 64 parameters: set if the function writes, or reads, its memory.
 struct Touched {
   uint64_t written = 0, read = 0;
 };

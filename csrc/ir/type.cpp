@@ -1,4 +1,4 @@
-// Printing of types and shapes.
+// Prints types and shapes.
 #include "ir/type.h"
 
 #include "support/text.h"

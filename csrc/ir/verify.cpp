@@ -1,4 +1,4 @@
-// Structural checks of a whole function.
+// Checks the structure of a function.
 #include "ir/verify.h"
 
 #include <unordered_set>
@@ -30,7 +30,7 @@ class Verifier {
     size_t outer = order_.size();
     for (const Value* argument : block.arguments) {
       check(argument->owner == &block && !argument->definition, "a block argument is owned elsewhere");
-      // Results are checked by infer_types.
+      // infer_types checks results.
       if (element_count(argument->type.shape) > most_tile_elements) [[unlikely]]
         broken(too_large_text(argument->type));
       define(argument);
@@ -71,7 +71,7 @@ class Verifier {
     check(leaves || !op.is("loop"), "its region must end in continue or break");
   }
 
-  // break and continue belong to the innermost loop around them, through ifs only.
+  // break and continue belong to the innermost enclosing loop, and only ifs may be in between.
   void jump(const Op& op) const {
     const Op* loop = op.parent->parent;
     while (loop && loop->is("if")) loop = loop->parent->parent;
@@ -105,7 +105,7 @@ class Verifier {
     order_.push_back(value);
   }
 
-  const Op* op_ = nullptr;  // the op under test
+  const Op* op_ = nullptr;  // the op being checked
   std::unordered_set<const Value*> visible_;
   std::vector<const Value*> order_;
 };

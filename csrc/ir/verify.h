@@ -1,4 +1,4 @@
-// Structural checks after every pass: dominance, terminators, region arguments, types.
+// Structural checks that run after every pass: dominance, terminators, region arguments, types.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ struct BrokenRule {
 };
 std::optional<BrokenRule> find_broken_rule(const Function& function);  // the first
 
-// Throws an internal error that names `after` (the pass that ran) and the op.
+// Throws an internal error that names `after`, the last pass, and the op.
 void verify(const Function& function, std::string_view after);
 
 }  // namespace tile

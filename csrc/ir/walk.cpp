@@ -1,4 +1,4 @@
-// Uses, replacement, effects and cloning.
+// Implements uses, replacement, effects and cloning.
 #include "ir/walk.h"
 
 #include <algorithm>
@@ -94,7 +94,7 @@ bool has_jump(const Op& op) {
 
 bool Effects::conflicts(const Effects& later) const {
   if ((barrier && later.any()) || (later.barrier && any()) || (other && later.other)) return true;
-  // Behind a failed assertion nothing is written.
+  // After a failed assertion nothing may be written.
   if ((other && !later.writes.empty()) || (later.other && !writes.empty())) return true;
   for (const Value* array : writes)
     if (later.reads.count(array) || later.writes.count(array)) return true;

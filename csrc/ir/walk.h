@@ -1,4 +1,4 @@
-// Traversal: visiting nested ops, replacing values, asking what a value is.
+// Traversal of ops: visits nested ops, replaces values, and answers queries about values.
 #pragma once
 #include <optional>
 #include <unordered_map>
@@ -9,7 +9,7 @@
 
 namespace tile {
 
-// Pre-order over the block's ops and those of nested regions.
+// Visits the block's ops and those of nested regions in pre-order.
 template <class Visit>
 void walk(const Block& block, Visit&& visit) {
   for (const auto& op : block.ops) {
@@ -19,36 +19,38 @@ void walk(const Block& block, Visit&& visit) {
 }
 
 using UseCounts = std::unordered_map<const Value*, int>;
-UseCounts count_uses(const Block& block);  // nested regions included
+UseCounts count_uses(const Block& block);  // includes nested regions
 
 using ValueMap = std::unordered_map<Value*, Value*>;
 void replace_uses(Block& block, const ValueMap& replacements);  // follows chains a -> b -> c
 
-// The constant behind a value: a constant op, or a broadcast of one.
+// Returns the constant that defines a value: a constant op, or a broadcast of one.
 std::optional<Constant> constant_of(const Value* value);
 
-// The array parameter behind a chain of array views.
+// Returns the array parameter that a chain of views refers to.
 const Value* root_array(const Value* array);
 // Returns true if the launch key says that some extent of the array does not fit i32.
 bool is_wide_array(const Function& function, const Value* array);
-// Returns true if two are views of one array at different constant indices of an axis: no element is in both.
+// Returns true if both are views of one array at different constant indices of an axis, so that they are
+// disjoint.
 bool apart(const Value* a, const Value* b);
 
-// Memory summary of an op and everything nested in it.
+// The memory effects of an op and everything nested in it.
 struct Effects {
   std::unordered_set<const Value*> reads, writes;  // root arrays
-  bool barrier = false;                            // orders against every access
+  bool barrier = false;                            // ordered with every access
   bool other = false;                              // print, assert: ordered with writes and each other
   bool any() const { return barrier || other || !reads.empty() || !writes.empty(); }
-  bool conflicts(const Effects& later) const;  // the two may not be reordered
+  bool conflicts(const Effects& later) const;  // true if the two must not be reordered
 };
 Effects effects_of(const Op& op);
-// Returns true if it may break or continue an enclosing loop, so that the ops after it may not run.
+// Returns true if the op may break or continue an enclosing loop, so that the following ops may not run.
 bool has_jump(const Op& op);
 
 bool defined_inside(const Value* value, const Block& block);  // in the block or nested in it
 
-// A deep copy of `op` for `function`; operands go through `map`, which gains the results.
+// Returns a deep copy of `op` for `function`. Operands are mapped through `map`, to which the results are
+// added.
 std::unique_ptr<Op> clone(const Op& op, Function& function, ValueMap& map);
 Function clone(const Function& function);
 

@@ -1,4 +1,4 @@
-// Linear forms and their proofs.
+// Builds linear forms and proves them nonnegative.
 #include "passes/bounds.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace tile {
 namespace {
 
 using Wide = __int128;
-constexpr int64_t largest = int64_t(1) << 40;  // of coefficients and constants: sums of them stay exact
+constexpr int64_t largest = int64_t(1) << 40;  // of coefficients and constants, so that their sums are exact
 constexpr int proof_depth = 8, proof_budget = 64;
 
 bool reasonable(const Linear& form) {
@@ -19,7 +19,7 @@ bool reasonable(const Linear& form) {
   return fits(form.low) && fits(form.high) && form.terms.size() <= 16;
 }
 
-// What an op does to linear forms.
+// The effect of an op on linear forms.
 enum class Meaning { sum, difference, negation, product, same, count };
 const struct {
   std::string_view primitive;
@@ -61,7 +61,8 @@ void Linear::erase(const Value* value) {
 }
 
 Linear Bounds::extent(Value* array, int64_t axis) {
-  // Views have the extents of what they look at: `index` lost leading axes, `permute_array` moved them.
+  // Views have the extents of their array, except that `index` removes leading axes and `permute_array`
+  // reorders them.
   for (const Op* view = array->definition; view; view = array->definition) {
     if (view->is("index"))
       axis += static_cast<int64_t>(view->operands.size()) - 1;
@@ -188,7 +189,7 @@ bool Bounds::prove(const Linear& form, int depth) {
 
 Bounds::Replacement Bounds::bound_below(const Linear::Term& term) {
   const Value* value = term.value;
-  bool upper = term.coefficient < 0;  // then an upper bound of the value is wanted
+  bool upper = term.coefficient < 0;  // then the value needs an upper bound
   auto times = [&](Value* by, int64_t offset) {
     std::optional<Linear> form = linear(by);
     Linear scaled;
@@ -219,7 +220,7 @@ Bounds::Replacement Bounds::bound_below(const Linear::Term& term) {
       return {};
     int64_t size = (*list)[2];
     if (size < 1 || term.coefficient % size != 0) return {};
-    // size * bid <= extent - 1, and where size divides the extent, <= extent - size.
+    // size * bid <= extent - 1; if size divides the extent, size * bid <= extent - size.
     Linear most = extent(parameters[static_cast<size_t>((*list)[0])], (*list)[1]);
     most.low = most.high = facts_.multiple_of(most.terms[0].value, size) ? -size : -1;
     Linear scaled;
@@ -229,7 +230,7 @@ Bounds::Replacement Bounds::bound_below(const Linear::Term& term) {
   return {};
 }
 
-// by * (x / by) lies in x - by + 1 .. x, rounded up in x .. x + by - 1; it is x where `by` divides x.
+// by * (x / by) is in x - by + 1 .. x, or in x .. x + by - 1 if rounded up; it equals x if `by` divides x.
 Bounds::Replacement Bounds::quotient_below(const Linear::Term& term, const Op& op, bool up) {
   std::optional<Constant> by = constant_of(op.operands[1]);
   if (!by || by->integer < 1 || term.coefficient % by->integer != 0) return {};

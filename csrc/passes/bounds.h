@@ -1,5 +1,5 @@
-// Linear forms of index arithmetic, and proofs that one is never negative.
-// Signed index arithmetic is taken not to wrap, as C++ has it: a mask of an index that wraps is meaningless.
+// Linear forms of index arithmetic, and proofs that they are never negative. Signed index arithmetic is
+// assumed not to wrap, as in C++: a mask computed from a wrapped index is meaningless.
 #pragma once
 #include <deque>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tile {
 
-// sum of coefficient * scalar, plus a constant that lies in low..high over the elements of a tile.
+// A sum of coefficient * scalar, plus a constant that is within low..high over the elements of a tile.
 struct Linear {
   struct Term {
     Value* value;
@@ -28,7 +28,7 @@ class Bounds {
   explicit Bounds(const Function& function) : facts_(function) {}
 
   Facts& facts() { return facts_; }
-  std::optional<Linear> linear(Value* value);  // of i32 and i64; nullopt: not linear
+  std::optional<Linear> linear(Value* value);  // for i32 and i64; nullopt: not linear
   std::optional<Linear> difference(Value* x, Value* y);
   Linear extent(Value* array, int64_t axis);
   bool nonnegative(const Linear& form);  // for every element, wherever the scalars are defined
@@ -36,7 +36,7 @@ class Bounds {
 
  private:
   bool prove(const Linear& form, int depth);
-  // The ways to bound coefficient * term from below: `all` of the forms must hold, else any one.
+  // A lower bound of coefficient * term: if `all`, every one of the forms must be proven, otherwise any one.
   struct Replacement {
     std::vector<Linear> forms;
     bool all = false;
@@ -45,7 +45,7 @@ class Bounds {
   Replacement quotient_below(const Linear::Term& term, const Op& op, bool up);
 
   Facts facts_;
-  std::deque<Op> extents_;  // one op for each extent asked for, so that equal extents are one term
+  std::deque<Op> extents_;  // one op per queried extent, so that equal extents are one term
   std::deque<Value> extent_values_;
   int budget_ = 0;
 };

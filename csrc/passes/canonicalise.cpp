@@ -1,6 +1,7 @@
-// One order of ops for one meaning: g++ and clang evaluate operands in different orders, so traces differ.
-// Effects keep their order; everything else is scheduled where an effect first needs it, operands first.
-// A read that nobody needed yet is scheduled before the write it must not see. Unused ops disappear.
+// Gives equivalent kernels one order of ops: g++ and clang evaluate operands in different orders, so traces
+// differ. Ops with effects keep their order. All other ops are placed where an effect first needs them,
+// operands first. A read that is not needed yet is placed before a write that it must not see. Unused ops are
+// removed.
 #include <unordered_map>
 
 #include "ir/walk.h"
@@ -32,7 +33,8 @@ class Schedule {
 
   bool run() {
     size_t n = block_.ops.size();
-    // First by need alone: this ranks the readers, and settles the operand order of commutative ops.
+    // A first order that only follows needs: it ranks the readers and settles the operand order of
+    // commutative ops.
     done_.assign(n, false);
     settle_operands_ = true;
     for (size_t root : roots_) schedule(root);
@@ -79,8 +81,8 @@ class Schedule {
     return !index || done_[*index];
   }
 
-  // Constants second; what exists already before what does not. Sources that differ only in such an order
-  // agree.
+  // Puts constants second and existing values before others. Sources that differ only in this order become
+  // equal.
   void settle(Op& op) {
     if (!op.traits().commutative || op.operands.size() < 2) return;
     Value *&x = op.operands[0], *&y = op.operands[1];
@@ -91,7 +93,7 @@ class Schedule {
     swapped_ = true;
   }
 
-  // The ops of this block whose results `op` uses, nested regions included, in order of use.
+  // Returns the ops of this block whose results `op` uses, including uses in nested regions, in order of use.
   std::vector<size_t> needs(const Op& op) const {
     std::vector<size_t> found;
     auto add = [&](const Op& each) {
@@ -103,7 +105,7 @@ class Schedule {
     return found;
   }
 
-  // Depth first with a stack of its own: unrolled kernels are deep.
+  // Depth first with an explicit stack, because unrolled kernels are deep.
   void schedule(size_t root) {
     struct Frame {
       size_t op;

@@ -1,4 +1,4 @@
-// The tables of comparisons and of tile accesses.
+// The tables of comparisons and tile accesses.
 #include "passes/comparisons.h"
 
 namespace tile {
@@ -51,7 +51,7 @@ std::vector<std::optional<Linear>> Access::forms(const Op& op, Bounds& bounds) c
     rest.high -= shape[axis];
     forms.push_back(rest);  // index * step + shape <= extent
   }
-  // A view fixed at an index outside has nothing inside; of slices nothing is said.
+  // A view with an index outside the array is empty. Nothing is known about slices.
   for (Value* array = op.operands[0]; array->definition; array = array->definition->operands[0]) {
     const Op& view = *array->definition;
     if (view.is("permute_array")) continue;

@@ -1,4 +1,4 @@
-// Masks as linear forms: when a comparison holds, and when a load or store lies within its array.
+// Masks as linear forms: conditions under which a comparison holds, and a load or store is inside its array.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -10,12 +10,13 @@ namespace tile {
 
 struct Comparison {
   std::string_view primitive;
-  // x op y holds everywhere where sign * (x - y) - offset >= 0, and fails everywhere where the negation does.
+  // x op y holds for all elements if sign * (x - y) - offset >= 0, and fails for all if the negated
+  // comparison holds.
   int sign;  // 0: equality
   int offset;
   bool holds_if_equal;
 
-  // The outcome is certain where any of these is never negative.
+  // The outcome is certain if any of these forms is nonnegative.
   std::vector<Linear> forms(const Linear& x, const Linear& y, bool outcome) const;
 };
 const Comparison* find_comparison(std::string_view primitive);
@@ -24,7 +25,7 @@ struct Access {
   std::string_view primitive;
   size_t first_index;  // operand number of the first index
 
-  // The access is in bounds where all of these are never negative; nullopt: it cannot be said.
+  // The access is in bounds if all of these forms are nonnegative; nullopt: unknown.
   std::vector<std::optional<Linear>> forms(const Op& op, Bounds& bounds) const;
 };
 const Access* find_access(std::string_view primitive);

@@ -1,4 +1,5 @@
-// Common subexpressions: a pure op that an equal one dominates, and a load of memory nobody wrote in between.
+// Common subexpression elimination: merges a pure op with an equal one that dominates it, and a load with an
+// equal one if no write is in between.
 #include <algorithm>
 #include <unordered_map>
 
@@ -14,7 +15,7 @@ bool mergeable(const Op& op) {
          !traits.terminator && !traits.impure;
 }
 
-// The operands, in one order where the op is commutative.
+// Returns the first two operands, in a canonical order if the op is commutative.
 std::pair<const Value*, const Value*> first_two(const Op& op) {
   const Value* x = op.operands.size() > 0 ? op.operands[0] : nullptr;
   const Value* y = op.operands.size() > 1 ? op.operands[1] : nullptr;
@@ -24,7 +25,7 @@ std::pair<const Value*, const Value*> first_two(const Op& op) {
 
 struct Key {
   const Op* op;
-  size_t memory;  // version of the array it reads; 0: reads none
+  size_t memory;  // version of the array that it reads; 0: reads none
   bool operator==(const Key& other) const {
     const Op &a = *op, &b = *other.op;
     if (a.primitive != b.primitive || memory != other.memory || a.operands.size() != b.operands.size())
@@ -60,7 +61,7 @@ class Merger {
   }
 
  private:
-  // Versions count up for ever, so a load only ever meets loads of the same state of memory.
+  // Versions only increase, so a load is only compared with loads of the same memory state.
   using Versions = std::unordered_map<const Value*, size_t>;
 
   size_t memory_of(const Op& op) {
@@ -89,7 +90,7 @@ class Merger {
         operand = at->second;
     if (!op->regions.empty()) {
       Effects effects = effects_of(*op);
-      write(effects);  // a later iteration of a loop sees what an earlier one wrote
+      write(effects);  // a later iteration sees what an earlier one wrote
       for (auto& region : op->regions) {
         block(*region);
         write(effects);

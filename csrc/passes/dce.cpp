@@ -1,4 +1,5 @@
-// Dead code: ops without effect whose results nobody uses, and carried values and branch results likewise.
+// Dead code elimination: removes ops without effect whose results are unused, and unused carried values and
+// branch results.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -8,7 +9,7 @@
 namespace tile {
 namespace {
 
-// The loop a break or continue belongs to.
+// Returns the loop that a break or continue belongs to.
 Op* loop_around(const Op& jump) {
   Op* at = jump.parent->parent;
   while (!at->is("loop")) at = at->parent->parent;
@@ -39,7 +40,7 @@ class Liveness {
     if (values_.insert(value).second) work_.push_back(value);
   }
 
-  // The op runs: so do its operands that are not carried, and the ops around it.
+  // The op is needed, and therefore its operands that are not carried, and the ops around it.
   void need(Op& op) {
     if (!ops_.insert(&op).second) return;
     if (op.parent->parent) need(*op.parent->parent);
@@ -51,7 +52,7 @@ class Liveness {
     for (auto& region : op.regions)
       if (Op* end = region->terminator()) {
         need(*end);
-        if (!op.is("for") && !op.is("loop") && !op.is("if"))  // a combine region gives all its values
+        if (!op.is("for") && !op.is("loop") && !op.is("if"))  // a combine region needs all its values
           for (Value* operand : end->operands) need(operand);
       }
   }
@@ -70,7 +71,7 @@ class Liveness {
     }
   }
 
-  // Everything that feeds position i of what a structured op carries or gives.
+  // Marks everything that feeds position i of a structured op's carried values or results.
   void slot(Op& op, size_t i) {
     if (op.is("if")) {
       for (auto& region : op.regions)
@@ -117,7 +118,7 @@ class Sweeper {
     }
   }
 
-  // Drops the positions of a structured op that nobody needs.
+  // Removes the unused positions of a structured op.
   void narrow(Op& op) {
     bool counted = op.is("for"), loop = op.is("loop");
     if (!counted && !loop && !op.is("if")) return;

@@ -1,4 +1,4 @@
-// Interval and divisor arithmetic: one table row a primitive.
+// Interval and divisor arithmetic, one table row per primitive.
 #include "passes/divisibility.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace tile {
 namespace {
 
 using Wide = __int128;
-constexpr int deepest = 256;  // of a chain of operands; beyond it nothing is known
+constexpr int deepest = 256;  // of a chain of operands; nothing is known beyond it
 
 int64_t saturate(Wide value) { return static_cast<int64_t>(std::clamp<Wide>(value, INT64_MIN, INT64_MAX)); }
 Wide floor_divide(Wide x, Wide y) {
@@ -60,7 +60,7 @@ Result absolute(const Op&, const Operands& x) {
   if (low >= 0) return {low, high, x[0].divisor};
   return {high < 0 ? -high : 0, std::max(-low, high), x[0].divisor};
 }
-// Division by a known positive number; other divisors are left alone.
+// Only division by a known positive number is analysed.
 Result floordiv(const Op&, const Operands& x) {
   if (!x[1].fixed() || x[1].range.low <= 0) return anything();
   int64_t by = x[1].range.low;
@@ -214,7 +214,7 @@ Facts::Known Facts::compute(const Value* value) {
   known.range = {saturate(result.low), saturate(result.high)};
   bool wraps = result.low < full.low || result.high > full.high || value->type.dtype == DType::u64;
   if (wraps) known.range = full;
-  // Wrapping keeps only powers of two.
+  // Wrapping preserves only powers of two as divisors.
   Wide divisor = result.divisor;
   if (wraps || divisor > INT64_MAX) {
     int power = 0;
@@ -239,7 +239,7 @@ Facts::Known Facts::of_argument(const Value* value) {
   }
   if (!op->is("for") || value != op->region().arguments[0]) return nothing;
   Range low = range(op->operands[0]), high = range(op->operands[1]);
-  if (high.high <= low.low) return nothing;  // it never runs
+  if (high.high <= low.low) return nothing;  // the loop never runs
   return {{low.low, high.high - 1}, std::gcd(divisor(op->operands[0]), divisor(op->operands[2]))};
 }
 

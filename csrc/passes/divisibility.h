@@ -1,6 +1,6 @@
-// Facts about integer values, of every element of a tile: what divides them and in which range they lie.
+// Facts about integer values, for every element of a tile: their divisors and their ranges.
 //
-// They come from constants, arithmetic, loop bounds, and what the key says in the function's attributes:
+// Facts come from constants, arithmetic, loop bounds, and the launch key in the function's attributes:
 //   dim.P.A.divisor / .low / .high   extent of axis A of parameter P
 //   arg.P.divisor / .low / .high     scalar parameter P
 //   bid.A.tiles = [P, axis, size]    the grid has cdiv(dim(P, axis), size) blocks along A
@@ -16,14 +16,14 @@ struct Range {
   int64_t low = INT64_MIN, high = INT64_MAX;
   bool operator==(const Range&) const = default;
 };
-Range range_of(DType dtype);  // of u64 only the lower half is told apart: it is unbounded here
+Range range_of(DType dtype);  // for u64 only `low` is meaningful: `high` is unbounded
 
 class Facts {
  public:
   explicit Facts(const Function& function) : function_(function) {}
 
   Range range(const Value* value);
-  int64_t divisor(const Value* value);  // the largest known; 0: the value is 0
+  int64_t divisor(const Value* value);  // the largest known divisor; 0: the value is 0
   bool multiple_of(const Value* value, int64_t k) { return divisor(value) % k == 0; }
   std::optional<int64_t> key(std::string_view subject, int64_t number, int64_t axis,
                              std::string_view fact) const;

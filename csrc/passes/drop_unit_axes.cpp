@@ -1,6 +1,6 @@
-// A tile whose axes of extent 1 a reshape drops is loaded without them, and one that a reshape gives them is
-// stored without: from or to a view that is fixed there. Targets then see an access of the tile that is
-// computed with.
+// If a reshape drops a loaded tile's axes of extent 1, the tile is loaded without them; if a reshape adds
+// them before a store, the tile is stored without them. The accessed view has these axes fixed. Targets then
+// access the tile that the kernel computes with.
 #include <algorithm>
 #include <unordered_map>
 
@@ -11,11 +11,12 @@
 namespace tile {
 namespace {
 
-using Axes = std::vector<bool>;  // of a tile: those that may go
+using Axes = std::vector<bool>;  // by axis of a tile: true for those to drop
 
 bool any(const Axes& axes) { return std::find(axes.begin(), axes.end(), true) != axes.end(); }
 
-// The axes of extent 1 that a reshape to `to` takes away; none where it does more than add and drop such.
+// Returns the axes of extent 1 that a reshape to `to` removes; none if it does more than add and remove such
+// axes.
 Axes dropped(const Shape& from, const Shape& to) {
   Axes gone(from.size());
   size_t j = to.size();
@@ -83,13 +84,13 @@ class Dropper {
     return all;
   }
 
-  // Later uses of `old` are of `x`, which is without these axes.
+  // Replaces later uses of `old` by `x`, which lacks these axes.
   void lose(Value* old, Value* x, const Axes& gone) {
     for (const Op* user : users_[old]) followers_.emplace(user, gone);
     rewrite_.replace(old, x);
   }
 
-  // A user of a tile that lost axes.
+  // Adapts a user of a tile that lost axes.
   Keep follow(Op& op, const Axes& gone) {
     Builder& build = rewrite_.build;
     Value* x = op.operands[0];
@@ -111,7 +112,7 @@ class Dropper {
     return Keep::no;
   }
 
-  // The operands of an access without these axes: its array, what it stores, its indices.
+  // Returns an access's operands without these axes: its array, the stored value, its indices.
   std::vector<Value*> operands(const Op& op, size_t first_index, const Axes& gone, Value* stored) {
     std::vector<int64_t> order;
     std::vector<Value*> fixed{op.operands[0]}, kept;
@@ -127,8 +128,8 @@ class Dropper {
     kept.insert(kept.begin(), rewrite_.build.emit("index", std::move(fixed)));
     return kept;
   }
-  // Which of these may go from the access. An index that counts other steps stays, and so do the last axes:
-  // of them elements may lie side by side.
+  // Returns the axes of `gone` that the access can drop. An index with a step other than 1 stays, and so do
+  // the last axes, whose elements may be adjacent.
   static Axes ready(const Op& op, const Shape& shape, Axes gone) {
     for (size_t i = gone.size(); i-- > 0 && shape[i] == 1;) gone[i] = false;
     for (size_t i = 0; i < gone.size(); ++i) gone[i] = gone[i] && op.integers("steps")[i] == 1;

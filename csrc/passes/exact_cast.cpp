@@ -1,4 +1,4 @@
-// Value ranges of the dtypes, as powers of two.
+// Compares the value ranges of dtypes, as powers of two.
 #include "passes/exact_cast.h"
 
 namespace tile {
@@ -6,7 +6,7 @@ namespace {
 
 struct Format {
   DType dtype;
-  int digits;          // significant bits, the implicit one included
+  int digits;          // significant bits, including the implicit one
   int least, largest;  // exponents: of the least positive subnormal, of the largest value
   bool infinity;
 };
@@ -19,7 +19,7 @@ Format format_of(DType dtype) {
   for (const Format& format : formats)
     if (format.dtype == dtype) return format;
   int digits = dtype == DType::boolean ? 1 : info(dtype).bits - is_signed(dtype);
-  // A signed type also holds -2^digits, whose one significant bit every wider type has.
+  // A signed type also has -2^digits, whose single significant bit every wider type can represent.
   return {dtype, digits, 0, is_signed(dtype) ? digits : digits - 1, false};
 }
 
@@ -37,7 +37,7 @@ bool cast_is_exact(DType from, DType to) {
 
 bool skips_cast(DType from, DType between, DType to) {
   if (!cast_is_exact(from, between)) return false;
-  // A float saturates on its way to an integer where an integer would wrap.
+  // A float saturates when it is converted to an integer, where an integer would wrap.
   bool saturates = is_floating(between) && !is_floating(from) && is_integer(to);
   return !saturates || cast_is_exact(from, to);
 }

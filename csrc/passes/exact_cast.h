@@ -1,4 +1,4 @@
-// Which conversions keep every value, so that a cast between two others may be left out.
+// Conversions that preserve every value, so that a cast between two others can be removed.
 #pragma once
 #include "ir/dtype.h"
 

@@ -1,4 +1,4 @@
-// Replaces derived primitives by what they are made of, until only core ones are left.
+// Expands derived primitives until only core primitives are left.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -1,4 +1,4 @@
-// Evaluates elementwise ops of constants, where every target agrees on the bits.
+// Evaluates elementwise ops on constants if every target computes the same bits.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

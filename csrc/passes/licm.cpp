@@ -1,7 +1,7 @@
-// Loop-invariant code motion: work whose operands do not change in a loop is done before it.
-// Loads move where the loop writes none of their array: they are padded, so they may run though the loop does
-// not. Constants and broadcasts move only with an op that needs them: inside they are free, outside they
-// would stay alive through the loop.
+// Loop-invariant code motion: ops whose operands do not change in a loop are moved before it. Loads are moved
+// if the loop does not write their array; they are padded, so they may run even if the loop does not.
+// Constants and broadcasts only move together with an op that needs them: inside the loop they are free,
+// outside they would be live throughout it.
 #include <unordered_set>
 
 #include "ir/walk.h"
@@ -17,7 +17,7 @@ class Mover {
     for (size_t i = 0; i < outer.ops.size(); ++i) {
       Op& op = *outer.ops[i];
       for (auto& region : op.regions)
-        changed |= block(*region);  // inner loops first: what leaves them may go on
+        changed |= block(*region);  // inner loops first: ops may then leave the outer loop as well
       if (!op.is("for") && !op.is("loop")) continue;
       std::vector<std::unique_ptr<Op>> moved = invariants(op);
       if (moved.empty()) continue;
@@ -37,7 +37,7 @@ class Mover {
  private:
   static bool free_inside(const Op& op) { return op.is("constant") || op.is("broadcast"); }
 
-  // Takes the ops that may leave the loop out of it, in order.
+  // Removes the invariant ops from the loop and returns them in order.
   std::vector<std::unique_ptr<Op>> invariants(Op& loop) {
     Block& body = loop.region();
     Effects effects = effects_of(loop);

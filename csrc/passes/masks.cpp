@@ -1,5 +1,5 @@
-// Comparisons that ranges decide become constants, divisions that leave no rest become simple, and loads and
-// stores that cannot cross an edge get in_bounds = 1. Loops that cannot run are dropped.
+// Comparisons that value ranges decide become constants, exact divisions are simplified, and loads and stores
+// that cannot cross an edge get in_bounds = 1. Loops that never run are removed.
 #include "passes/bounds.h"
 #include "passes/comparisons.h"
 #include "passes/passes.h"
@@ -28,7 +28,7 @@ bool known_divisor(const Op& op, Bounds& bounds) {
          bounds.facts().multiple_of(op.operands[0], by->integer);
 }
 
-// x where x never exceeds y (minimum) or never falls below it (maximum).
+// Returns x if x never exceeds y (minimum) or is never below it (maximum).
 Value* bounding(const Op& op, bool least, Bounds& bounds) {
   for (size_t i : {0, 1}) {
     std::optional<Linear> gap =
@@ -68,7 +68,7 @@ class Masks {
     return become(op, rewrite_.build.splat(Constant::of(DType::boolean, int{*outcome}), op.type(0).shape));
   }
 
-  // A loop that ends before it begins gives its initial values.
+  // A loop without iterations yields its initial values.
   Keep iterations(Op& op) {
     std::optional<Linear> gap = bounds_.difference(op.operands[0], op.operands[1]);
     if (!gap || !bounds_.nonnegative(*gap)) return Keep::yes;

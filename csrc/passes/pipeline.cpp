@@ -1,4 +1,4 @@
-// The order of the passes.
+// Defines the order of the passes.
 #include "passes/pipeline.h"
 
 #include "ir/print.h"
@@ -32,7 +32,7 @@ constexpr Pass passes[] = {
     {"licm", plain<licm>},
     {"simplify_masks", plain<simplify_masks>},
     {"split_loops", split_loops},
-    // What known masks and split loops leave behind.
+    // Clean up after known masks and split loops.
     {"fold", plain<fold>},
     {"simplify", plain<simplify>},
     {"cse", plain<cse>},

@@ -1,4 +1,4 @@
-// The passes that every target shares, in order.
+// The passes that all targets share, in order.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,22 +9,22 @@
 namespace tile {
 
 struct PipelineOptions {
-  bool split_tails =
-      false;  // also give loops whose loads or stores may cross an edge a loop of their own for it
+  // Also split loops in which only some iterations' loads or stores may cross an array's edge.
+  bool split_tails = false;
 };
 
 // Each pass returns whether it changed the function. TILE_DUMP=ir prints the text after each change to
 // stderr.
 void run_passes(Function& function, const PipelineOptions& options = {});
 
-// The text after each pass that changed something; the first is the function as it came.
+// The text after each pass that changed something; the first is the input function.
 struct Stage {
   std::string_view pass;
   std::string text;
 };
 std::vector<Stage> stages_of(const Function& function, const PipelineOptions& options = {});
 
-// One pass by its name in the table, for tests and tools; error: no such pass.
+// Runs one pass by its name in the table, for tests and tools; an unknown name is an error.
 bool run_pass(std::string_view name, Function& function, const PipelineOptions& options = {});
 
 }  // namespace tile

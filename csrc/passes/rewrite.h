@@ -1,4 +1,4 @@
-// One forward sweep over a function in which each op is kept, dropped or replaced by new ops before it.
+// A forward sweep over a function in which each op is kept, dropped, or replaced by new ops before it.
 #pragma once
 #include <utility>
 #include <vector>
@@ -10,18 +10,18 @@ namespace tile {
 
 enum class Keep {
   yes,
-  no,    // its results were replaced, or nobody wants it
-  last,  // as no, and nothing after it in this block can run
+  no,    // its results were replaced or are unused
+  last,  // like `no`, and nothing after it in this block can run
 };
 
 class Rewriter {
  public:
   explicit Rewriter(Function& function) : build(function, function.body()) {}
 
-  Builder build;  // adds ops before the one at hand, with its location
+  Builder build;  // adds ops before the current one, with its location
   bool changed = false;
 
-  // Later uses of `old` become `by`.
+  // Replaces later uses of `old` by `by`.
   void replace(Value* old, Value* by) {
     changed = true;
     map_[old] = by;
@@ -31,19 +31,19 @@ class Rewriter {
     return value;
   }
 
-  // Puts an op that already has results at the insertion point.
+  // Inserts an op that already has results.
   void append(std::unique_ptr<Op> op) {
     op->parent = &build.block();
     for (Value* result : op->results) result->owner = &build.block();
     build.block().ops.push_back(std::move(op));
   }
 
-  // visit(Op&) -> Keep, after its operands were brought up to date and its regions were visited.
+  // Calls visit(Op&) -> Keep for each op, after its operands are updated and its regions are visited.
   template <class Visit>
   void run(Block& block, Visit&& visit) {
     run(block, visit, [](Op&) {});
   }
-  // enter(Op&) is called before the regions of an op that has some.
+  // Calls enter(Op&) before the regions of an op are visited.
   template <class Visit, class Enter>
   void run(Block& block, Visit&& visit, Enter&& enter) {
     std::vector<std::unique_ptr<Op>> ops = std::move(block.ops);
@@ -77,7 +77,7 @@ class Rewriter {
     build.location = op.location;
   }
   ValueMap map_;
-  std::vector<std::unique_ptr<Op>> dropped_;  // alive until the sweep ends: values still point at them
+  std::vector<std::unique_ptr<Op>> dropped_;  // kept until the sweep ends, since values still refer to them
 };
 
 }  // namespace tile

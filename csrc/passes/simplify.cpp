@@ -1,4 +1,4 @@
-// Identities that hold for every bit pattern, NaN and -0 included: a table of rules by primitive.
+// Identities that hold for every bit pattern, including NaN and -0: a table of rules by primitive.
 #include <limits>
 #include <unordered_map>
 
@@ -9,8 +9,8 @@
 namespace tile {
 namespace {
 
-// The arguments of a rule: one op and the builder before it. A rule returns the value that replaces the
-// result.
+// The arguments of a rule: one op, and a builder that inserts before it. A rule returns the value that
+// replaces the result, or null.
 struct Site {
   Op& op;
   Builder& build;
@@ -19,7 +19,7 @@ struct Site {
   const Type& type() const { return op.result()->type; }
   Value* splat(const Constant& value) const { return build.splat(value, type().shape); }
   Value* integer(int64_t value) const { return splat(Constant::of(type().dtype, value)); }
-  // The op behind operand i, if it is `name`.
+  // Returns the op that defines operand i if its primitive is `name`.
   Op* made_by(size_t i, std::string_view name) const {
     Op* definition = in(i)->definition;
     return definition && definition->is(name) ? definition : nullptr;
@@ -38,10 +38,10 @@ Value* right_is(const Site& s) {  // x op value = x
   return s.is(1, value) ? s.in(0) : nullptr;
 }
 template <int value>
-Value* absorbs(const Site& s) {  // x op value = value, of integers and bools
+Value* absorbs(const Site& s) {  // x op value = value, for integers and bools
   return !is_floating(s.type().dtype) && s.is(1, value) ? s.in(1) : nullptr;
 }
-Value* add_zero(const Site& s) {  // of floats only -0 leaves every x as it is: -0 + 0 is 0
+Value* add_zero(const Site& s) {  // for floats only adding -0 changes nothing: -0 + 0 is 0
   bool floating = is_floating(s.type().dtype);
   return s.is(1, floating ? Constant::of(s.type().dtype, -0.0) : Constant::of(s.type().dtype, 0)) ? s.in(0)
                                                                                                   : nullptr;
@@ -60,7 +60,7 @@ Value* same_integers(const Site& s) {  // x op x = value
 Value* mod_one(const Site& s) { return !is_floating(s.type().dtype) && s.is(1, 1) ? s.integer(0) : nullptr; }
 Value* divide_one(const Site& s) { return !is_floating(s.type().dtype) ? right_is<1>(s) : nullptr; }
 
-// min(max(x, y), x) = x, of integers: clamping to a bound that is reached.
+// min(max(x, y), x) = x, for integers.
 template <const char* other>
 Value* absorption(const Site& s) {
   if (is_floating(s.type().dtype)) return nullptr;
@@ -228,7 +228,7 @@ const std::vector<Rule>& rules_of(const Primitive& primitive) {
   return at == table.end() ? none : at->second;
 }
 
-// An assertion of what is known, as a split loop leaves it.
+// Returns true for an assertion that is known to hold, as split loops produce.
 bool says_nothing(const Op& op) {
   if (!op.is("assert")) return false;
   const auto known = constant_of(op.operands[0]);

@@ -1,4 +1,5 @@
-// Control flow that is known: branches on constants, loops of no or one iteration, values carried unchanged.
+// Simplifies known control flow: branches on constants, loops with zero or one iteration, and carried values
+// that do not change.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -57,7 +58,7 @@ class Control {
     return Keep::no;
   }
 
-  // The region's ops replace the op; a region that leaves the loop ends the block around it.
+  // The region's ops replace the op. A region that leaves the loop ends the surrounding block.
   Keep inline_region(Op& op, Block& region) {
     std::unique_ptr<Op> end = std::move(region.ops.back());
     region.ops.pop_back();
@@ -68,7 +69,7 @@ class Control {
     return Keep::last;
   }
 
-  // A value that every iteration passes on as it came is the initial one.
+  // A value that every iteration passes on unchanged equals its initial value.
   void unchanged(Op& op) {
     size_t first = op.is("for") ? 3 : 0, index = op.is("for") ? 1 : 0;
     for (size_t i = 0; i + first < op.operands.size(); ++i) {

@@ -1,5 +1,5 @@
-// A product of batches of one matrix is a product of matrices, which tensor cores and a CPU's loops of
-// products take. A sum that a counted loop carries for such products is carried as a matrix.
+// A product of batches with one shared matrix becomes a product of matrices, which tensor cores and the CPU's
+// product loops support. A sum that a counted loop carries for such products is carried as a matrix.
 #include <algorithm>
 
 #include "passes/passes.h"
@@ -31,7 +31,7 @@ class Carried {
   explicit Carried(Function& function) : function_(function) { visit(function.body()); }
 
  private:
-  // Inner loops first: what they begin with is then a reshape in the outer one.
+  // Inner loops first: their initial values are then reshapes in the outer loop.
   void visit(Block& block) {
     for (size_t i = 0; i < block.ops.size(); ++i) {
       Op& op = *block.ops[i];
@@ -42,7 +42,8 @@ class Carried {
     }
   }
 
-  // Returns true if the value is yielded from a matrix, and its only uses in the loop make it one.
+  // Returns true if the yielded value is a reshaped matrix, and all its uses in the loop reshape it to that
+  // matrix.
   static bool fits(const Op& loop, size_t k) {
     const Block& body = loop.region();
     const Value *carried = body.arguments[1 + k], *yielded = body.terminator()->operands[k];
@@ -61,7 +62,7 @@ class Carried {
     return only;
   }
 
-  // The number of ops that it puts before the loop.
+  // Returns the number of ops inserted before the loop.
   size_t flatten(Op& loop, size_t k, Block& block, size_t at) {
     const Shape batch = loop.results[k]->type.shape;
     Builder build(function_, block);

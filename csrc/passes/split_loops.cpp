@@ -1,12 +1,14 @@
-// Gives the iterations of a loop in which a mask cannot fire a loop of their own, without the mask: of a
-// masked tail all but the last iteration, of a causal diagonal all iterations before it. The others are
-// marked edge = 1.
+// Splits a loop so that the iterations in which no mask has an effect get their own loop without the mask:
+// for a masked tail these are all but the last iteration, for a causal diagonal all iterations before it. The
+// other loops are marked edge = 1.
 //
-//   for i in low..high { mask(i) }   becomes   for i in low..start        { mask(i) }  edge, if some mask
-//   ends there
-//                                              for i in start..stop       { true    }
-//                                              for i in stop..high        { mask(i) }  edge, if some mask
-//                                              begins there
+//   for i in low..high { mask(i) }
+//
+// becomes
+//
+//   for i in low..start  { mask(i) }  edge, if some mask ends there
+//   for i in start..stop { true    }
+//   for i in stop..high  { mask(i) }  edge, if some mask begins there
 #include "ir/build.h"
 #include "ir/walk.h"
 #include "passes/bounds.h"
@@ -18,7 +20,7 @@ namespace {
 
 constexpr size_t largest_body = 400;  // ops; splitting copies the body
 
-// A linear form that must not be negative in the main loop: coefficient * index + the rest.
+// A linear form that must be nonnegative in the main loop: coefficient * index + rest.
 struct Condition {
   int64_t coefficient;
   Linear rest;
@@ -45,7 +47,8 @@ class Splitter {
   }
 
  private:
-  // Finds the masks (and, if asked for, the accesses) that depend on the index and what makes them certain.
+  // Finds the masks (and, if requested, the accesses) that depend on the index, and the conditions that
+  // decide them.
   bool collect(Op& loop) {
     masks_.clear();
     accesses_.clear();
@@ -90,7 +93,7 @@ class Splitter {
     accesses_.push_back(&op);
   }
 
-  // Everything but the index must be there before the loop, in the index's dtype or one that widens to it.
+  // All terms but the index must be available before the loop, in the index's dtype or one that widens to it.
   std::optional<Condition> condition_of(Linear form, const Op& loop, Value* index) {
     Condition condition{form.coefficient(index), {}};
     form.erase(index);
@@ -103,7 +106,7 @@ class Splitter {
     return condition;
   }
 
-  // Replaces the loop at `position` by its parts; returns how many ops stand there now.
+  // Replaces the loop at `position` by its parts; returns how many ops were inserted.
   size_t split(Block& block, size_t position) {
     std::unique_ptr<Op> loop = std::move(block.ops[position]);
     block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position));
@@ -165,7 +168,7 @@ class Splitter {
     return total ? build.emit("add", {total, constant}) : constant;
   }
 
-  // The first index not below `stop` in the steps of the loop.
+  // Returns the first index, in the loop's steps, that is at least `stop`.
   Value* aligned(Builder& build, Value* low, Value* at, Value* stop) {
     Value* next = build.emit("maximum", {at, stop});
     if (step_ == 1) return next;
@@ -192,13 +195,13 @@ class Splitter {
     for (Op* mask : masks_) {
       Value* result = map.at(mask->result());
       if (result->type.is_scalar()) known[result] = yes;
-      Op& op = *result->definition;  // a tile: all of it is true
+      Op& op = *result->definition;  // the whole tile is true
       op.primitive = &primitive("broadcast");
       op.operands = {yes};
       op.attributes = {{"shape", result->type.shape}};
     }
     if (!known.empty()) replace_uses(inserted.region(), known);
-    std::vector<Op*> originals, copies;  // stores have no result to find their copy by
+    std::vector<Op*> originals, copies;  // walked in parallel: stores have no results to map
     walk(loop.region(), [&](Op& op) { originals.push_back(&op); });
     walk(inserted.region(), [&](Op& op) { copies.push_back(&op); });
     for (size_t i = 0; i < originals.size(); ++i)
