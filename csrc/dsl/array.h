@@ -1,4 +1,4 @@
-// Array: a kernel argument in memory. View: an array cut into tiles, which load and store move.
+// Array: a kernel argument in memory. View: an array divided into tiles, which load and store access.
 #pragma once
 #include <initializer_list>
 
@@ -15,17 +15,19 @@ class Array {
   Value* value() const { return value_; }
   DType dtype() const { return value_->type.dtype; }
   int rank() const { return value_->type.array_rank; }
-  // Extent of an axis, i32, or i64 in a kernel with Extents::wide; negative axes count from the end.
+  // Returns the extent of an axis, as i32, or as i64 in a kernel with Extents::wide. Negative axes count from
+  // the end.
   Tile dim(int axis, Location location = Location::current()) const;
-  // Elements between neighbours along an axis, i64.
+  // Returns the distance between adjacent elements along an axis, in elements, as i64.
   Tile stride(int axis, Location location = Location::current()) const;
   // Fixes the leading axes: q[{b, h}] of a 4-d array is a 2-d array.
   Array operator[](std::initializer_list<Operand> indices) const;
-  // The part start <= index < stop of an axis; loads and stores clip at its ends.
+  // Returns the part start <= index < stop of an axis; loads and stores clip at its ends.
   Array slice(int axis, Operand start, Operand stop, Location location = Location::current()) const;
-  // The same memory with its axes in another order.
+  // Returns the same memory with its axes in another order.
   Array permute(std::vector<int> axes, Location location = Location::current()) const;
-  // Cut into tiles of `shape`, one extent an axis; tile i starts at i * step (default: the extent).
+  // Divides the array into tiles of `shape`, with one extent per axis. Tile i starts at i * step; the default
+  // step is the extent.
   View tiled_view(Shape shape, Location location = Location::current()) const;
   View tiled_view(Shape shape, Shape steps, Location location = Location::current()) const;
 
@@ -42,15 +44,16 @@ class View {
   const Shape& shape() const { return shape_; }
   // Returns the number of tiles along an axis, in the dtype of dim().
   Tile num_tiles(int axis, Location location = Location::current()) const;
-  // The tile at an index; elements outside the array are `pad` (integer arrays: 0).
+  // Loads the tile at an index; elements outside the array are `pad` (for integer arrays: 0).
   Tile load(std::initializer_list<Operand> index, double pad = 0,
             Location location = Location::current()) const;
   // Writes a tile (cast to the array's dtype, broadcast to the view's shape); elements outside are dropped.
   void store(std::initializer_list<Operand> index, Operand tile) const;
-  // Adds a tile likewise, each element at once; the order of additions is free.
+  // Adds a tile (cast and broadcast likewise) to memory, atomically per element; the order of additions is
+  // unspecified.
   void atomic_add(std::initializer_list<Operand> index, Operand tile) const;
-  // The larger or smaller of each element and the tile's; bits of integers and bool. In no order with other
-  // accesses of memory.
+  // Replace each element by the larger or smaller of it and the tile's element, or change the bits of
+  // integers and bool. They are atomic per element and unordered with other memory accesses.
   void atomic_max(std::initializer_list<Operand> index, Operand tile) const;
   void atomic_min(std::initializer_list<Operand> index, Operand tile) const;
   void atomic_and(std::initializer_list<Operand> index, Operand tile) const;

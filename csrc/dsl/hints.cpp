@@ -1,4 +1,4 @@
-// Hints are attributes of the function: passes keep them, targets read them.
+// Hints are attributes of the function: passes preserve them, targets read them.
 #include "dsl/hints.h"
 
 #include "dsl/tracer.h"

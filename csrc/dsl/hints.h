@@ -1,12 +1,13 @@
-// Hints of a kernel's author for a GPU; a CPU ignores them.
+// An author's hints for a kernel on a GPU; a CPU ignores them.
 #pragma once
 #include "support/location.h"
 
 namespace tile {
 
-// The threads that a tile is distributed over: times the usual by a power of two, -1 half as many; within a
-// warp and what a block may have. A kernel of several sums, each of which waits for the one before, may be
-// faster with fewer. Kernels that multiply matrices get no fewer. Error: a power below -5 or above 5.
+// Scales the number of threads that a tile is distributed over by a power of two: -1 halves the usual number.
+// The result is at least a warp and at most a block. A kernel with several sums, each of which depends on the
+// previous one, may be faster with fewer threads. Kernels with matrix products never use fewer. A power below
+// -5 or above 5 is an error.
 void hint_threads(int power, Location location = Location::current());
 
 }  // namespace tile

@@ -1,4 +1,4 @@
-// Implements the trace that records tile operations at namespace scope, and their warnings.
+// Records tile operations at namespace scope in a separate trace, and their errors.
 #include "dsl/namespace_scope.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Met& met() {
   static auto* const instance = new Met;
   return *instance;
 }
-thread_local Tracer* outside = nullptr;  // never destroyed: Tiles of static storage refer to it
+thread_local Tracer* outside = nullptr;  // never destroyed: static Tiles refer to it
 
 void remember(const Location& use) {
   constexpr const char* text =

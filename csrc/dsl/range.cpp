@@ -1,4 +1,4 @@
-// Opening and closing traced loops and branches.
+// Opens and closes traced loops and branches.
 #include "dsl/range.h"
 
 #include <exception>
@@ -9,8 +9,8 @@
 namespace tile {
 namespace {
 
-// Refuses a constant step below 1, and asserts at run time that any other step is at least 1. A loop with a
-// smaller step would never end, or do nothing.
+// Rejects a constant step below 1, and asserts at run time that any other step is at least 1. A loop with a
+// smaller step would run forever or not at all.
 void require_step(Value* step, const Location& location) {
   if (const std::optional<Constant> known = constant_of(step)) {
     if (known->integer > 0) return;
@@ -53,7 +53,7 @@ Range::Iterator Range::begin() {
 
 bool Range::close() {
   Tracer& tracer = Tracer::current(location_);
-  if (!tracer.close_loop()) {  // trace the body a second time, with a fresh index
+  if (!tracer.close_loop()) {  // trace the body a second time, with a new index
     index_ = tracer.loop_index();
     return false;
   }

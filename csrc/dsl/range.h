@@ -7,7 +7,7 @@
 
 namespace tile {
 
-// Iterates the body while tracing (twice: both traces must agree); the kernel gets one counted loop.
+// Runs the body during tracing (twice: both traces must agree); the kernel has one counted loop.
 class Range {
  public:
   Range(Operand low, Operand high, Operand step, Location location);
@@ -36,8 +36,8 @@ class Range {
   bool open_ = false;
 };
 
-// Returns the range 0 <= index < high, or low <= index < high by a step of at least 1; i32, or i64 where a
-// bound is. A step that is not a constant is checked by an assertion at run time.
+// Returns the range 0 <= index < high, or low <= index < high with a step of at least 1. The index is i32, or
+// i64 if a bound is. A step that is not a constant is checked by an assertion at run time.
 inline Range range(Operand high) {
   return Range(Operand(0, high.location), high, Operand(1, high.location), high.location);
 }
@@ -46,17 +46,17 @@ inline Range range(Operand low, Operand high) {
 }
 inline Range range(Operand low, Operand high, Operand step) { return Range(low, high, step, high.location); }
 
-// Traces the body as a loop that runs while the condition, a bool scalar computed before every iteration,
-// holds. Tiles that either assigns are carried. The condition may be of memory that other blocks change: read
-// it by atomic_load.
+// Traces the body as a loop that runs while the condition holds, a bool scalar that is computed before every
+// iteration. Tiles that the condition or the body assigns are carried. The condition may depend on memory
+// that other blocks change, if it reads it with atomic_load.
 void while_loop(const std::function<Tile()>& condition, const std::function<void()>& body,
                 Location location = Location::current());
-// Leaves the innermost traced loop, or goes on with its next iteration; of a range(), too. Nothing may stand
-// behind it in its body: when(done, [&] { break_loop(); });
+// Leaves the innermost traced loop, or continues with its next iteration; also in a range(). Nothing may
+// follow in the same body: when(done, [&] { break_loop(); });
 void break_loop(Location location = Location::current());
 void continue_loop(Location location = Location::current());
 
-// Runs one of two bodies by a traced bool scalar; variables assigned in either are merged.
+// Runs one of two bodies, selected by a traced bool scalar; variables assigned in either are merged.
 void when(Operand condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
 
 }  // namespace tile

@@ -1,4 +1,4 @@
-// Tile variables, operands, literals and broadcasting.
+// Implements Tile variables, operands, literals and broadcasting.
 #include "dsl/tile.h"
 
 #include "dsl/range.h"
@@ -18,7 +18,7 @@ Tile::Tile(Value* value) {
 }
 Tile::Tile(const Tile& other, Location location) : Tile(location) {
   Tracer* tracer = Tracer::current_or_null();
-  if (!tracer || tracer->serial() != other.trace_) {  // reading it later says which trace is wrong
+  if (!tracer || tracer->serial() != other.trace_) {  // a later read reports which trace is wrong
     variable_ = other.variable_, trace_ = other.trace_;
     return;
   }
@@ -125,7 +125,7 @@ void broadcast_together(const char* operation, std::vector<Value*>& values, cons
 }
 
 Pair unify(const char* operation, const Operand& x, const Operand& y) {
-  if (!x.value && !y.value) {  // two literals: the wider of the two, as a scalar would be typed
+  if (!x.value && !y.value) {  // two literals become the wider of both scalar types
     Value* b = y.any();
     Value* a = x.any();
     if (a->type.dtype == b->type.dtype) return {a, b};

@@ -1,5 +1,5 @@
-// Tile: the variable of the kernel language. Copying makes a new variable with the current value;
-// assigning gives this one a new value, so loops see which variables they carry.
+// Tile: the variable of the kernel language. Copying creates a new variable with the current value. Assigning
+// gives this variable a new value, so that loops know which variables they carry.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -15,7 +15,7 @@ namespace tile {
 
 struct Operand;
 
-// The axes of a reduction, negative ones counted from the end; none named: all of them.
+// The axes of a reduction. Negative axes count from the end; without any, all axes are reduced.
 struct Axes {
   Axes() = default;
   Axes(int axis) : named{axis} {}  // NOLINT
@@ -26,40 +26,41 @@ struct Axes {
 
 class Tile {
  public:
-  // Without a value: using it before an assignment is an error.
+  // A variable without a value; using it before an assignment is an error.
   Tile(Location location = Location::current());  // NOLINT: the default argument captures the user's line
   explicit Tile(Value* value);
   Tile(const Tile& other, Location location = Location::current());
-  // A scalar literal: int -> i32, double -> f32, bool -> bool.
+  // Scalar literals: int becomes i32, double f32, and bool bool.
   Tile(int literal, Location location = Location::current());
   Tile(double literal, Location location = Location::current());
   Tile(bool literal, Location location = Location::current());
   Tile& operator=(const Tile& other);
-  ~Tile() {}  // user-provided: an unused loop index then gives no warning
+  ~Tile() {}  // user-provided, so that an unused loop index gives no warning
 
-  // A traced value has no C++ truth; use where() or when().
+  // A traced value cannot be converted to a C++ bool; use where() or when().
   template <class T>
   requires std::is_same_v<T, bool>
   explicit operator T() const = delete;
 
-  Value* value(Location location = Location::current()) const;  // its current value; error: it has none
+  Value* value(Location location = Location::current()) const;  // the current value; error: it has none
   const Type& type() const { return value()->type; }
   DType dtype() const { return type().dtype; }
   const Shape& shape() const { return type().shape; }
-  int64_t shape(int axis) const;  // negative counts from the end
+  int64_t shape(int axis) const;  // negative axes count from the end
   int rank() const { return type().rank(); }
 
-  // Defined by the primitives' own files.
+  // Defined in the primitives' files.
   Tile astype(DType dtype, Location location = Location::current()) const;
-  // For floats, and for pairs of dtypes that have the mode.
+  // With a rounding mode: for floats, and for pairs of dtypes that support the mode.
   Tile astype(DType dtype, Rounding rounding, Location location = Location::current()) const;
   Tile bitcast(DType dtype, Location location = Location::current()) const;
   Tile reshape(Shape shape, Location location = Location::current()) const;
   Tile broadcast_to(Shape shape, Location location = Location::current()) const;
   Tile expand_dims(int axis, Location location = Location::current()) const;
   Tile permute(std::vector<int> axes, Location location = Location::current()) const;
-  Tile t(Location location = Location::current()) const;  // swaps the last two axes
-  // Over axes; without any over all of them. argmax and argmin give the index in row-major order of those.
+  Tile t(Location location = Location::current()) const;  // exchanges the last two axes
+  // Reductions over axes; without any, over all axes. argmax and argmin return the row-major index over these
+  // axes.
   Tile sum(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile prod(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile max(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
@@ -68,7 +69,7 @@ class Tile {
   Tile all(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile argmax(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile argmin(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
-  // Sums or products of all elements up to each one along an axis, or from it on if `reverse`.
+  // Sums or products of all elements up to each one along an axis, or from each one to the end if `reverse`.
   Tile cumsum(int axis, bool reverse = false, Location location = Location::current()) const;
   Tile cumprod(int axis, bool reverse = false, Location location = Location::current()) const;
   Tile cummax(int axis, bool reverse = false, Location location = Location::current()) const;
@@ -81,11 +82,11 @@ class Tile {
 
  private:
   uint32_t variable_;
-  uint32_t trace_;  // the trace it belongs to; 0: none
+  uint32_t trace_;  // the trace that it belongs to; 0: none
 };
 
-// An operand of any operation. The implicit conversion happens in the user's expression, so it records
-// the user's line; a literal keeps its value until it meets a tile and takes that tile's dtype.
+// An operand of any operation. The implicit conversion happens in the user's expression, so it records the
+// user's line. A literal keeps its value until it is combined with a tile, whose dtype it then takes.
 struct Operand {
   Operand(const Tile& tile, Location location = Location::current());  // NOLINT
   Operand(Value* value, Location location) : value(value), location(location) {}
@@ -109,17 +110,18 @@ struct Operand {
 
 inline constexpr double inf = __builtin_inf();
 
-// Two or three operands brought to one dtype and one shape, by NumPy's broadcasting; errors name `operation`.
+// Two or three operands converted to one dtype and one shape, by NumPy's broadcasting rules; errors name
+// `operation`.
 struct Pair {
   Value *x, *y;
 };
 Pair unify(const char* operation, const Operand& x, const Operand& y);
 Value* broadcast_to(const char* operation, Value* value, const Shape& shape, const Location& location);
 Shape broadcast_shape(const char* operation, const Type& x, const Type& y, const Location& location);
-// Values brought to one shape; each keeps its dtype.
+// Broadcasts values to one shape; each keeps its dtype.
 void broadcast_together(const char* operation, std::vector<Value*>& values, const Location& location);
 
-// Creates the op in the current trace; the way every language function ends.
+// Creates the op in the current trace, as the last step of every language function.
 Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
             const Location& location);
 inline Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes,
@@ -127,7 +129,7 @@ inline Value* emit(std::string_view name, std::vector<Value*> operands, Attribut
   return emit(primitive(name), std::move(operands), std::move(attributes), location);
 }
 
-// For compile-time integers; cdiv() is the traced one.
+// For compile-time integers; cdiv() is for traced ones.
 constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 }  // namespace tile

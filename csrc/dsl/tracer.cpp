@@ -1,4 +1,4 @@
-// Variables, scopes, branches and combine regions; loops: tracer_loops.cpp.
+// Implements variables, scopes, branches and combine regions; loops are in tracer_loops.cpp.
 #include "dsl/tracer.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ Value* Tracer::read(uint32_t variable, uint32_t trace, const Location& use) {
 
 Value* Tracer::touch(uint32_t variable) {
   Variable& v = variables_[variable];
-  for (int d = v.depth + 1; d <= depth(); ++d) {  // scopes entered since the variable was last seen
+  for (int d = v.depth + 1; d <= depth(); ++d) {  // scopes entered since the variable was last read
     Scope& scope = scopes_[static_cast<size_t>(d)];
     Value* inner = v.value;
     if (scope.loop && v.value)
@@ -178,7 +178,7 @@ void Tracer::branch(Value* condition, const std::function<void()>& then,
     Scope& inner = scopes_.back();
     left[side] = inner.left;
     for (const auto& [seen, last] : changed(inner)) {
-      if (left[side]) break;  // its values went with the jump
+      if (left[side]) break;  // the jump has its values
       auto at = std::find_if(merges.begin(), merges.end(),
                              [&, id = seen.variable](const Merge& m) { return m.variable == id; });
       if (at == merges.end())

@@ -1,6 +1,6 @@
-// The tracer behind the language: variables, scopes, and loop-carried values found while the body runs.
-// SSA is built on the fly: entering a loop gives each variable touched there a provisional block argument,
-// and closing the loop keeps those that changed.
+// The tracer of the language: variables, scopes, and loop-carried values that are found while the body runs.
+// SSA form is built in one pass: entering a loop gives each variable that is used there a provisional block
+// argument, and closing the loop keeps the arguments of variables that changed.
 #pragma once
 #include <exception>
 #include <functional>
@@ -26,9 +26,9 @@ class Tracer {
 
   Builder& builder() { return build_; }
   Function& function() { return function_; }
-  Block& block() { return block_of(scopes_.back()); }  // where operations go now
+  Block& block() { return block_of(scopes_.back()); }  // where operations are added
   uint32_t serial() const { return serial_; }
-  // Makes dim() and num_tiles() return i64 instead of i32 from here on.
+  // Makes dim() and num_tiles() return i64 instead of i32 from now on.
   void count_in_i64() { extent_dtype_ = DType::i64; }
   DType extent_dtype() const { return extent_dtype_; }
   bool nested() const { return scopes_.size() > 1; }  // in a loop, branch or combine region
@@ -37,30 +37,30 @@ class Tracer {
   // Variables.
   uint32_t new_variable(Value* value, const Location& location);
   Value* read(uint32_t variable, uint32_t trace, const Location& use);
-  Value* touch(uint32_t variable);  // may be null: no value yet
+  Value* touch(uint32_t variable);  // null: no value yet
   void assign(uint32_t variable, uint32_t trace, Value* value, const Location& use);
   Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
               const Location& at);
   void check_visible(const Value* value, const char* what, const Location& use);
 
-  // Loops. open_loop returns the index, of a loop without bounds null; close_loop returns false when the body
-  // has to be traced once more.
+  // Loops. open_loop returns the index, or null for a loop without bounds. close_loop returns false if the
+  // body must be traced once more.
   Value* open_loop(std::vector<Value*> bounds, const Location& location);
   bool close_loop();
   Value* loop_index() const { return scopes_.back().index; }
-  // Leaves the innermost loop, or goes on with its next iteration.
+  // Leaves the innermost loop, or continues with its next iteration.
   void jump(bool leaves, const Location& location);
   void abandon_loop(const Location& location, bool unwinding);
   void branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise,
               const Location& location);
 
-  // An op with a combine region, traced from a function of two scalars a tile: those accumulated, and new
+  // Creates an op with a combine region, traced from a function of two scalars per tile: accumulated and new
   // ones.
   using Combine = std::function<std::vector<Tile>(std::vector<Tile>, std::vector<Tile>)>;
   std::vector<Value*> combine(const Primitive& primitive, std::vector<Value*> operands,
                               const Combine& combine, Attributes attributes, const Location& location);
 
-  // Ends the trace: dominance and pending errors are checked, the function handed over.
+  // Ends the trace: checks dominance and pending errors, and returns the function.
   Function finish();
 
  private:
@@ -73,10 +73,10 @@ class Tracer {
     uint32_t variable;
     Value *outer, *inner;
   };
-  // break or continue: its operands are known when its loop closes.
+  // A break or continue. Its operands are known when its loop is closed.
   struct Jump {
     Op* op;
-    Value* next_index;  // of a counted loop that goes on
+    Value* next_index;  // for `continue` in a counted loop
     int depth;          // of the loop
     std::vector<Variable> variables;
     Value* value_of(const Seen& seen) const {
@@ -87,22 +87,22 @@ class Tracer {
   struct Scope {
     std::unique_ptr<Block> block;  // null: the function's body
     bool loop = false;
-    bool left = false;  // it ends in a jump
+    bool left = false;  // ends with a jump
     size_t first_variable = 0;
     std::vector<Seen> seen;
     std::unordered_map<uint32_t, size_t> assigned;  // variables, in the order of their first assignment here
-    // For loops.
+    // Only for loops.
     std::vector<Value*> bounds;
     Value* index = nullptr;
     Location location;
     std::string first_trace;
-    int height = 1;  // loops nested inside, this one included
+    int height = 1;  // depth of the loop nest, including this loop
     std::vector<Jump> jumps;
   };
   int depth() const { return static_cast<int>(scopes_.size()) - 1; }
   Block& block_of(Scope& scope) { return scope.block ? *scope.block : function_.body(); }
-  // Returns the changes of a scope in the order of assignments: that of variables is the compiler's where
-  // Tiles are arguments.
+  // Returns the changes of a scope in the order of assignments. The order of variables would depend on the
+  // compiler if Tiles are arguments.
   std::vector<std::pair<Seen, Value*>> changed(Scope& scope);
   void set(uint32_t variable, Value* value);
   void forget_locals(const Scope& scope);
@@ -113,9 +113,9 @@ class Tracer {
   std::unique_ptr<Op> loop_of(Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void pop_scope();
   void raise_pending();
-  // Error: the variable belongs to another trace.
+  // Throws an error if the variable belongs to another trace.
   void check_own(uint32_t variable, uint32_t trace, const Location& use) const;
-  void check_reached(const Location& at) const;  // error: it stands behind a jump
+  void check_reached(const Location& at) const;  // error: it follows a jump
 
   Function function_;
   Builder build_;

@@ -1,4 +1,4 @@
-// Loops: their bodies are traced twice, and what changes in them is carried.
+// Traces loop bodies twice and finds the values that they carry.
 #include <algorithm>
 
 #include "dsl/tracer.h"
@@ -7,7 +7,7 @@
 
 namespace tile {
 namespace {
-constexpr int checked_height = 3;  // deeper nests trace only their inner loops twice: the cost is 2^height
+constexpr int checked_height = 3;  // deeper nests trace only inner loops twice: the cost is 2^height
 }  // namespace
 
 Value* Tracer::open_loop(std::vector<Value*> bounds, const Location& location) {
@@ -35,7 +35,7 @@ void Tracer::jump(bool leaves, const Location& location) {
          ": there is no loop around it; call it inside range() or while_loop()");
   Scope& loop = scopes_[at];
   Value* next = leaves || !loop.index ? nullptr : next_index(loop);
-  // Not by emit(): it gives no value.
+  // emit() is for ops with a value.
   emit(primitive(leaves ? "break" : "continue"), {}, {}, location);
   Op* op = block_of(scopes_.back()).ops.back().get();
   scopes_.back().left = true;
@@ -48,7 +48,7 @@ void Tracer::jump(bool leaves, const Location& location) {
   loop.jumps.push_back({op, next, static_cast<int>(at), variables_});
 }
 
-// index + step, or high where that would reach it: sums of indices do not wrap.
+// Returns index + step, or `high` if the sum would reach it, so that the sum does not wrap.
 Value* Tracer::next_index(const Scope& scope) {
   Value *high = scope.bounds[1], *step = scope.bounds[2];
   const Location& at = scope.location;
@@ -61,7 +61,8 @@ Value* Tracer::next_index(const Scope& scope) {
   return make("where", {goes_on, make("add", {scope.index, step}), high});
 }
 
-// The body's text with what it names from outside, provisional arguments by their variable.
+// Returns the body's text and the outer values that it uses; provisional arguments are named by their
+// variable.
 std::string Tracer::signature(const Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried) {
   std::unordered_map<const Value*, std::string> names;
   for (const Seen& seen : scope.seen) names[seen.inner] = str("variable", seen.variable);
@@ -106,7 +107,7 @@ void Tracer::restart(Scope& scope) {
   if (scope.index) scope.index = function_.add_argument(*scope.block, scope.bounds[0]->type, scope.location);
 }
 
-// The op of a closed scope, with its body's terminators: `for`, or `loop` where the body jumps.
+// Builds the op of a closed scope with its body's terminators: `for`, or `loop` if the body jumps.
 std::unique_ptr<Op> Tracer::loop_of(Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried) {
   const bool counts = scope.index != nullptr, jumps = !counts || !scope.jumps.empty();
   auto loop = std::make_unique<Op>();
@@ -174,7 +175,7 @@ bool Tracer::close_loop() {
     check(last, " at the end of the body (");
     for (const Jump& jump : scope.jumps) check(jump.value_of(seen), " where the body is left (");
   }
-  // Unchanged variables: the provisional argument is the outer value after all.
+  // The provisional argument of an unchanged variable is replaced by the outer value.
   ValueMap same;
   for (const Seen& seen : scope.seen) {
     if (seen.inner && seen.inner != seen.outer &&
@@ -202,7 +203,7 @@ bool Tracer::close_loop() {
 }
 
 void Tracer::abandon_loop(const Location& location, bool unwinding) {
-  if (scopes_.size() == 1) return;  // an error while closing popped it already
+  if (scopes_.size() == 1) return;  // an error during closing has already popped it
   for (const Seen& seen : scopes_.back().seen) {
     variables_[seen.variable].value = seen.outer;
     variables_[seen.variable].depth = depth() - 1;

@@ -16,7 +16,7 @@ struct Range {
   int64_t low = INT64_MIN, high = INT64_MAX;
   bool operator==(const Range&) const = default;
 };
-Range range_of(DType dtype);  // for u64 only `low` is meaningful: `high` is unbounded
+Range range_of(DType dtype);  // u64 is unbounded: its upper half does not fit
 
 class Facts {
  public:

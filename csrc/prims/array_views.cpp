@@ -1,4 +1,4 @@
-// Arrays seen otherwise: leading axes fixed, an axis sliced, axes permuted. No memory moves.
+// Views of arrays: leading axes fixed, an axis sliced, axes permuted. No memory is moved.
 #include <algorithm>
 
 #include "dsl/array.h"

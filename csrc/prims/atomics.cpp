@@ -54,8 +54,8 @@ namespace rows {
 #include "ir/atomics.def"
 }  // namespace rows
 
-// Returns an operand in the array's dtype. Operands whose bits matter must have it already, because a cast
-// would change them: those of and, or and xor, and the expected value of cas.
+// Returns an operand in the array's dtype. Operands whose bits are used must have that dtype already, because
+// a cast would change them: those of and, or and xor, and the expected value of cas.
 Value* changed_value(const Primitive& primitive, Array array, const Operand& value, size_t operand) {
   const std::string_view name = primitive.name;
   const AtomicKind& kind = *find_atomic(name);
@@ -89,7 +89,7 @@ Value* access(const Primitive& primitive, Array array, Addressing addressing,
 
 }  // namespace
 
-// Each at index tiles and at offsets.
+// Defines each function for index tiles and for offsets.
 #define CHANGE(NAME)                                                                                      \
   Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {               \
     return Tile(access(rows::NAME##_, array, Addressing::elements, index, {value}, how, value.location)); \
@@ -128,12 +128,12 @@ Tile atomic_cas_offset(Array array, Operand offset, Operand expected, Operand de
                      desired.location));
 }
 
-// A tile's elements one by one: nothing but an addition is done for neighbours at once.
+// Changes a tile's elements one by one: only additions are done for adjacent elements at once.
 void View::change(const Primitive& primitive, std::initializer_list<Operand> index,
                   const Operand& tile) const {
   const Location& at = tile.location;
   const char* operation = primitive.name.data();
-  const std::vector<Value*> starts = address(operation, index, at);  // behind the array
+  const std::vector<Value*> starts = address(operation, index, at);  // after the array
   std::vector<Operand> elements;
   for (size_t axis = 0; axis < shape_.size(); ++axis) {
     Tile start = Tile(starts[axis + 1]).astype(DType::i64, at) * static_cast<long>(steps_[axis]);

@@ -15,7 +15,7 @@ inline int64_t normal_axis(const char* operation, int axis, const Type& type, co
 inline int64_t normal_axis(const char* operation, int axis, const Type& type, const Location& at) {
   return normal_axis(operation, axis, type, at, type.rank());
 }
-// In rising order; of none named all.
+// Returns the axes in ascending order, or all axes if none is named.
 inline std::vector<int64_t> normal_axes(const char* operation, const Axes& axes, const Type& type,
                                         const Location& at) {
   std::vector<int64_t> normal;

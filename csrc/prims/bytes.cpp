@@ -1,4 +1,4 @@
-// pack_to_bytes and unpack_from_bytes: shifts of the elements' bits, made of other primitives.
+// pack_to_bytes and unpack_from_bytes: shifts of the elements' bits, built from other primitives.
 #include "prims/bytes.h"
 
 #include "ir/build.h"
@@ -7,7 +7,7 @@ namespace tile {
 namespace {
 
 int64_t bytes_of(DType dtype) { return info(dtype).bytes; }
-// tf32 has 19 bits, which are a f32's highest.
+// tf32 has 19 bits, the highest bits of an f32.
 DType whole(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
 std::vector<Type> infer_pack(const Op& op) {
@@ -30,7 +30,7 @@ std::vector<Type> infer_unpack(const Op& op) {
 Value* cast(Builder& build, const char* how, Value* x, DType dtype) {
   return x->type.dtype == dtype ? x : build.emit(how, {x}, {{"dtype", dtype}});
 }
-// 0, 8, 16, … along the rows of a matrix of bytes.
+// Returns 0, 8, 16, … along the rows of a matrix of bytes.
 Value* shifts(Builder& build, DType bits, int64_t rows) {
   Value* indices = build.emit("arange", {}, {{"dtype", bits}, {"size", bytes_of(bits)}});
   Value* by = build.emit("mul", {indices, build.splat(Constant::of(bits, int64_t{8}), indices->type.shape)});

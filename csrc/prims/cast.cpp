@@ -1,4 +1,4 @@
-// astype and bitcast: values, or bits, in another dtype.
+// astype and bitcast: conversions of values, or of bits, to another dtype.
 #include "dsl/tile.h"
 
 namespace tile {
@@ -24,7 +24,7 @@ std::vector<Type> infer_directed(const Op& op) {
   return {Type::tile(to, op.type(0).shape)};
 }
 
-// The pairs that the language has.
+// Returns true for the pairs of dtypes that the language supports.
 bool rounds(DType from, DType to, Rounding rounding) {
   if (rounding == Rounding::nearest || to == DType::f64 || to == DType::f32) return true;
   if (rounding == Rounding::zero) return directed_results.has(to);
@@ -32,7 +32,8 @@ bool rounds(DType from, DType to, Rounding rounding) {
   return to == DType::f16 && (info(from).bits == 8 || info(from).bits == 16);
 }
 
-// As a target converts: an integer is rounded once, and what is narrower than f32 is reached by way of f32.
+// Rounds like the targets: an integer is rounded once, and dtypes narrower than f32 are converted by way of
+// f32.
 double rounded_on_the_way(const Constant& x, DType result) {
   if (result == DType::f64) return x.as_double();
   return is_floating(x.dtype)    ? static_cast<float>(x.floating)
@@ -63,7 +64,7 @@ const Register astype_{
             "f32, then to the narrow dtype. bool becomes 0 or 1. tf32 keeps 10 bits behind the "
             "point.\n"
             "C++: Tile::astype."}};
-// Constants are rounded to nearest, so these do not fold.
+// Constants are rounded to nearest, so these are not folded.
 #define TILE_DIRECTED(mode, way)                                                                            \
   const Register astype_##mode{                                                                             \
       {.name = "astype_" #mode,                                                                             \

@@ -1,4 +1,5 @@
-// Reverse mode over the operations of a trace: each gives its operands what comes back for its result.
+// Reverse-mode differentiation of a trace's operations: each passes gradients from its result to its
+// operands.
 #include "prims/derivatives.h"
 
 #include <algorithm>
@@ -12,12 +13,12 @@ namespace tile {
 namespace {
 
 using Parts = std::vector<std::optional<Tile>>;
-// From what comes back, the result and the operands to what goes back to each operand.
+// Computes the operands' gradients from the result's gradient, the result and the operands.
 using Rule = Parts (*)(const Tile& g, const Tile& r, const std::vector<Tile>& operands);
 
 constexpr std::nullopt_t none = std::nullopt;
 
-// Operands that a row does not have are the first one, which it does not read.
+// Operands that a row does not have are replaced by the first one, which the row does not read.
 template <class F>
 Parts apply(const F& row, const Tile& g, const Tile& r, const std::vector<Tile>& operands) {
   const auto at = [&](size_t i) -> const Tile& { return operands[i < operands.size() ? i : 0]; };
@@ -30,7 +31,7 @@ Parts astype_rule(const Tile& g, const Tile&, const std::vector<Tile>& operands)
 Parts where_rule(const Tile& g, const Tile&, const std::vector<Tile>& operands) {
   return {none, where(operands[0], g, 0), where(operands[0], 0, g)};
 }
-// A scalar that a tile was made of: constants alone are, and nothing goes back to these.
+// Only constants have a scalar operand, and they have no gradient.
 const std::map<std::string_view, Rule>& rules() {
   static const std::map<std::string_view, Rule> table{
 #define DERIVATIVE(NAME, ...)                                                            \
@@ -59,7 +60,8 @@ class Reverse {
     const auto [found, made] = parts_.try_emplace(value, part.value(location_));
     if (!made) found->second = (Tile(found->second) + part).value(location_);
   }
-  // Returns true if it depends on an input; those that do are listed after what they depend on.
+  // Returns true if the value depends on an input. Such values are listed after the values that they depend
+  // on.
   bool visit(Value* value) {
     if (inputs_.contains(value)) return true;
     if (const auto known = active_.find(value); known != active_.end()) return known->second;

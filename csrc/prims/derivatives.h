@@ -1,4 +1,4 @@
-// The derivative of straight-line elementwise code, as more of it.
+// The derivative of straight-line elementwise code, as further elementwise code.
 #pragma once
 #include <optional>
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace tile {
 
-// Returns the gradient of each input, in its type, from the gradients seeds[k] of results[k]; none: the
-// results do not depend on it, or only in steps, as floor does. Results, seeds and inputs are of one trace;
-// only elementwise operations of floats may lie between inputs and results. Error: another operation, named
-// with its location.
+// Returns the gradient of each input, in its type, from the gradients seeds[k] of results[k]. An input has
+// none if the results do not depend on it, or only piecewise constantly, as with floor. Results, seeds and
+// inputs belong to one trace, and only elementwise operations of floats may connect inputs and results.
+// Another operation is an error that names it and its location.
 std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, const std::vector<Tile>& seeds,
                                              const std::vector<Tile>& inputs,
                                              Location location = Location::current());
 
-// Primitives that have a rule, for tests.
+// Returns the primitives that have a rule, for tests.
 std::vector<std::string_view> differentiable_primitives();
 
 }  // namespace tile

@@ -1,4 +1,4 @@
-// Registers the rows of prims/elementwise: type rule and language function.
+// Registers the rows of prims/elementwise: type rules and language functions.
 #include "prims/elementwise.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Language functions of the elementwise primitives; one a row of the families, and their operators.
+// Language functions of the elementwise primitives, one per row of the families, and operators.
 #pragma once
 #include <optional>
 
@@ -13,14 +13,15 @@ namespace tile {
 #define TERNARY(name, ...) Tile name(const Operand& x, const Operand& y, const Operand& z);
 #include "prims/elementwise/all.def"
 
-// How floats are computed: `add(x, y, Rounding::zero)`, `mul(x, y, {Rounding::up, Subnormals::flush})`.
+// The rounding mode of float operations: `add(x, y, Rounding::zero)`, `mul(x, y, {Rounding::up,
+// Subnormals::flush})`.
 struct FloatMode {
   FloatMode(Rounding rounding, Subnormals subnormals = Subnormals::keep)  // NOLINT
       : rounding(rounding), subnormals(subnormals) {}
   FloatMode(Subnormals subnormals) : subnormals(subnormals) {}  // NOLINT
 
-  std::optional<Rounding> rounding;  // none: as the operation without a mode
-  Subnormals subnormals;             // of f32: of operands as of the result
+  std::optional<Rounding> rounding;  // none: as without a mode
+  Subnormals subnormals;             // for f32 operands and results
 };
 Tile add(const Operand& x, const Operand& y, FloatMode mode);
 Tile sub(const Operand& x, const Operand& y, FloatMode mode);
@@ -33,13 +34,13 @@ Tile rsqrt(const Operand& x, FloatMode mode);
 Tile exp2(const Operand& x, FloatMode mode);
 Tile minimum(const Operand& x, const Operand& y, FloatMode mode);
 Tile maximum(const Operand& x, const Operand& y, FloatMode mode);
-// The forms in which NaN wins.
+// Selects the variants that propagate NaN.
 struct PropagateNan {};
 inline constexpr PropagateNan propagate_nan;
 Tile minimum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode = Subnormals::keep);
 Tile maximum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode = Subnormals::keep);
 
-// x where the condition holds, else y; the condition is bool, x and y of one dtype.
+// Returns x where the condition holds, else y; the condition is bool, x and y have one dtype.
 Tile where(const Operand& condition, const Operand& x, const Operand& y);
 
 inline Tile min(const Operand& x, const Operand& y) { return minimum(x, y); }
@@ -50,7 +51,7 @@ inline Tile min(const Operand& x, const Operand& y, PropagateNan nan) { return m
 inline Tile max(const Operand& x, const Operand& y, PropagateNan nan) { return maximum(x, y, nan); }
 
 inline Tile operator-(const Operand& x) { return neg(x); }
-Tile operator~(const Operand& x);  // of bool: the logical not
+Tile operator~(const Operand& x);  // for bool: logical not
 inline Tile operator!(const Operand& x) { return logical_not(x); }
 inline Tile operator+(const Operand& x, const Operand& y) { return add(x, y); }
 inline Tile operator-(const Operand& x, const Operand& y) { return sub(x, y); }

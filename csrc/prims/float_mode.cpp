@@ -1,4 +1,4 @@
-// Arithmetic of floats in a mode: rounded in a direction, subnormals flushed.
+// Arithmetic of floats with a mode: directed rounding, flushed subnormals.
 #include <string>
 #include <vector>
 
@@ -26,8 +26,8 @@ Value* flushed(Value* x, const FloatMode& mode, const Location& at) {
   return mode.subnormals == Subnormals::flush ? emit("flush_subnormal", {x}, {}, at) : x;
 }
 
-// Computes 16-bit floats in f32, rounded in the same direction as the cast back: rounding once would give the
-// same.
+// Computes 16-bit floats in f32, rounded in the same direction as the cast back, which gives the same result
+// as rounding once.
 Tile compute(const char* name, std::vector<Value*> operands, const FloatMode& mode, const Location& at) {
   const DType dtype = operands[0]->type.dtype;
   check(name, dtype, mode, at);
@@ -37,7 +37,7 @@ Tile compute(const char* name, std::vector<Value*> operands, const FloatMode& mo
     if (narrow) x = emit("astype", {x}, {{"dtype", DType::f32}}, at);
     x = flushed(x, mode, at);
   }
-  const bool restricted = dtypes::restricted.has(dtype);  // which the operation itself refuses
+  const bool restricted = dtypes::restricted.has(dtype);  // which the operation itself rejects
   const std::string suffix(restricted ? "" : info(rounding).suffix);
   Value* result = flushed(emit(name + suffix, operands, {}, at), mode, at);
   return Tile(narrow ? emit("astype" + suffix, {result}, {{"dtype", dtype}}, at) : result);

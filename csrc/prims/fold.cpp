@@ -1,5 +1,5 @@
-// One lane on the host: the functions that exact rows of prims/elementwise name. Knows nothing of the
-// language, whose functions of the same names take tiles.
+// Evaluates one lane on the host: the functions that exact rows of prims/elementwise name. This file does not
+// use the language, whose functions have the same names but take tiles.
 #include "prims/fold.h"
 
 #include <cmath>
@@ -10,8 +10,8 @@ namespace tile {
 namespace fold {
 namespace {
 
-// Integers are evaluated in 64 bits, unsigned underneath so that overflow wraps; Constant::of wraps to the
-// dtype.
+// Integers are evaluated in 64 bits, with unsigned arithmetic so that overflow wraps; Constant::of wraps to
+// the dtype.
 template <bool is_signed>
 struct Integer {
   uint64_t bits;
@@ -102,7 +102,7 @@ double max_nan(double x, double y) { return x != x ? x : y != y ? y : max(x, y);
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 double flush_subnormal(double x) { return std::fabs(x) < 0x1p-126 ? std::copysign(0.0, x) : x; }
 
-// Calls `lane` with the operands in the representation of their dtype; nullopt where it has no such overload.
+// Calls `lane` with the operands in their dtype's representation; nullopt if it has no such overload.
 template <class Lane, class... C>
 std::optional<Constant> evaluate(const Lane& lane, DType result, const Constant& first, const C&... rest) {
   auto wrap = [&](auto value) -> Constant {
@@ -144,7 +144,7 @@ std::optional<Constant> evaluate(const Lane& lane, DType result, const Constant&
 #define ROW_ROUNDED(...)
 #define ROW_DIRECTED(...)
 #define ROW_DIRECTED_SWAPS(...)
-constexpr struct {  // a constant: other files' static initialisers read it
+constexpr struct {  // constexpr: static initialisers of other files read it
   std::string_view name;
   Fold fold;
 } folds[] = {

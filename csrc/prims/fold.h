@@ -10,8 +10,8 @@ namespace tile {
 
 using Fold = std::optional<Constant> (*)(std::span<const Constant> operands, DType result);
 
-// Returns the fold of the row of prims/elementwise with that name; null where targets may differ in the last
-// bit.
+// Returns the folding function of the row of prims/elementwise with that name; null if targets may differ in
+// the last bit.
 Fold fold_of(std::string_view name);
 
 }  // namespace tile

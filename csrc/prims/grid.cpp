@@ -1,4 +1,4 @@
-// Block index and count, extents and strides of arrays: scalars known at launch.
+// Block index and count, extents and strides of arrays: scalars that are known at launch.
 #include "prims/grid.h"
 
 #include "dsl/array.h"

@@ -1,4 +1,4 @@
-// Where a block stands in the grid.
+// A block's position in the grid.
 #pragma once
 #include "dsl/tile.h"
 

@@ -1,4 +1,4 @@
-// The matrix product of two tiles added to an accumulator.
+// mma: the matrix product of two tiles, added to an accumulator.
 #include "prims/mma.h"
 
 #include "ir/build.h"
@@ -10,7 +10,7 @@ bool accumulates(DType x, DType y, DType acc) {
   struct Row {
     DTypeSet operands;
     DTypeSet accumulators;
-    bool mixed;  // the operands may differ within the set
+    bool mixed;  // the operands' dtypes may differ within the set
   };
   static constexpr Row rows[] = {
       {DTypeSet(DType::f16), DTypeSet(DType::f16, DType::f32), false},
@@ -65,7 +65,7 @@ const Register mma_{
             "sm_86, are sums by FMA: the same but for rounding, slower.\n"
             "C++: mma."}};
 
-// Returns the axis of operand i along k.
+// Returns operand i's axis along k.
 size_t deep_axis(const Op& op, size_t i) { return op.type(i).shape.size() - (i == 0 ? 1 : 2); }
 
 std::vector<Type> infer_mma_scaled(const Op& op) {
@@ -89,7 +89,7 @@ std::vector<Type> infer_mma_scaled(const Op& op) {
   return {acc};
 }
 
-// 2^(bits - 127): the bits are a float's exponent, but 0 is a subnormal and 255 no number.
+// 2^(bits - 127): the bits are a float's exponent, except that 0 means a subnormal and 255 NaN.
 Value* scaled(Builder& build, Value* x, Value* bits, size_t axis) {
   const auto like = [&](DType dtype, int64_t value) {
     return build.splat(Constant::of(dtype, value), bits->type.shape);
@@ -136,7 +136,7 @@ const Register mma_scaled_{
             "sm_100 and sm_120 are not used.\n"
             "C++: mma_scaled."}};
 
-// A matrix, or a batch of one, for each of the accumulator's.
+// Returns a batch of matrices, one for each of the accumulator's; a single matrix is repeated.
 Value* batched(const char* operation, const Operand& operand, const Value* acc) {
   Value* x = operand.any();
   const Shape &shape = x->type.shape, &batch = acc->type.shape;

@@ -1,4 +1,4 @@
-// print: text of values while the kernel runs.
+// print: writes text with values while the kernel runs.
 #include "prims/print.h"
 
 #include "ir/format.h"

@@ -1,5 +1,5 @@
-// random_u32 and random_u64, Philox's bits; numbers, uniforms and normals are built of them and of other
-// primitives.
+// random_u32 and random_u64 return Philox's bits; bounded numbers, uniforms and normals are built from them
+// with other primitives.
 #include "prims/random.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ const Register random_u64_{{.name = "random_u64",
                                    "result: u64 of that shape. Equal on every target.\n"
                                    "C++: random_bits, normal."}};
 
-// One call of the language: its checked operands, and ops with the user's line.
+// One call of the language: its checked operands, and a builder of ops with the user's line.
 class Draw {
  public:
   Draw(const char* operation, Shape shape, const Operand& seed, const Operand& offset, const Operand& stream)
@@ -54,7 +54,7 @@ class Draw {
 
   Value* words32() { return op("random_u32", {seed_, stream_, number_}); }
   Value* words64() { return words64(number_); }
-  // The words 2n and 2n + 1 of an element that takes both.
+  // Returns word 2n or 2n + 1 of an element that uses both.
   Value* word64_of_two(int which) {
     Value* first = op("shift_left", {number_, like(number_, int64_t{1})});
     return words64(which == 0 ? first : op("add", {first, like(first, int64_t{1})}));
@@ -63,7 +63,7 @@ class Draw {
   Value* op(const char* name, std::vector<Value*> operands) {
     return emit(name, std::move(operands), {}, at_);
   }
-  // A number as a tile like x.
+  // Returns a number as a tile like x.
   template <class T>
   Value* like(const Value* x, T value) {
     const DType dtype = x->type.dtype;
@@ -88,10 +88,10 @@ class Draw {
            "; pass an integer, or cast it with astype()");
     return x.value ? x.value : x.as(DType::i64, operation_);
   }
-  // Numbers elements from a scalar offset, row-major. Only the last sum is as large as the tile.
+  // Numbers the elements in row-major order from a scalar offset. Only the last sum has the size of the tile.
   Value* numbers(Value* offset) {
     if (!offset->type.is_scalar()) {
-      // A tile of one number would give every element the same bits.
+      // A tile with a single number would give every element the same bits.
       if (offset->type.shape != shape_)
         fail(at_, ErrorKind::value, operation_, ": offset is ", offset->type.shape, ", the result ", shape_,
              "; pass a number for each element, or a scalar (of one element reshape({}) makes one)");
@@ -120,7 +120,7 @@ class Draw {
   Value *seed_, *stream_, *number_;
 };
 
-// Significant bits; 0: no dtype of random numbers.
+// Returns the number of significant bits; 0 for dtypes without random numbers.
 int digits(DType dtype) {
   return dtype == DType::f16    ? 11
          : dtype == DType::bf16 ? 8
@@ -133,7 +133,8 @@ void check_floating(const char* operation, DType dtype, const Location& at) {
     fail(at, ErrorKind::type, operation, ": dtype is ", dtype, "; pass f16, bf16, f32 or f64");
 }
 
-// The highest bits of words as a float of [0, 1); through a signed integer, which chips convert faster.
+// Returns the highest bits of words as a float in [0, 1). They are converted from a signed integer, which is
+// faster on most chips.
 Value* fraction(Draw& draw, Value* words, DType compute, int bits) {
   const bool wide = words->type.dtype == DType::u64;
   Value* whole =
@@ -141,15 +142,15 @@ Value* fraction(Draw& draw, Value* words, DType compute, int bits) {
   return draw.times(draw.astype(compute, whole), __builtin_ldexp(1, -bits));
 }
 
-// sin(pi b) / b in b², |b| <= 1/2, lowest power first: minimax, relative errors 2^-25 and 2^-54. Of steps
-// that every target rounds alike, unlike a sine's.
+// sin(pi b) / b in b², |b| <= 1/2, lowest power first: minimax, relative errors 2^-25 and 2^-54. Unlike a
+// sine function, all targets round these steps alike.
 constexpr double sine_f32[] = {3.14159274, -5.16772032, 2.55025768, -0.599351108, 0.0796530545};
 constexpr double sine_f64[] = {3.141592653589793,     -5.167712780049969,      2.5501640398773007,
                                -0.5992645293189447,   0.0821458865731029,      -0.007370430505916944,
                                0.0004662998161898394, -2.1903497074626018e-05, 7.697826768224191e-07};
 
-// Box and Muller's variates. sin over half a circle has the distribution of sin over a whole one and loses no
-// digits where it is small.
+// Box and Muller's variates. sin over half a circle has the same distribution as over a whole one, and keeps
+// its precision where it is small.
 Value* radius(Draw& draw, Value* a) { return draw.op("sqrt", {draw.times(draw.op("log", {a}), -2)}); }
 Value* sine(Draw& draw, Value* b) {
   const std::span<const double> c =

@@ -1,4 +1,4 @@
-// load_offset and store_offset: no bounds, no strides.
+// load_offset and store_offset: accesses without bounds and strides.
 #include "prims/raw.h"
 
 #include "dsl/tracer.h"
@@ -8,7 +8,7 @@
 namespace tile {
 namespace {
 
-// operands: array, [value], offset, [mask]
+// Operands: array, [value], offset, [mask].
 const Shape& check_offset(const Op& op, size_t offset) {
   if (!op.type(0).is_array() || op.operands.size() < offset + 1 || op.operands.size() > offset + 2)
     fail(op, ErrorKind::value, "takes an array and an offset, and perhaps a mask");

@@ -1,4 +1,4 @@
-// Reductions over axes: the named ones, arg reductions, and those with a combine region; scans.
+// Reductions over axes (the named ones, arg reductions, and those with a combine region) and scans.
 #include "prims/reduce.h"
 
 #include <algorithm>
@@ -128,7 +128,7 @@ const Register scan_{
          "rounded once each; a scan of one's own rounds at every step.\n"
          "C++: scan, Tile::cumsum, Tile::cumprod, Tile::cummax, Tile::cummin."}};
 
-// A tile seen so that all of some axes are one: where they stand side by side no element moves.
+// A tile reshaped so that all reduced axes are one. If they are adjacent no element moves.
 struct Joined {
   Value* tile;
   int64_t axis;
@@ -180,7 +180,7 @@ Combine of_one(const std::function<Tile(Tile, Tile)>& combine) {
       [&combine](std::vector<Tile> x, std::vector<Tile> y) { return std::vector<Tile>{combine(x[0], y[0])}; };
 }
 
-// Tiles of one shape.
+// Returns the tiles broadcast to one shape.
 std::vector<Value*> unified(const char* operation, const std::vector<Operand>& tiles, const Location& at) {
   if (tiles.empty()) fail(at, ErrorKind::value, operation, ": got no tiles; pass at least one");
   std::vector<Value*> values;
@@ -218,7 +218,7 @@ std::vector<Tile> scan_axis(const char* operation, const std::vector<Operand>& t
   return results;
 }
 
-// 16-bit floats run in f32 and are rounded once.
+// 16-bit floats are scanned in f32 and rounded once.
 Tile running(const char* name, const char* step, Value* x, int axis, bool reverse, const Location& at) {
   const DType dtype = x->type.dtype;
   if (!dtypes::numbers.has(dtype))

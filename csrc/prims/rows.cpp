@@ -1,4 +1,4 @@
-// gather_rows and scatter_rows: an index tile along one axis, tiles of constant lengths along the others.
+// gather_rows and scatter_rows: an index tile along one axis, and tiles of constant lengths along the others.
 #include "prims/rows.h"
 
 #include "dsl/tracer.h"
@@ -9,7 +9,7 @@
 namespace tile {
 namespace {
 
-// operands: array, [value], rows, an index for each of the other axes
+// Operands: array, [value], rows, and an index for each of the other axes.
 void check_rows(const Op& op, size_t rows, const Shape& shape) {
   const Type& array = op.type(0);
   const auto rank = static_cast<size_t>(array.is_array() ? array.array_rank : 0);
@@ -75,7 +75,7 @@ const Register scatter_rows_{{.name = "scatter_rows",
                                      "Of two equal rows either's elements stay.\n"
                                      "C++: scatter_rows."}};
 
-// A start as index * step: by the step a target knows which starts begin a vector.
+// A start as index * step: the step tells a target which starts are aligned to vectors.
 struct Start {
   Value* index;
   int64_t step;

@@ -1,4 +1,5 @@
-// Making tiles and changing their shape: arange, reshape, permute, cat; full and the like are built of them.
+// Creates tiles and changes their shape: arange, reshape, permute and cat are primitives; full and others are
+// built from them.
 #include "prims/shape.h"
 
 #include <algorithm>

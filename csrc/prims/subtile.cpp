@@ -4,7 +4,7 @@
 namespace tile {
 namespace {
 
-// The sub-tile's extent along each axis of the tile; {} stands for one element.
+// Checks the sub-tile's extents along each axis of the tile; the shape {} means one element.
 void check_subtile(const Op& op, const Shape& shape, size_t first_index) {
   const Type& x = op.type(0);
   if (!shape.empty() && shape.size() != x.shape.size())
@@ -53,7 +53,7 @@ const Register insert_{{.name = "insert",
                                "The language checks an index that is a number.\n"
                                "C++: insert."}};
 
-// Operands of the indices; a number is checked.
+// Appends the operands of the indices; a constant index must be in range.
 void add_indices(const char* operation, const Type& x, const std::vector<Operand>& index, const Shape& shape,
                  std::vector<Value*>& operands) {
   for (size_t i = 0; i < index.size(); ++i) {

@@ -1,4 +1,4 @@
-// Sub-tiles of tiles: one taken out, one put in.
+// extract and insert: read or replace a sub-tile of a tile.
 #pragma once
 #include <vector>
 
@@ -6,11 +6,11 @@
 
 namespace tile {
 
-// The sub-tile of `shape` at an index: its elements start at index * shape. The shape has an extent for each
-// axis of x, which divides x's; {} gives one element as a scalar. An index is a number, which must be in
-// range, or an integer scalar computed at run time, which is moved to the nearest sub-tile there is.
+// Returns the sub-tile of `shape` at an index: its elements start at index * shape. The shape has an extent
+// for each axis of x, which divides x's; {} returns one element as a scalar. An index is a constant, which
+// must be in range, or an integer scalar that is computed at run time and clamped to the nearest sub-tile.
 Tile extract(const Operand& x, const std::vector<Operand>& index, Shape shape);
-// x with its sub-tile of the value's shape at an index replaced; a scalar replaces one element.
+// Returns x with the sub-tile of the value's shape at an index replaced; a scalar replaces one element.
 Tile insert(const Operand& x, const std::vector<Operand>& index, const Operand& value);
 
 }  // namespace tile
