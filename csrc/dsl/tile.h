@@ -49,7 +49,7 @@ class Tile {
   int64_t shape(int axis) const;  // negative axes count from the end
   int rank() const { return type().rank(); }
 
-  // Defined in the primitives' files.
+  // Defined by the primitives' own files.
   Tile astype(DType dtype, Location location = Location::current()) const;
   // With a rounding mode: for floats, and for pairs of dtypes that support the mode.
   Tile astype(DType dtype, Rounding rounding, Location location = Location::current()) const;

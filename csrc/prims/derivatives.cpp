@@ -31,7 +31,7 @@ Parts astype_rule(const Tile& g, const Tile&, const std::vector<Tile>& operands)
 Parts where_rule(const Tile& g, const Tile&, const std::vector<Tile>& operands) {
   return {none, where(operands[0], g, 0), where(operands[0], 0, g)};
 }
-// Only constants have a scalar operand, and they have no gradient.
+// There is no rule for broadcast: only constants are broadcast, and they have no gradient.
 const std::map<std::string_view, Rule>& rules() {
   static const std::map<std::string_view, Rule> table{
 #define DERIVATIVE(NAME, ...)                                                            \

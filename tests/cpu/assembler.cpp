@@ -1,4 +1,4 @@
-// Fused loops as machine code compute what the interpreter's functions compute, bit for bit.
+// Tests that fused loops as machine code compute the same bits as the interpreter's functions.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -23,7 +23,7 @@ void compare_with_row(const ElementwiseRow& row, bool specials, int64_t cols) {
                          row.name == "to_bool" || row.name == "eq" || row.name == "ne" || row.name == "lt" ||
                          row.name == "le" || row.name == "gt" || row.name == "ge";
   if (cols % 8 && (selects || predicate) && vectors() == jit::Vectors::avx2)
-    return;  // bytes come and go by whole vectors
+    return;  // bytes are loaded and stored by whole vectors
   Built built;
   std::vector<int> operands;
   for (int k = 0; k < arity; ++k) operands.push_back(built.input(selects && k == 0 ? DType::boolean : dtype));
@@ -75,7 +75,7 @@ TEST_P(Assembler, EveryRowHasTheInterpretersBits) {
   EXPECT_GT(integers, 15);
 }
 
-// A number that the code knows, among the operands, and the same read from memory.
+// Compares a constant operand that the code knows with the same number read from memory.
 TEST_P(Assembler, KnownNumbersHaveTheBitsOfThoseRead) {
   constexpr int64_t cols = 40;
   int count = 0;
@@ -169,7 +169,7 @@ TEST_P(Assembler, StreamsWriteWhatStoresDo) {
     }
 }
 
-// Of one input, or of the product of both.
+// A reduction of one input, or of the product of both.
 struct BuiltReduction : Built {
   BuiltReduction(std::string_view name, bool columns, bool product) {
     const int x = input(), y = input();
@@ -209,7 +209,8 @@ TEST_P(Assembler, ReductionsKeepTheInterpretersOrder) {
           }
 }
 
-// With AVX-512 one instruction; one more where a number may be a signaling NaN, which it would not leave out.
+// With AVX-512 it is one instruction, plus one if a number may be a signaling NaN, which the first would not
+// ignore.
 TEST_P(Assembler, ExtremesAreShortWithAvx512) {
   for (const bool computed : {false, true}) {
     Built built;
@@ -234,7 +235,7 @@ TEST_P(Assembler, ExtremesAreShortWithAvx512) {
   }
 }
 
-// Of equal numbers every addition to one sum rounds the same way.
+// With equal numbers every addition to one sum rounds in the same direction.
 TEST_P(Assembler, LongRowsAreSummedUpInParts) {
   constexpr int64_t rows = 2;
   for (std::string_view name : {"reduce_sum", "reduce_max"})
@@ -257,7 +258,7 @@ TEST_P(Assembler, LongRowsAreSummedUpInParts) {
       }
 }
 
-// More values than registers, more arrays than pointers, and values of rows among them.
+// Uses more values than registers, more arrays than pointers, and values of rows among them.
 TEST_P(Assembler, ValuesBeyondTheRegistersGoToMemory) {
   constexpr int64_t rows = 2, cols = 45;
   constexpr int count = 22;
@@ -266,7 +267,7 @@ TEST_P(Assembler, ValuesBeyondTheRegistersGoToMemory) {
   for (int i = 0; i < count; ++i) values.push_back(built.input(DType::f32, i % 4 != 3));
   std::vector<int> functions;
   for (int value : values) functions.push_back(built.step("exp", {value}));
-  int sum = functions.back();  // the first ones are wanted last
+  int sum = functions.back();  // the first ones are used last
   for (int i = count - 2; i >= 0; --i)
     sum = built.step("fma", {functions[static_cast<size_t>(i)], values[0], sum});
   built.store(sum);
@@ -319,7 +320,7 @@ TEST_P(Assembler, MasksCombineAndSelect) {
   xs.fill(values, rows);
   ys.fill(values, rows);
   for (int64_t r = 0; r < rows; ++r) {
-    row_flags.set(r, 0, r == 1 ? 255 : 0);  // any byte but 0 is true
+    row_flags.set(r, 0, r == 1 ? 255 : 0);  // any nonzero byte is true
     for (int64_t c = 0; c < cols; ++c) flags.set(r, c, values.next() > 0);
   }
   built.run(rows, cols, {flags.place(), row_flags.place(), xs.place(), ys.place(), out.place()});
@@ -363,7 +364,7 @@ TEST(AssemblerChoice, ObeysItsVariable) {
             "TILE_ASSEMBLER=on: there is no such choice; unset TILE_ASSEMBLER or set it to one of off, avx2");
 }
 
-// A disassembler knows every instruction, and the code ends where it says.
+// A disassembler recognises every instruction, and the code ends at its stated size.
 TEST_P(Assembler, CodeDisassembles) {
   for (const ElementwiseRow& row : interpreter().elementwise)
     for (bool of_bf16 : {false, true}) {

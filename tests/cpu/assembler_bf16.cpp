@@ -1,4 +1,4 @@
-// Fused loops of bf16 only, as machine code: the bits of their float32 results.
+// Tests fused loops that only have bf16 arrays, as machine code: the bits of their float32 results.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,7 +8,7 @@
 namespace tile::cpu::testing {
 namespace {
 
-// They are taken as the even and the odd ones, two vectors at a time.
+// Their columns are processed as the even and the odd ones, two vectors at a time.
 TEST_P(Assembler, FusedLoopsOfBf16AloneHaveTheBitsOfOthers) {
   constexpr int64_t rows = 2, line = 320;
   int count = 0;
@@ -62,7 +62,7 @@ TEST_P(Assembler, FusedLoopsOfBf16AloneHaveTheBitsOfOthers) {
   EXPECT_GT(count, 50);
 }
 
-// What products alone read: rounded, but that 0 may come of denormal numbers.
+// Elements that only products read are rounded, but subnormals may become 0.
 TEST_P(Assembler, ElementsForProductsAreRounded) {
   for (int64_t cols : {1, 8, 15, 16, 17, 40, 77}) {
     if (cols % 8 && vectors() == jit::Vectors::avx2) continue;

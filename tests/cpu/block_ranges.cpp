@@ -1,4 +1,5 @@
-// Blocks dealt to threads: each once, a thread's own first, whole lines where they are to stay together.
+// Tests the distribution of blocks to threads: each block once, a thread's own range first, and lines that
+// stay together whole.
 #include "cpu/exec/block_ranges.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ TEST(BlockRanges, OneWorkerGetsItsOwnAndThenTheOthers) {
   BlockRanges ranges(10, 3, 1, 2);
   std::vector<std::pair<int64_t, int64_t>> got;
   for (int64_t begin, end; ranges.next(1, begin, end);) got.push_back({begin, end});
-  // The largest rest first: of [0, 3), [3, 6), [6, 10).
+  // Takes from the largest remaining range first: of [0, 3), [3, 6), [6, 10).
   const std::vector<std::pair<int64_t, int64_t>> want{{3, 5}, {5, 6}, {6, 8}, {0, 2}, {8, 10}, {2, 3}};
   EXPECT_EQ(got, want);
 }

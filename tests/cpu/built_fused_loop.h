@@ -1,4 +1,4 @@
-// Fused loops built by hand, assembled and run.
+// Builds fused loops by hand, assembles and runs them.
 #pragma once
 #include <unistd.h>
 
@@ -17,12 +17,12 @@ namespace tile::cpu::testing {
 using jit::FusedLoopArguments;
 using jit::FusedLoopForm;
 
-// Of the test at work.
+// The instruction set of the current test.
 inline Isa current = Isa::avx2;
 inline const Tables& interpreter() { return tables(current); }
 inline jit::Vectors vectors() { return current == Isa::avx512 ? jit::Vectors::avx512 : jit::Vectors::avx2; }
 
-// A fused loop put together by hand: inputs first, then steps by the names of their rows.
+// A fused loop built by hand: inputs first, then steps by the names of their rows.
 struct Built {
   FusedLoop fused_loop;
   FusedLoopForm form;
@@ -99,7 +99,7 @@ inline int arity_of(const ElementwiseRow& row) {
   return row.variants[1] ? arity : 1;
 }
 
-// An array whose last row ends at a page that must not be touched.
+// An array whose last row ends at an inaccessible page.
 template <class T>
 struct Array : Arena, Rows<T> {
   Array(int64_t rows, int64_t cols, int64_t pad = 3) : Rows<T>(*this, rows, cols, pad) {}
@@ -111,7 +111,7 @@ struct Array : Arena, Rows<T> {
 };
 using Floats = Array<float>;
 
-// A parameter for the machines that have the instructions: elsewhere there is nothing to test.
+// The parameter is an instruction set that this machine has; there is nothing to test on others.
 class Assembler : public ::testing::TestWithParam<Isa> {
  protected:
   void SetUp() override { current = GetParam(); }

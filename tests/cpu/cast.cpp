@@ -1,4 +1,4 @@
-// astype between every pair of lanes, against the folding of constants.
+// Tests astype between every pair of lanes against constant folding.
 #include "ir/constant.h"
 #include "lanes.h"
 
@@ -33,7 +33,7 @@ TEST_P(Cast, EveryPair) {
           using From = decltype(from_type);
           using To = decltype(to_type);
           for (double size : {3.0, 200.0, 1e5, 1e10, 1e20}) {
-            // Integers of every size; of floats also what lies beyond the integers.
+            // Integers of every size; for floats also values beyond the integers.
             const double limit =
                 std::is_integral_v<From>
                     ? std::min(size, 0.9 * static_cast<double>(std::numeric_limits<From>::max()))

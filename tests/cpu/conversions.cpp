@@ -1,5 +1,5 @@
-// Conversions between element types: every 16- and 8-bit pattern, rounding, saturation, NaN; on every
-// instruction set.
+// Tests conversions between element types: every 16- and 8-bit pattern, rounding, saturation and NaN, on
+// every instruction set.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,11 +17,11 @@
 namespace tile::cpu {
 namespace {
 
-// A small floating format: what its bits mean, and the rule for what is too large.
+// A small floating-point format: the value of its bits, and the rule for values that are too large.
 struct Format {
   const char* name;
   int exponent_bits, mantissa_bits;
-  bool has_infinity;  // else the top pattern alone is NaN
+  bool has_infinity;  // otherwise only the top pattern is NaN
   int bytes;
 };
 const Format formats[] = {
@@ -82,7 +82,7 @@ TEST(Conversions, EverySmallPatternToFloat) {
   for (const Format& f : formats) f.bytes == 2 ? check_to_float<uint16_t>(f) : check_to_float<uint8_t>(f);
 }
 
-// Around every value of the format: the value, the points half way to its neighbours, and just beside those.
+// For every value of the format: the value, the midpoints to its neighbours, and the closest floats to these.
 std::vector<float> rounding_points(const Format& f) {
   std::vector<float> x = {0.f,  -0.f,  INFINITY, -INFINITY, std::nanf(""), 3e38f,   -3e38f, 1e-45f,
                           1e9f, 470.f, 480.f,    65519.f,   65520.f,       61440.f, 65536.f};
@@ -104,11 +104,11 @@ std::vector<float> rounding_points(const Format& f) {
   }
   return x;
 }
-// Nearest, ties to even, by bisection over the format's own values.
+// Rounds to nearest, ties to even, by bisection over the format's own values.
 uint32_t nearest(const Format& f, float x) {
   const uint32_t sign = std::signbit(x) ? pattern_count(f) / 2 : 0;
   const double magnitude = std::fabs(static_cast<double>(x));
-  uint32_t low = 0, high = pattern_count(f) / 2 - 1;  // largest pattern whose value is <= magnitude
+  uint32_t low = 0, high = pattern_count(f) / 2 - 1;  // the largest pattern whose value is <= magnitude
   while (!(value_of(f, high) < INFINITY)) --high;
   const uint32_t largest = high;
   while (low < high) {
@@ -290,7 +290,7 @@ TEST(Conversions, Integers) {
   }
 }
 
-// Every length, so that heads, pairs and tails of the vector loops are met.
+// Every length, so that heads, pairs and tails of the vector loops are covered.
 TEST(Conversions, EveryLength) {
   std::vector<float> x;
   for (int i = 0; i < 100; ++i) x.push_back(static_cast<float>(i) * 0.37f - 9);
@@ -309,7 +309,7 @@ template <class T>
 void check_partial(void (*copy)(const T*, T*, long), Isa isa) {
   const long lanes = probe_table(isa).vector_bytes / static_cast<long>(sizeof(T));
   for (long n = 0; n <= lanes; ++n) {
-    const auto x = std::make_unique<T[]>(static_cast<size_t>(n));  // not null, where n is 0
+    const auto x = std::make_unique<T[]>(static_cast<size_t>(n));  // not null if n is 0
     std::vector<T> out(static_cast<size_t>(n) + 3, T(55));
     for (long i = 0; i < n; ++i) x[i] = static_cast<T>(i + 1);
     copy(x.get(), out.data(), n);

@@ -1,5 +1,5 @@
-// Rows that round in a direction, of random bits: every exponent, and what cancels. No code meets their
-// rounding. And fma, which rounds once.
+// Tests rows with directed rounding on random bits: every exponent, and cancellation. The rounding mode must
+// not leak to other code. Also tests that fma rounds once.
 #include <gtest/gtest.h>
 #include <xmmintrin.h>
 
@@ -28,8 +28,8 @@ void call(const ElementwiseRow& row, std::vector<T> (&in)[3], std::vector<T>& ou
   row.variants[0](chunk);
 }
 
-// The third operand is at times near the product of the others, so that sums cancel; or the product lies in
-// the middle of two numbers, where a third operand far below it decides.
+// The third operand is sometimes close to the product of the others, so that sums cancel. Or the product is a
+// midpoint of two numbers, where a third operand far below it decides.
 template <class T>
 void fill(std::vector<T> (&in)[3], std::mt19937_64& random) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -96,7 +96,7 @@ TEST_P(Directed, TheCallersRoundingAndFlagsStay) {
   std::vector<float> in[3], out(count);
   std::mt19937_64 random(12);
   fill(in, random);
-  for (const unsigned control : {0x1f80u, 0x7f80u, 0x9fc0u}) {  // as it is; toward zero; both flushes
+  for (const unsigned control : {0x1f80u, 0x7f80u, 0x9fc0u}) {  // default; toward zero; both flushes
     const unsigned before = _mm_getcsr();
     _mm_setcsr(control);
     call(*find_elementwise("add_rm", Lane::f32, tables(GetParam())), in, out);

@@ -1,4 +1,4 @@
-// Every elementwise row: each lane, repetition of operands and shape, against one lane at a time.
+// Tests every elementwise row: each lane, repetition of operands and shape, compared with one lane at a time.
 #include <set>
 
 #include "lanes.h"
@@ -37,7 +37,7 @@ const Row rows[] = {
         DIRECTED_CASTS("_rp"){"f32_ra", 1, DTypeSet{DType::f64}, false, true, -4, 4, 0},
     {"f16_ra", 1, dtypes::single, false, true, -1e-4, 1e-4, 0},
     {"tf32_ra", 1, dtypes::single, false, true, -4, 4, 0},
-    // Of results that are rounded to 16 bits: 2^-16, which is 128 to 256 last places.
+    // Results that are rounded to 16 bits: 2^-16, which is 128 to 256 units in the last place.
     {"exp.approximate", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
     {"sigmoid.approximate", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
     {"tanh.approximate", 1, DTypeSet{DType::f32}, false, false, -10, 10, 128},
@@ -78,8 +78,8 @@ uint8_t predicate(const Row& row, T x, T y) {
     return static_cast<uint8_t>(float_reference<T>(row.name, x, y, T(0)));
 }
 
-// One call; operand k repeats along columns where bit k is set, and along rows where bit k of `row_repeats`
-// is.
+// Runs one call; operand k repeats along columns if bit k of `repeats` is set, and along rows if bit k of
+// `row_repeats` is.
 template <class T, class Out, class Check>
 void run(const Row& row, ChunkFunction function, unsigned repeats, unsigned row_repeats, int64_t r,
          int64_t cols, Values<T>& values, Check check) {
@@ -158,8 +158,8 @@ TEST_P(Elementwise, EveryRowAndLane) {
   }
   for (const ElementwiseRow& row : from.elementwise)
     EXPECT_TRUE(names.count(row.name) || row.name == "where" ||
-                row.name.starts_with("random_") ||    // random.cpp
-                row.name.find('(') != row.name.npos)  // pairs.cpp
+                row.name.starts_with("random_") ||    // see random.cpp
+                row.name.find('(') != row.name.npos)  // see pairs.cpp
         << row.name << " has no test";
 }
 

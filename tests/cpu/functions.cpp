@@ -1,5 +1,5 @@
-// The vector functions of csrc/cpu/vecmath against libm in the next wider type, on every instruction set this
-// machine has.
+// Tests the vector functions of csrc/cpu/vecmath against libm in the next wider type, on every instruction
+// set of this machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,13 +18,13 @@
 namespace tile::cpu {
 namespace {
 
-// |got - want| in units of the last place of T at want, denormals included.
+// |got - want| in units of the last place of T at want, including subnormals.
 template <class T, class Wide>
 double ulps(T got, Wide want) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got) ? 0 : 1e30;
   if (std::isinf(got) && got == static_cast<T>(want)) return 0;
   if (std::isinf(got))
-    got = std::copysign(std::numeric_limits<T>::max(), got);  // one place beyond the largest
+    got = std::copysign(std::numeric_limits<T>::max(), got);  // one unit beyond the largest
   const int exponent = want == 0 ? -100000 : std::ilogb(want);
   const int place = std::max(std::min(exponent, std::numeric_limits<T>::max_exponent - 1),
                              std::numeric_limits<T>::min_exponent - 1) -
@@ -104,8 +104,8 @@ std::map<std::string, Reference<W>> references() {
       {"abs", [](W x) { return std::fabs(x); }},
   };
 }
-// Largest error allowed in float, in ulp; without fma the trigonometric and pow-like reductions lose a little
-// more.
+// The largest allowed error in float, in ulp; without fma the trigonometric and pow-like reductions are
+// slightly less accurate.
 const std::map<std::string, double> float_bounds = {{"exp", 1.05},
                                                     {"exp2", 1.5},
                                                     {"expm1", 2},
@@ -183,7 +183,7 @@ TEST(Functions, DoubleIsWithinTwoUlp) {
       [](const std::string&) { return 2.0; });
 }
 
-// The fast forms: absolute error in units of float's epsilon, and the ends.
+// The fast forms: absolute error in units of float's epsilon, and the limits.
 TEST(Functions, FastForms) {
   const auto x = samples<float>(1'000'003, 900'000);
   const long n = static_cast<long>(x.size());
@@ -230,7 +230,7 @@ void check_binary(const std::string& function, const List<BinaryProbe<T>>& (*lis
     }
   }
 }
-// Every pair of special values, then pairs of samples; pow also where the result is finite.
+// Every pair of special values, then pairs of samples, for pow also those with finite results.
 template <class T>
 void pairs(std::vector<T>& x, std::vector<T>& y, long patterns) {
   const auto special = special_values<T>();
@@ -272,7 +272,7 @@ bool equal_bits(float a, float b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
 }
 
-// A lane's bits do not depend on the lanes beside it, which may send the vector another way.
+// A lane's bits do not depend on other lanes, which may change the code path of the vector.
 TEST(Functions, LanesDoNotDependOnTheirNeighbours) {
   const auto x = samples<float>(20'003, 60'000);
   const long n = static_cast<long>(x.size());
@@ -290,7 +290,7 @@ TEST(Functions, LanesDoNotDependOnTheirNeighbours) {
       }
 }
 
-// Another vector type with the same operations gives the same bits: what the fused loop assembler relies on.
+// Another vector type with the same operations gives the same bits; the fused loop assembler relies on this.
 TEST(Functions, AnotherVectorTypeGivesTheSameBits) {
   const auto x = samples<float>(100'003, 90'000);
   std::vector<float> u, v;

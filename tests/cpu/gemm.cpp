@@ -1,5 +1,5 @@
-// Matrix products against a plain triple loop: odd sizes, strides, dtypes, on every instruction set this
-// machine has.
+// Tests matrix products against a plain triple loop: odd sizes, strides and dtypes, on every instruction set
+// of this machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,13 +16,13 @@
 namespace tile::cpu {
 namespace {
 
-// Small whole numbers: exact in every dtype (fp8 too), so that results are compared for equality.
+// Small integers, which are exact in every dtype (fp8 too), so that results are compared for equality.
 int small(std::mt19937& random, DType dtype) {
   if (dtype == DType::boolean) return static_cast<int>(random() % 2);
   if (is_unsigned(dtype)) return static_cast<int>(random() % 8);
   return static_cast<int>(random() % 15) - 7;
 }
-// `value` in the bits of dtype.
+// Writes `value` in the bits of dtype.
 void write(DType dtype, int value, void* to) {
   const float as_float = static_cast<float>(value);
   const double as_double = value;
@@ -48,7 +48,7 @@ void write(DType dtype, int value, void* to) {
     case DType::f8e4m3:
       word = sign << 7 | (value ? (exponent - 120) << 3 | mantissa >> 20 : 0);
       break;
-    case DType::f8e5m2:  // two bits of mantissa: 5 and 7 are not exact, the caller uses even values
+    case DType::f8e5m2:  // two bits of mantissa: 5 and 7 are not exact, so the caller uses even values
       word = sign << 7 | (value ? (exponent - 112) << 2 | mantissa >> 21 : 0);
       break;
     default:
@@ -74,7 +74,7 @@ struct Matrix {
       size = std::max(
           size, (rows - 1) * view.row_stride + (columns - 1) * std::max(view.column_stride, 0L) + base + 1);
     memory.assign(static_cast<size_t>(size * bytes),
-                  0xff);  // exact size: reading past it is for the sanitizer to see
+                  0xff);  // exact size, so that a sanitizer reports reads past it
     values.resize(static_cast<size_t>(rows * columns));
     view.data = memory.data() + base * bytes;
     for (long r = 0; r < rows; ++r)
@@ -117,7 +117,7 @@ void check(const char* what, Isa isa, DType dtype, const Matrix& a, const Matrix
     }
 }
 
-// The matrix as rows `stride` elements apart, of T or of bf16, and nothing behind the last one.
+// Returns the matrix as rows `stride` elements apart, of T or of bf16, without padding after the last row.
 template <class T>
 std::vector<char> row_major(const Matrix& matrix, DType dtype, long stride) {
   const long bytes = info(dtype).bytes;
@@ -244,7 +244,7 @@ TEST(Gemm, DeeperThanOneBlock) {
       }
 }
 
-// By the instructions for bf16, from bf16 and from f32 that holds its numbers.
+// With the instructions for bf16, from bf16 and from f32 that holds bf16 values.
 TEST(Gemm, PairsOfBf16) {
   std::mt19937 random(8);
   for (Isa isa : machine_isas()) {
@@ -278,7 +278,7 @@ TEST(Gemm, IntegersWrap) {
   }
 }
 
-// Not only whole numbers: sums of rounded products, against double.
+// Uses non-integers too: sums of rounded products, compared with double.
 TEST(Gemm, RealValues) {
   std::mt19937 random(6);
   std::normal_distribution<float> normal;
@@ -301,7 +301,7 @@ TEST(Gemm, RealValues) {
   }
 }
 
-// NaN and infinity in the padding of a panel must not reach C, nor a NaN in A or B be lost.
+// NaN and infinity in the padding of a panel must not reach C, and a NaN in A or B must not be lost.
 TEST(Gemm, NaNStaysInItsRowAndColumn) {
   const float nan = std::nanf("");
   for (Isa isa : machine_isas()) {

@@ -1,5 +1,5 @@
-// Products of bf16 on tile registers, by their software twin and, where this machine has it, by AMX: against
-// float64, in panels that are full and not, with numbers that are none.
+// Tests products of bf16 on tile registers, with a software model and, if this machine has it, with AMX,
+// against float64: full and partial panels, and operands with NaN and infinity.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ uint16_t bits_of(float x) {
   return static_cast<uint16_t>(word >> 16);
 }
 
-// The twin's kernels, and AMX's where there are some.
+// Returns the model's kernels, and AMX's if there are some.
 std::vector<std::pair<std::string, const GemmKernels*>> all_kernels() {
   std::vector<std::pair<std::string, const GemmKernels*>> all;
   if (!supported(Isa::avx512)) return all;
@@ -42,7 +42,7 @@ std::vector<std::pair<std::string, const GemmKernels*>> all_kernels() {
   return all;
 }
 
-// rows x columns, stored in either order, in bf16 and in f32 that holds the same numbers.
+// rows x columns, stored in either order, in bf16 and in f32 with the same values.
 struct Operand {
   Operand(long rows, long columns, bool turned, std::mt19937& random) : rows(rows), columns(columns) {
     row_stride = turned ? 1 : columns + 1;
@@ -112,7 +112,7 @@ TEST(GemmTiles, AgreeWithFloat64) {
         }
 }
 
-// What is not a number reaches its own row or column, from either operand, and padding stays out.
+// NaN and infinity affect their own row or column, from either operand, and padding has no effect.
 TEST(GemmTiles, NaNAndInfinityStayInTheirRowsAndColumns) {
   std::mt19937 random(12);
   for (const auto& [name, kernels] : all_kernels())

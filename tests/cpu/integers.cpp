@@ -1,4 +1,4 @@
-// Integer operations of the vector layer: wrapping, division that never traps, shifts by any count.
+// Tests integer operations of the vector layer: wrapping, division that never traps, shifts by any count.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace tile::cpu {
 namespace {
 
-// In 128 bits nothing overflows; the result is cut to T.
+// Nothing overflows in 128 bits; the result is truncated to T.
 using Wide = __int128;
 
 template <class T>

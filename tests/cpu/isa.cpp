@@ -1,4 +1,4 @@
-// The choice of instruction set: names, limits and the exact texts of errors.
+// Tests the selection of the instruction set: names, limits and the exact texts of errors.
 #include "cpu/vecmath/isa.h"
 
 #include <gtest/gtest.h>

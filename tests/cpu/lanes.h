@@ -17,7 +17,7 @@ namespace tile::cpu::testing {
 inline const int64_t column_counts[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100};
 inline const int64_t row_counts[] = {0, 1, 3};
 
-// f(T{}) of a lane's type.
+// Calls f(T{}) with a lane's type.
 template <class F>
 auto visit(Lane lane, F f) {
   switch (lane) {
@@ -44,7 +44,7 @@ auto visit(Lane lane, F f) {
   }
 }
 
-// Memory whose end stands at a page that must not be touched, so that reading past a row's end crashes.
+// Memory that ends at an inaccessible page, so that reading past a row's end crashes.
 class Arena {
  public:
   Arena() {
@@ -55,7 +55,7 @@ class Arena {
   ~Arena() { munmap(base_, size + page); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-  // The last `bytes` of it, poisoned.
+  // Returns its last `bytes` bytes, poisoned.
   char* last(int64_t bytes) {
     EXPECT_LE(bytes, size);
     char* p = base_ + size - bytes;
@@ -92,7 +92,7 @@ struct Rows {
   int64_t stride, cols;
   Rows(Arena& arena, int64_t rows, int64_t cols, int64_t pad)
       : stride((cols + pad) * static_cast<int64_t>(sizeof(T))), cols(cols) {
-    // The last row has no padding: it ends at the forbidden page.
+    // The last row has no padding: it ends at the inaccessible page.
     data = arena.last(rows == 0 ? 0 : (rows - 1) * stride + cols * static_cast<int64_t>(sizeof(T)));
   }
   char* at(int64_t r, int64_t c) const { return data + r * stride + c * static_cast<int64_t>(sizeof(T)); }
@@ -130,7 +130,7 @@ std::vector<T> special_values() {
             static_cast<T>(L::min() + 1)};
 }
 
-// Values from [low, high] with, where asked for, a special one in three.
+// Random values from [low, high]; if requested, every third is a special value.
 template <class T>
 class Values {
  public:
@@ -149,7 +149,7 @@ class Values {
   std::mt19937_64 random_{7};
 };
 
-// |got - want| in units of the last place of T; 0 where both are NaN or equal.
+// |got - want| in units of the last place of T; 0 if both are NaN or equal.
 template <class T, class W>
 double ulps(T got, W want) {
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want) ? 0 : 1e30;

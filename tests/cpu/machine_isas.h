@@ -1,4 +1,4 @@
-// The instruction sets that tests run: those this machine has.
+// The instruction sets that tests run: those of this machine.
 #pragma once
 #include <vector>
 

@@ -80,7 +80,7 @@ TEST(MemoryOrder, WhatIsReadBeforeAnAtomicOperationIsCopiedBefore) {
     EXPECT_EQ(plan(loaded + between + copied + summed + stored, true), "copy " + shown + "[add 2] ");
     EXPECT_EQ(plan(loaded + between + copied + summed + stored), "copy " + shown + "[add 2] ");
   }
-  // The add, too, stays before the exchange if no pass has moved it to the store that uses it.
+  // The add also stays before the exchange if no pass has moved it to the store that uses it.
   EXPECT_EQ(plan(copied + loaded + summed + exchange("release") + stored), "[add 1] atomic [1] ");
 }
 

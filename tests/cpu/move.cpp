@@ -1,4 +1,4 @@
-// Loads, stores, fills and roundings of every dtype over the strides that have a path of their own.
+// Tests loads, stores, fills and roundings of every dtype with all strides that have their own code path.
 #include "ir/constant.h"
 #include "lanes.h"
 
@@ -20,7 +20,7 @@ std::vector<Layout> layouts(int64_t rows, int64_t cols) {
 }
 const int64_t sizes[] = {0, 1, 2, 3, 7, 8, 9, 17, 33};
 
-// The value of one element's bits in a floating dtype narrower than f64.
+// Returns the value of an element's bits in a floating dtype narrower than f64.
 double decode(DType dtype, uint32_t bits) {
   auto small = [&](int exponent_bits, int mantissa_bits, bool infinity) -> double {
     const int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
@@ -58,7 +58,7 @@ struct Case {
   int64_t lane() const { return lane_bytes(lane_of(dtype)); }
   int64_t row() const { return layout.row * bytes(); }
   int64_t column() const { return layout.column * bytes(); }
-  // Of the lowest address, and the bytes in all.
+  // The offset of the lowest address, and the total bytes.
   int64_t first() const {
     return std::min<int64_t>(0, (rows - 1) * row()) + std::min<int64_t>(0, (cols - 1) * column());
   }

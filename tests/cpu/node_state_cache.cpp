@@ -1,4 +1,5 @@
-// What workers keep between launches: taken once, replaced by what is given back last, freed with the places.
+// Tests the state that workers keep between launches: it is taken once, replaced by the state returned last,
+// and freed with the cache.
 #include "cpu/interpreter/node_state_cache.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 namespace tile::cpu {
 namespace {
 
-// Counts those that live.
+// Counts live objects.
 struct Counted final : NodeState {
   explicit Counted(std::atomic<int>& alive) : alive(alive) { ++alive; }
   ~Counted() override { --alive; }
@@ -33,7 +34,7 @@ TEST(NodeStateCache, EachWorkerFindsItsOwnOnce) {
     EXPECT_EQ(places.take(1).get(), of_second);
     EXPECT_EQ(alive, 1);
     EXPECT_EQ(places.take(1), nullptr);
-    places.give_back(0, one(alive));  // of a launch at the same time
+    places.give_back(0, one(alive));  // by a concurrent launch
     EXPECT_EQ(alive, 1);
     places.give_back(1000, one(alive));  // more workers than places
     EXPECT_LE(alive, 2);
@@ -48,9 +49,9 @@ TEST(NodeStateCache, LaunchesAtOnce) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&] {
-        for (int turn = 0; turn < 2000; ++turn) {
-          auto slots = places.take(turn % 2);
-          places.give_back(turn % 2, slots ? std::move(slots) : one(alive));
+        for (int iteration = 0; iteration < 2000; ++iteration) {
+          auto slots = places.take(iteration % 2);
+          places.give_back(iteration % 2, slots ? std::move(slots) : one(alive));
         }
       });
     for (auto& thread : threads) thread.join();

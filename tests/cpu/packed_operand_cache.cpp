@@ -1,4 +1,5 @@
-// Packed operands that threads share: each is packed once, by several, and stays while someone reads it.
+// Tests packed operands that threads share: each is packed once, by several threads, and stays while a thread
+// reads it.
 #include "cpu/gemm/packed_operand_cache.h"
 
 #include <gtest/gtest.h>
@@ -22,10 +23,10 @@ PackedOperandCache::Key key(const int& of) {
 }
 
 TEST(PackedOperandCache, PartsArePackedOnceByAnyThread) {
-  constexpr int threads = 6, operands = 5, parts = 16, turns = 40;
+  constexpr int threads = 6, operands = 5, parts = 16, iterations = 40;
   const int sources[operands] = {};
   PackedOperandCache panels;
-  for (int turn = 0; turn < turns; ++turn) {
+  for (int iteration = 0; iteration < iterations; ++iteration) {
     panels.clear();
     std::atomic<int> packed{0}, wrong{0};
     const auto work = [&](int first) {
@@ -34,10 +35,10 @@ TEST(PackedOperandCache, PartsArePackedOnceByAnyThread) {
         const auto held = panels.hold(key(sources[which]), parts * sizeof(int), operands);
         held.fill(parts, [&](int64_t part) {
           ++packed;
-          reinterpret_cast<int*>(held.data())[part] = turn * 100 + which;
+          reinterpret_cast<int*>(held.data())[part] = iteration * 100 + which;
         });
         for (int part = 0; part < parts; ++part)
-          wrong += reinterpret_cast<const int*>(held.data())[part] != turn * 100 + which;
+          wrong += reinterpret_cast<const int*>(held.data())[part] != iteration * 100 + which;
       }
     };
     std::vector<std::thread> all;
@@ -61,7 +62,7 @@ TEST(PackedOperandCache, MakesRoomOfTheOneIdleLongest) {
   use(1);
   use(0);
   EXPECT_EQ(packed, 2);
-  use(2);  // in place of 1
+  use(2);  // replaces 1
   EXPECT_EQ(use(0), first);
   EXPECT_EQ(packed, 3);
   use(1);
@@ -98,7 +99,7 @@ TEST(PackedOperandCache, LaunchesAtOnceHaveTheirOwn) {
   EXPECT_EQ(b.get()->threads, 3);
 }
 
-// Parts of the left operand beside each other: packing one must not write into the next.
+// Parts of the left operand are adjacent: packing one must not write into the next.
 TEST(PackedOperandCache, PartsOfBlocksDoNotOverlap) {
   const long m = 61, k = 1000;
   const std::vector<float> a(m * k, 1.f);

@@ -1,4 +1,4 @@
-// Two steps in one pass do what the two do one after the other.
+// Tests that two steps in one pass give the same results as the two steps in sequence.
 #include <set>
 
 #include "lanes.h"

@@ -1,4 +1,4 @@
-// Fused loops that prefetch the next iteration's tiles: which do, and that no result changes.
+// Tests fused loops that prefetch the next iteration's tiles: which loops do, and that no result changes.
 #include <gtest/gtest.h>
 
 #include "built_fused_loop.h"
@@ -15,8 +15,8 @@ size_t count_of(std::string_view wanted, const std::string& text) {
   return count;
 }
 
-// Memory that is fetched need not be there.
-TEST_P(Assembler, FetchesALineATurnAndChangesNothing) {
+// Prefetched memory need not exist.
+TEST_P(Assembler, FetchesALinePerIterationAndChangesNothing) {
   constexpr int64_t rows = 3, cols = 77;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Values<float> values(-4, 4, false);
@@ -28,7 +28,7 @@ TEST_P(Assembler, FetchesALineATurnAndChangesNothing) {
       if (out == &fetching) built.form.prefetch = {{DType::f32, true, false}, {dtype, true, false}};
       ASSERT_TRUE(built.assemble());
       built.run(rows, cols, {in.place(), out->place(), {in.data, 4 * cols}, {nullptr, 64}});
-      // Two vectors a turn; of bf16 they are half a line, or one.
+      // Two vectors per iteration; for bf16 they are half a cache line, or one line.
       const size_t lines = vectors() == jit::Vectors::avx512 ? 2 + (dtype == DType::f32 ? 2 : 1) : 2;
       EXPECT_EQ(count_of("prefetcht1", built.disassembled()), out == &fetching ? lines : 0);
     }
@@ -38,7 +38,7 @@ TEST_P(Assembler, FetchesALineATurnAndChangesNothing) {
   }
 }
 
-// Work on few bytes hides what is read next; an addition does not.
+// Long computation on few bytes hides the next loads from the core; an addition does not.
 TEST_P(Assembler, FetchesItsOwnInputsWhereTheWorkIsLong) {
   constexpr int64_t rows = 3, cols = 77;
   const auto fetches = [&](const char* step, int operands, bool streams) {
@@ -58,8 +58,8 @@ TEST_P(Assembler, FetchesItsOwnInputsWhereTheWorkIsLong) {
   EXPECT_EQ(fetches("add", 2, true), 0);
 }
 
-// For each fused loop in a kernel's loop, the tiles that it fetches: by axes those of the next iteration, by
-// "once" what it alone reads.
+// Returns the tiles that each fused loop of a kernel's loop prefetches: axes for the next iteration's tiles,
+// "once" for those that only this loop reads.
 std::string fetched(const std::string& body) {
   const Function function = parse(
       "kernel k(%0: array<f32,2>, %1: array<f32,2>, %2: i32) {\n"
@@ -102,8 +102,8 @@ TEST(PrefetchLines, IsOfTheLastFusedLoopThatReads) {
                               "    store %1, %16, INDEX {steps=[8,64]}\n";
   EXPECT_EQ(fetched(in_loop(softmax, "%6, %3")), "[][0][]");
   EXPECT_EQ(fetched(in_loop(softmax, "%3, %6")), "[][1][]");
-  EXPECT_EQ(fetched(in_loop(softmax, "%6, %6")), "[][][]");  // the next one stands in neither direction
-  EXPECT_EQ(fetched(in_loop(softmax, "%2, %3")), "[][][]");  // the same every turn
+  EXPECT_EQ(fetched(in_loop(softmax, "%6, %6")), "[][][]");  // the next tile is not along a single axis
+  EXPECT_EQ(fetched(in_loop(softmax, "%2, %3")), "[][][]");  // the same in every iteration
 }
 
 TEST(PrefetchLines, IsOfTheFirstTooIfTheLastWrites) {
@@ -113,7 +113,7 @@ TEST(PrefetchLines, IsOfTheFirstTooIfTheLastWrites) {
   EXPECT_EQ(fetched(in_loop(less, "%6, %3")), "[0][0]");
 }
 
-TEST(PrefetchLines, IsNotOfTheNextTurnWhereOneFusedLoopReads) {
+TEST(PrefetchLines, IsOfTheSameIterationIfOneFusedLoopReads) {
   const std::string once =
       "    %7: f32[8,64] = load %0, INDEX {pad=0.0, shape=[8,64], steps=[8,64]}\n"
       "    %8: f32[8,64] = exp %7\n"

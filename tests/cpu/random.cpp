@@ -1,4 +1,5 @@
-// Philox on every instruction set this machine has: the published vectors, and rows of numbers of every kind.
+// Tests Philox on every instruction set of this machine: the published vectors, and rows with numbers of
+// every kind.
 #include <array>
 #include <numeric>
 
@@ -14,7 +15,7 @@ INSTANTIATE_TEST_SUITE_P(, Random, ::testing::ValuesIn(machine_isas()),
 
 using Block = std::array<uint32_t, 4>;
 
-// As the paper writes it: counter words in, one round after the other.
+// Written as in the paper: counter words as input, one round after another.
 Block philox_of(Block x, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t p = uint64_t{0xD2511F53} * x[0], q = uint64_t{0xCD9E8D57} * x[2];
@@ -30,7 +31,7 @@ Block philox_of(uint64_t seed, uint64_t stream, uint64_t block) {
                    {low(seed), low(seed >> 32)});
 }
 
-// The vectors that come with Random123.
+// The test vectors of Random123.
 TEST_P(Random, GivesThePublishedBlocks) {
   struct Known {
     uint64_t seed, stream, block;
@@ -54,7 +55,7 @@ TEST_P(Random, GivesThePublishedBlocks) {
 
 enum Numbers { counting, scattered, broken, wrapping };
 
-// rows x cols elements against one block an element; operand k repeats along the columns by bit k.
+// Compares rows x cols elements with one block per element; operand k repeats along the columns by bit k.
 template <class T>
 void check_row(const ElementwiseRow& row, unsigned repeats, Numbers kind, int64_t rows, int64_t cols,
                uint64_t first) {
@@ -105,7 +106,7 @@ TEST_P(Random, RowsAreABlockAnElement) {
         for (uint64_t first : {0, 1, 2, 3, 4, 77}) check(3u, counting, rows, cols, first);
         for (unsigned repeats = 0; repeats < 7; ++repeats)
           for (Numbers kind : {counting, scattered, broken}) check(repeats, kind, rows, cols, uint64_t{5});
-        check(3u, counting, rows, cols, (uint64_t{1} << 32) - 9);  // of counters' low halves
+        check(3u, counting, rows, cols, (uint64_t{1} << 32) - 9);  // the counters' low halves wrap
         check(3u, counting, rows, cols, (uint64_t{1} << 34) - 9);
         check(3u, wrapping, rows, cols, ~uint64_t{0} - 40);  // past 2^64
       }

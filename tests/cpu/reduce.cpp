@@ -1,4 +1,4 @@
-// Every reduction: lanes, shapes, strides, NaN and the identities.
+// Tests every reduction: lanes, shapes, strides, NaN and the identities.
 #include "lanes.h"
 
 namespace tile::cpu::testing {
@@ -8,7 +8,7 @@ class Reduce : public ::testing::TestWithParam<Isa> {};
 INSTANTIATE_TEST_SUITE_P(, Reduce, ::testing::ValuesIn(machine_isas()),
                          [](const auto& info) { return std::string(name(info.param)); });
 
-// The reference, in T for integers (wrapping) and max/min, in long double for sums and products.
+// The reference: in T for integers (wrapping) and max/min, in long double for sums and products.
 template <class T>
 struct Accumulator {
   using Sum = std::conditional_t<std::is_floating_point_v<T>, long double, uint64_t>;
@@ -57,7 +57,7 @@ void test_row(std::string_view name, const ReduceRow& row) {
       Rows<T> x(arenas[0], rows, cols, 1);
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < cols; ++c) x.set(r, c, next_value(name, values));
-      // Twice, to see that accumulators go on.
+      // Runs twice to check that accumulators are kept.
       Rows<T> out(arenas[1], rows, 1, 2);
       for (int64_t r = 0; r < rows; ++r) row.identity(out.at(r, 0), 1);
       const Chunk by_columns{rows, cols, out.data, out.stride, {x.data}, {x.stride}};
@@ -127,7 +127,7 @@ TEST_P(Reduce, AnyAndAll) {
       }
 }
 
-// NaN is skipped wherever it stands; of nothing but NaN the result is NaN, of -inf among NaN it is -inf.
+// NaN is skipped at every position; if all values are NaN the result is NaN, and -inf among NaN gives -inf.
 TEST_P(Reduce, NaN) {
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();

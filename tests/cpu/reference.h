@@ -1,4 +1,4 @@
-// The rows of prims/elementwise for one lane, written with std functions and 128-bit integers.
+// The rows of prims/elementwise for one lane, implemented with std functions and 128-bit integers.
 #pragma once
 #include <algorithm>
 #include <cfenv>
@@ -26,7 +26,8 @@ T floor_remainder(T x, T y) {
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-// In a direction of rounding: volatile, so that f reads its values, and has its result, while it holds.
+// Computes f with a rounding direction. The variables are volatile, so that f reads its operands and has its
+// result while the direction is set.
 template <class W, class F>
 W in_direction(int direction, F f) {
   const int before = std::fegetround();
@@ -35,7 +36,8 @@ W in_direction(int direction, F f) {
   std::fesetround(before);
   return result;
 }
-// As a format with `mantissa` explicit bits has it; the direction may be to nearest, halves away from zero.
+// Rounds to a format with `mantissa` explicit bits; the direction may be to nearest with halves away from
+// zero.
 constexpr int halves_away = -1;
 template <class W>
 W cut_in_direction(int direction, W x, int mantissa, int least, double largest) {
@@ -53,7 +55,7 @@ W cut_in_direction(int direction, W x, int mantissa, int least, double largest) 
   return static_cast<W>(std::copysign(away ? INFINITY : largest, static_cast<double>(x)));
 }
 
-// Of lanes computed in W, or predicates.
+// Lanes computed in W, or predicates.
 template <class W>
 W float_reference(std::string_view name, W x, W y, W z) {
 #define ROW(row, value) \
@@ -132,7 +134,7 @@ W float_reference(std::string_view name, W x, W y, W z) {
   return 0;
 }
 
-// Before wrapping to the lane's width.
+// The result before it wraps to the lane's width.
 inline __int128 integer_reference(std::string_view name, __int128 x, __int128 y, int bits) {
   using I = __int128;
   using W = I;

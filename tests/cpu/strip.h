@@ -1,4 +1,4 @@
-// The right operand of a blocked product, all parts of it; the last first, as threads may.
+// Packs the right operand of a blocked product, the last part first, since threads may use any order.
 #pragma once
 #include "cpu/gemm/gemm_table.h"
 

@@ -1,5 +1,5 @@
-// Moves between layouts: every element arrives by every way, banks are met as often as planned, and the
-// cheapest way is taken.
+// Tests moves between layouts: every way delivers every element, bank conflicts are as planned, and the
+// cheapest way is chosen.
 #include "cuda/conversion.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string text(const MoveEnd& from, const MoveEnd& to) {
   return describe(from.layout) + " -> " + describe(to.layout);
 }
 
-// Register r of a thread gets the element of its place.
+// Register r of a thread gets the element with its index.
 void expect_shuffled(const ShufflePlan& plan, const MoveEnd& from, const MoveEnd& to, int threads) {
   for (int thread = 0; thread < threads; ++thread)
     for (int r = 0; r < to.layout.registers(); ++r) {
@@ -33,7 +33,7 @@ void expect_shuffled(const ShufflePlan& plan, const MoveEnd& from, const MoveEnd
                 linear_index(to.layout, to.weights, 0, thread, r))
           << text(from, to);
     }
-  // A lane gives one word at a time: in each round all takers of a lane are given the same.
+  // A lane sends one word at a time: in each round all receivers of a lane get the same word.
   for (int w = 0; w < plan.words; ++w) {
     std::map<int, int> given;
     for (int thread = 0; thread < threads; ++thread) {
@@ -50,7 +50,7 @@ void expect_shuffled(const ShufflePlan& plan, const MoveEnd& from, const MoveEnd
 
 void expect_through_shared(const SharedMove& move, const MoveEnd& from, const MoveEnd& to, int bytes,
                            int threads) {
-  std::map<int64_t, int64_t> memory;  // offset -> place
+  std::map<int64_t, int64_t> memory;  // offset -> index
   const int copies = from.layout.replicas(threads);
   const auto count = [&](const SharedMove::Side& side, bool writes) {
     int passes = 0;
@@ -102,7 +102,7 @@ Ways expect_moved(const MoveEnd& from, const MoveEnd& to, int bytes, int warps) 
   return {shuffles.has_value(), shared.has_value()};
 }
 
-// A layout of the shape with modes of extent 2 distributed at random, odd ones to registers.
+// A layout of the shape with modes of extent 2 distributed at random, and odd modes in registers.
 Layout random_layout(const Shape& shape, int warps, std::mt19937& random) {
   std::vector<Mode> modes;
   std::vector<std::pair<Level, int>> free;
@@ -188,7 +188,7 @@ TEST(Conversion, FragmentsArrive) {
     }
 }
 
-// 8 x 4 of a warp turned: neighbours in registers become neighbours in lanes.
+// Transposes 8 x 4 in a warp: adjacent registers become adjacent lanes.
 TEST(ShufflePlan, NeighboursChangePlacesInAWarp) {
   const Layout from({4, 32}, {{Level::reg, 1, 4, 0, 1}, {Level::lane, 1, 32, 1, 1}});
   const Layout to({4, 32}, {{Level::reg, 1, 4, 1, 1}, {Level::lane, 1, 4, 0, 1}, {Level::lane, 4, 8, 1, 4}});
@@ -257,7 +257,7 @@ TEST(SharedMove, NeighboursOfBothSidesAreOneAccess) {
   const Weights places = row_major({64, 64});
   const auto move = shared_move(sums, places, rows, places, 2, 128);
   ASSERT_TRUE(move);
-  EXPECT_EQ(move->write.together, 8);  // two of them neighbours for the reader too
+  EXPECT_EQ(move->write.together, 8);  // two of them are adjacent for the reader too
   EXPECT_EQ(move->read.together, 2);
   EXPECT_EQ(move->write.passes, move->write.least);
   EXPECT_EQ(move->read.passes, move->read.least);
@@ -271,7 +271,8 @@ TEST(Cost, CountsLanesAndBarriers) {
             4 * (8 + 16) + 128);
 }
 
-// Four warps, rows of 256 bytes: along them each access fills its sectors, across them an element takes one.
+// Four warps, rows of 256 bytes: accesses along the rows fill their sectors; across them each element takes a
+// sector.
 TEST(Cost, AccessesCountSectors) {
   const Layout along = blocked({64, 64}, 1, 4, 4), across = blocked({64, 64}, 0, 4, 4);
   EXPECT_EQ(access_cost(along, 1, 4, 4, 4), 4 * 8 * (16 + 1));
@@ -294,7 +295,7 @@ TEST(Cost, TheCheapestWayIsTaken) {
   EXPECT_EQ(
       shared.reason,
       "elements go to other warps; written 16 bytes at once, read 4 bytes at once, without bank conflicts");
-  // Two lanes change places with two registers.
+  // Two lane bits are exchanged with two register bits.
   const Layout pairs(shape, {{Level::reg, 1, 2, 1, 1},
                              {Level::reg, 2, 16, 0, 4},
                              {Level::lane, 1, 32, 1, 2},

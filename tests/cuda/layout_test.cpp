@@ -1,4 +1,5 @@
-// Layouts: every element is somewhere, once where nothing is replicated, and survives changes of shape.
+// Tests layouts: every element exists, exactly once without replication, and changes of shape preserve
+// elements.
 #include "cuda/layout.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int lanes = 32;
 
-// Row-major place of each element -> the threads and registers that hold it.
+// Maps each element's row-major index to the threads and registers that hold it.
 std::map<int64_t, std::set<std::pair<int, int>>> holders(const Layout& layout, int warps) {
   std::map<int64_t, std::set<std::pair<int, int>>> all;
   const Weights weights = row_major(layout.shape());
@@ -75,7 +76,7 @@ TEST(Layout, BlocksOfAClusterHoldEveryElementOnce) {
   for (const Shape& shape : {Shape{1, 40960}, Shape{64, 33}, Shape{512, 40}, Shape{16, 4096}, Shape{3, 5}})
     for (int blocks : {2, 4, 16}) {
       const Layout layout = blocked(shape, 1, 1, 2, blocks);
-      std::map<int64_t, int> owners;  // of each row-major place
+      std::map<int64_t, int> owners;  // by row-major index
       for (int block = 0; block < blocks; ++block)
         for (int thread = 0; thread < 2 * lanes; ++thread)
           for (int r = 0; r < layout.registers(); ++r) {
@@ -106,7 +107,7 @@ TEST(RegisterMap, ElementsOfOtherBlocksHaveNone) {
   EXPECT_FALSE(register_map(dealt, places, whole, places, 64, 2));
 }
 
-// A layout against the formula of a fragment: coordinates of register r of a lane of a warp.
+// Compares a layout with the formula of a fragment: coordinates of register r of a lane of a warp.
 void expect_fragment(const Layout& layout, int warps, std::pair<int, int> (*at)(int warp, int lane, int r)) {
   expect_complete(layout, warps);
   for (int thread = 0; thread < warps * lanes; ++thread)
@@ -142,19 +143,19 @@ TEST(Fragments, OfMmaSync) {
                   [](int, int lane, int r) { return std::pair(lane / 4 + r / 2 * 8, lane % 4 * 2 + r % 2); });
 }
 
-// ldmatrix gives lane l of each 8 x 8 matrix elements 2 (l % 4) and the next of row l / 4, turned those of
-// the column; a word a matrix, in the order of the addresses that groups of 8 lanes give.
+// ldmatrix gives lane l elements 2 (l % 4) and the next of row l / 4 of each 8 x 8 matrix, or of a column if
+// transposed. Each matrix is a word, in the order of the addresses of groups of 8 lanes.
 TEST(Fragments, OfLdmatrix) {
   const Layout matrices({4, 8, 8}, {{Level::reg, 1, 2, 2, 1},
                                     {Level::reg, 2, 4, 0, 1},
                                     {Level::lane, 1, 4, 2, 2},
                                     {Level::lane, 4, 8, 1, 1}});
   expect_complete(matrices, 1);
-  // A: the halves of rows first, then of columns. [columns, rows, 8, 8] -> [16, 16]
+  // A: first the halves of rows, then those of columns. [columns, rows, 8, 8] -> [16, 16]
   const auto halves = matrices.reshaped({2, 2, 8, 8});
   ASSERT_TRUE(halves);
   EXPECT_EQ(halves->permuted({1, 2, 0, 3}).reshaped({16, 16}), fragment_a());
-  // B, whose columns are rows in memory: two blocks of 8, of each the halves of k. [k, n, 8 of n, 8 of k]
+  // B, whose columns are rows in memory: two blocks of 8, each with the halves of k. [k, n, 8 of n, 8 of k]
   const Layout both = halves->permuted({1, 3, 0, 2}).reshaped({16, 16}).value();
   for (int r = 0; r < 4; ++r)
     for (int lane = 0; lane < lanes; ++lane) {
@@ -165,7 +166,7 @@ TEST(Fragments, OfLdmatrix) {
     }
 }
 
-// Four warps of 16 rows each; what a warpgroup is above that is a mode of the warp's number too.
+// Four warps of 16 rows each; further warpgroups are a mode of the warp number too.
 Layout wgmma_sums(int64_t n, int groups) {
   return Layout({64 * groups, n}, {{Level::reg, 1, 2, 1, 1},
                                    {Level::reg, 2, 2, 0, 8},

@@ -1,4 +1,5 @@
-// What a program is made of: the names of its configurations, and the threads that its author asks for.
+// Tests properties of compiled programs: the names of their configurations, and the thread hints of their
+// authors.
 #include "cuda/program.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ TEST(Configurations, HaveNames) {
   EXPECT_EQ(text_of({.warps = -2, .blocks = -1}), "1/4x warps, 1/2x blocks");
 }
 
-// A row of so many columns, doubled; or the product of two matrices.
+// A kernel that doubles a row of so many columns, or multiplies two matrices.
 Program program(std::optional<int> hint, int columns, bool multiplies = false, const Target& target = {}) {
   Tracer tracer("kernel");
   Function& function = tracer.function();
@@ -82,7 +83,7 @@ TEST(HintThreads, JoinsTheConfigurations) {
   Function& function = tracer.function();
   Array x(function.add_argument(function.body(), Type::array(f16, 1), {}));
   hint_threads(-1);
-  hint_threads(1);  // the last one counts
+  hint_threads(1);  // the last hint counts
   x.tiled_view({4096}).store({0}, x.tiled_view({4096}).load({1}) * 2.0);
   const Function traced = tracer.finish();
   EXPECT_EQ(Program(traced, {}, {.warps = -1}).threads, 128);

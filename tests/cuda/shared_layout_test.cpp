@@ -1,5 +1,5 @@
-// Shared layouts: no two elements in one place, no bank asked twice, the bits that TMA flips, and what
-// descriptors say.
+// Tests shared layouts: elements have distinct addresses, accesses have no bank conflicts, and the swizzle
+// and the descriptors match the hardware.
 #include "cuda/shared_layout.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ void expect_rows_free_of_conflicts(const SharedLayout& layout) {
       ASSERT_EQ(shared_passes(offsets, chunk), 1) << layout.width << " wide, row " << row << ", chunk " << c;
     }
 }
-// cp.async writes chunks of a row, row after row: a lane each, the last threads none where a row does not
+// cp.async writes chunks of a row, row by row: one per lane. The last threads write none if a row does not
 // divide them.
 void expect_copies_free_of_conflicts(const SharedLayout& layout, int64_t threads) {
   const int64_t each = chunk / layout.element_bytes, chunks = layout.width / each,
@@ -99,8 +99,7 @@ TEST(SharedLayout, PassesOfWordsAndVectors) {
   EXPECT_EQ(shared_passes({-1, -1}, 4), 0);
 }
 
-// The copy unit flips bits 4 and up of the address by those from bit 7 on (CUDA C++ programming guide, TMA
-// swizzle).
+// The copy unit flips address bits from 4 on by those from 7 on (CUDA C++ programming guide, TMA swizzle).
 TEST(SharedLayout, PanelsAreWhatTmaWrites) {
   for (int swizzle : {32, 64, 128}) {
     const SharedLayout layout = in_panels(16, 256 / 2, 2, swizzle);
@@ -113,14 +112,15 @@ TEST(SharedLayout, PanelsAreWhatTmaWrites) {
       }
   }
   EXPECT_EQ(in_panels(16, 64, 2, 0).tma_swizzle(), 0);
-  // Rows of as many bytes as a swizzle are its panels.
+  // Rows with as many bytes as a swizzle are its panels.
   for (int64_t width : {16, 32, 64}) EXPECT_EQ(whole_rows(64, width, 2).tma_swizzle(), width * 2);
   EXPECT_EQ(whole_rows(64, 64, 2), in_panels(64, 64, 2, 128));
   EXPECT_EQ(whole_rows(64, 128, 2).tma_swizzle(), std::nullopt);
   EXPECT_EQ(whole_rows(64, 80, 2).tma_swizzle(), std::nullopt);
-  EXPECT_EQ(whole_rows(64, 32, 4).tma_swizzle(), std::nullopt);  // chunks are exchanged otherwise
+  EXPECT_EQ(whole_rows(64, 32, 4).tma_swizzle(), std::nullopt);  // chunks are permuted differently
   EXPECT_EQ(whole_rows(64, 4, 4).tma_swizzle(), 0);
-  EXPECT_EQ(in_panels(12, 128, 2, 128).tma_swizzle(), std::nullopt);  // the second panel begins in between
+  // The second panel would begin mid-pattern.
+  EXPECT_EQ(in_panels(12, 128, 2, 128).tma_swizzle(), std::nullopt);
 }
 
 TEST(SharedLayout, DescriptorsOfWgmma) {
@@ -129,7 +129,7 @@ TEST(SharedLayout, DescriptorsOfWgmma) {
   EXPECT_EQ(in_panels(128, 64, 2, 64).wgmma_descriptor(true), (Descriptor{16, 512, 2}));
   EXPECT_EQ(in_panels(128, 64, 2, 32).wgmma_descriptor(true), (Descriptor{16, 256, 3}));
   EXPECT_EQ(in_panels(128, 64, 2, 0).wgmma_descriptor(true), (Descriptor{128 * 16, 128, 0}));
-  // Rows are those of the sum.
+  // The rows are those of the sum.
   EXPECT_EQ(in_panels(64, 256, 2, 128).wgmma_descriptor(false), (Descriptor{64 * 128, 1024, 1}));
   EXPECT_EQ(in_panels(64, 256, 2, 0).wgmma_descriptor(false), (Descriptor{128, 64 * 16, 0}));
   EXPECT_EQ(in_panels(64, 256, 4, 128).wgmma_descriptor(false), std::nullopt);

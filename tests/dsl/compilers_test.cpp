@@ -1,5 +1,5 @@
-// Equal IR from every compiler: kernels whose arguments have side effects on the trace, which g++ and clang
-// evaluate in different orders. The hashes are those of the canonical text; both compilers must give them.
+// Tests that every compiler gives equal IR for kernels whose arguments have side effects on the trace, which
+// g++ and clang evaluate in different orders. The hashes are those of the canonical text.
 #include <gtest/gtest.h>
 
 #include "dsl/tracer.h"
@@ -15,7 +15,7 @@ struct Arguments {
   Tile n;
 };
 
-// Traces with arrays of rank 2 and one scalar.
+// Traces a function of arrays of rank 2 and one scalar.
 Function trace(void (*body)(const Arguments&)) {
   Tracer tracer("kernel");
   Function& function = tracer.function();
@@ -36,7 +36,7 @@ std::string hash_after(void (*body)(const Arguments&), bool all) {
 View cut(const Array& array) { return array.tiled_view({4, 8}); }
 Tile at(const Array& array, Tile i, Tile j) { return cut(array).load({i, j}); }
 
-// Operands that are loads, literals and products, nested.
+// Nested operands: loads, literals and products.
 void nested(const Arguments& a) {
   Tile i = bid(0), j = bid(1);
   Tile r = where(at(a.x, i + 1, j * 2) < at(a.y, j, i),
@@ -45,7 +45,7 @@ void nested(const Arguments& a) {
   cut(a.out).store({i + j, cdiv(j, i + 2)}, r * (1.0 - r) / (at(a.z, j, i) + 2.0));
 }
 
-// Tiles by value: the order in which parameters are made is the compiler's.
+// Tiles by value: the compiler chooses the order in which parameters are created.
 Tile swirl(Tile p, Tile q, Tile n) {
   for (Tile k : range(n)) {
     Tile old = p;

@@ -1,4 +1,4 @@
-// Bad input of the language: exact texts, with the user's line, what was given and the fix.
+// Tests invalid input of the language: exact texts with the user's line, the given value and the fix.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The modes of floats in the language: the ops they become, and what is said where there is no such mode.
+// Tests the float modes of the language: the ops that they become, and the errors for missing modes.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -14,7 +14,7 @@ namespace {
 
 Tile ones(DType dtype) { return zeros({8}, dtype); }
 
-// The names of the ops behind the operands', with the dtypes of casts.
+// Returns the names of the ops after the operands' ops, with the dtypes of casts.
 std::string ops_of(const std::function<void()>& body) {
   Tracer tracer("kernel");
   body();

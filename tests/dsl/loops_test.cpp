@@ -1,4 +1,4 @@
-// while_loop, break_loop and continue_loop: what they trace to.
+// Tests the traces of while_loop, break_loop and continue_loop.
 #include <gtest/gtest.h>
 
 #include "dsl/tracer.h"
@@ -9,7 +9,7 @@
 namespace tile {
 namespace {
 
-// The text of a kernel of one array, i32[n].
+// Returns the text of a kernel with one array, i32[n].
 std::string traced(const std::function<void(Array)>& body) {
   Tracer tracer("k");
   Function& function = tracer.function();
@@ -108,7 +108,7 @@ TEST(Loops, AJumpTakesTheValuesOfItsPlace) {
 )");
 }
 
-TEST(Loops, OfOneTurnAndNested) {
+TEST(Loops, OfOneIterationAndNested) {
   const std::string text = traced([](Array x) {
     Tile count = 0;
     while_loop([&] { return count < 10; },

@@ -1,4 +1,4 @@
-// The batches of matrix products in the language.
+// Tests batches of matrix products in the language.
 #include <gtest/gtest.h>
 
 #include <regex>

@@ -72,7 +72,7 @@ TEST(RangeSteps, ThatCountBlocksNeedNoAssertion) {
   blocks.launch({3}, array(out));
   EXPECT_EQ(out, (std::vector<int32_t>{0 + 3 + 6 + 9, 1 + 4 + 7, 2 + 5 + 8}));
   const auto asserts = [](Function function) {
-    run_passes(function);  // some know that a grid has at least one block
+    run_passes(function);  // passes that assume at least one block
     return print(function).find("assert") != std::string::npos;
   };
   EXPECT_FALSE(asserts(blocks.trace(array(out))));

@@ -1,4 +1,5 @@
-// Bad input of functions over tiles: axes, combine functions, ranges, sub-tiles, bytes, rows and raw offsets.
+// Tests invalid input of functions over tiles: axes, combine functions, ranges, sub-tiles, bytes, rows and
+// raw offsets.
 #include <gtest/gtest.h>
 
 #include "dsl/trace_error.h"

@@ -1,4 +1,4 @@
-// What tracing a kernel of a f32 matrix and a f32 vector says; `here` is a line of a test file.
+// Returns the error of tracing a kernel of an f32 matrix and an f32 vector; `here` is a line of a test file.
 #pragma once
 #include <functional>
 #include <regex>

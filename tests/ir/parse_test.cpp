@@ -1,4 +1,4 @@
-// The text form: what print() writes parse() reads, and bad text is an error with line and column.
+// Tests the text form: parse() reads what print() writes, and invalid text is an error with line and column.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -246,7 +246,7 @@ TEST(Parse, DeepNestingIsAnError) {
   EXPECT_EQ(parse_error(text), "tile text 2:648: regions are nested deeper than 64");
 }
 
-// Damaged text is an Error or another function that prints and parses; it never crashes.
+// Damaged text gives an Error, or another function that can be printed and parsed; it never crashes.
 TEST(Parse, SurvivesRandomDamage) {
   std::mt19937 random(7);
   const std::string pieces[] = {"%",      "{",         "}",        "(",  ")", "=",   ",",   "\"",  "[",

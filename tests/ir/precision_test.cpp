@@ -1,4 +1,4 @@
-// Which values are seen only after a rounding to 16 bits.
+// Tests which values are only used after rounding to 16 bits.
 #include "ir/precision.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace tile {
 namespace {
 
-// Of %e in a kernel that goes on with `behind`.
+// Returns whether %e is, in a kernel that continues with `behind`.
 bool approximate(std::string_view behind) {
   const Function function = parse(str(R"(kernel k(%a: array<f32,1>, %h: array<bf16,1>, %f: array<f32,1>) {
   %i: i32 = bid {axis=0}
@@ -37,7 +37,7 @@ TEST(Precision, OfWhatIsRounded) {
 TEST(Precision, ExactWhereAnythingSeesMore) {
   EXPECT_FALSE(approximate("  store %f, %e, %i {steps=[64]}\n"));
   EXPECT_FALSE(approximate(str(rounded, "  store %f, %e, %i {steps=[64]}\n")));
-  // A jump makes a large error of a small one.
+  // A discontinuity turns a small error into a large one.
   EXPECT_FALSE(approximate(R"(  %m: f32[64] = floor %e
   %r: bf16[64] = astype %m {dtype=bf16}
   store %h, %r, %i {steps=[64]}

@@ -1,4 +1,4 @@
-// What the verifier finds in broken functions, with the text it says.
+// Tests the verifier's findings in invalid functions, and their texts.
 #include "ir/verify.h"
 
 #include <gtest/gtest.h>

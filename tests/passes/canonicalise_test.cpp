@@ -1,10 +1,10 @@
-// Order of ops: one text for one meaning, memory order kept.
+// Tests the order of ops: one text for equivalent kernels, with memory order preserved.
 #include "pass_text.h"
 
 namespace tile {
 namespace {
 
-// g++ traces the right operand first, clang the left one: the text is the same.
+// g++ traces the right operand first, clang the left one; the text is the same.
 TEST(Canonicalise, OperandsFirstFromEffects) {
   EXPECT_EQ(after("canonicalise", R"(kernel k(%x: array<f32,1>, %y: array<f32,1>) {
   %i: i32 = bid {axis=0}
@@ -23,7 +23,7 @@ TEST(Canonicalise, OperandsFirstFromEffects) {
 )");
 }
 
-// Both loads of %x are needed late; they stay above the store to %x, in the order they are needed in.
+// Both loads of %x are needed late; they stay before the store to %x, in the order in which they are needed.
 TEST(Canonicalise, ReadsStayBeforeTheWriteTheyMustNotSee) {
   EXPECT_EQ(after("canonicalise", R"(kernel k(%x: array<f32,1>, %y: array<f32,1>) {
   %i: i32 = bid {axis=0}

@@ -1,4 +1,4 @@
-// Equal ops and loads become one, where memory allows.
+// Tests that equal ops and loads are merged if memory allows it.
 #include "pass_text.h"
 
 namespace tile {
@@ -64,7 +64,7 @@ TEST(Cse, LoadsUntilAWrite) {
 )");
 }
 
-// The first load in the loop may see an earlier turn's store; the one after it sees nothing new.
+// The first load in the loop may see an earlier iteration's store; the second one sees the same as the first.
 TEST(Cse, LoopsThatWrite) {
   EXPECT_EQ(after("cse", R"(kernel k(%x: array<f32,1>, %y: array<f32,1>, %n: i32) {
   %a: f32[4] = load %x, %n {pad=0.0, shape=[4], steps=[4]}

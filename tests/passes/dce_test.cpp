@@ -1,4 +1,4 @@
-// Unused ops, carried values and branch results.
+// Tests the removal of unused ops, carried values and branch results.
 #include "pass_text.h"
 
 namespace tile {
@@ -67,7 +67,7 @@ TEST(Dce, BranchResults) {
 )");
 }
 
-// The exit condition keeps %k alive; %m is dropped, from the jumps inside branches too.
+// The exit condition keeps %k alive; %m is removed, also from the jumps inside branches.
 TEST(Dce, EndlessLoops) {
   EXPECT_EQ(after("dce", R"(kernel k(%x: array<i32,1>, %n: i32) {
   %1: i32 = constant {dtype=i32, value=1}

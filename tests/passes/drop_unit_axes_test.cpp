@@ -1,10 +1,10 @@
-// Accesses of tiles without the axes that a reshape drops or adds.
+// Tests accesses of tiles without the axes that a reshape drops or adds.
 #include "pass_text.h"
 
 namespace tile {
 namespace {
 
-// What a kernel that multiplies has at its end.
+// The end of a kernel with a matrix product.
 constexpr char product[] = R"(
   %m0: bf16[16,16] = load %m, %i, %i {pad=0.0, shape=[16,16], steps=[16,16]}
   %m1: f32[16,16] = load %n, %i, %i {pad=0.0, shape=[16,16], steps=[16,16]}
@@ -13,7 +13,7 @@ constexpr char product[] = R"(
 })";
 constexpr char product_after[] = R"( = mma )";
 
-// The text after the pass up to the product, whose loads are left alone.
+// Returns the text after the pass up to the product, whose loads are not changed.
 std::string dropped(std::string_view parameters, std::string_view body) {
   std::string text = after("drop_unit_axes", str("kernel k(%m: array<bf16,2>, %n: array<f32,2>, ", parameters,
                                                  ") {\n  %i: i32 = bid {axis=0}\n", body, product));
@@ -22,7 +22,7 @@ std::string dropped(std::string_view parameters, std::string_view body) {
   return text.substr(0, text.find(product_after));
 }
 
-// Of a head of keys, of a cast and turned one, and of an axis in the middle.
+// Loads a head of keys, a tile that is cast and transposed, and a tile with a unit axis in the middle.
 TEST(DropUnitAxes, Loads) {
   EXPECT_EQ(dropped("%x: array<bf16,4>, %h: i32", R"(
   %t: bf16[1,1,16,8] = load %x, %h, %i, %i, %h {pad=-1.0, shape=[1,1,16,8], steps=[1,1,16,8]}
@@ -46,7 +46,7 @@ TEST(DropUnitAxes, Loads) {
   %15: f32[16,16])");
 }
 
-// An axis that stays in a reshape stays; what else a reshape does is done afterwards.
+// A unit axis that the reshape keeps stays; other changes of the reshape are done afterwards.
 TEST(DropUnitAxes, OtherShapes) {
   EXPECT_EQ(dropped("%x: array<f32,3>, %h: i32", R"(
   %t: f32[1,1,16] = load %x, %h, %i, %h {pad=0.0, shape=[1,1,16], steps=[1,1,16]}
@@ -92,7 +92,8 @@ TEST(DropUnitAxes, Stores) {
   %18: f32[16,16])");
 }
 
-// Read as it is, too; the last axes; axes joined; an index that counts other steps.
+// Unchanged: tiles that are also read with their axes, last axes, merged axes, and an index with another
+// step.
 TEST(DropUnitAxes, StaysAsItIs) {
   const std::string body = R"(  %5: f32[1,16] = load %2, %4, %3 {pad=0.0, shape=[1,16], steps=[1,16]}
   %6: f32[16] = reshape %5 {shape=[16]}

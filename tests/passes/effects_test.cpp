@@ -1,4 +1,4 @@
-// What asserts something keeps its place: among writes, in its loop, in its branch.
+// Tests that assertions keep their position: among writes, in their loop, in their branch.
 #include "pass_text.h"
 
 namespace tile {
@@ -28,7 +28,7 @@ TEST(Effects, StayBetweenTheWritesAroundThemAndAreNeverMerged) {
 )");
 }
 
-// The condition leaves the loop, what it does in a turn does not; nor does it leave the branch.
+// The condition leaves the loop, but the effects in its body do not, nor do they leave the branch.
 TEST(Effects, StayInLoopsAndBranches) {
   EXPECT_EQ(optimised(R"(kernel k(%x: array<f32,1>, %n: i32) {
   %zero: i32 = constant {dtype=i32, value=0}

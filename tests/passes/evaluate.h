@@ -1,5 +1,5 @@
-// A direct evaluator of small functions, for the test that passes keep the meaning: scalars one by one,
-// elementwise ops by their folding rule. Arrays are one-dimensional parameters.
+// Evaluates small functions directly, to test that passes preserve the meaning: scalars one by one,
+// elementwise ops by their folding rules. Arrays are one-dimensional parameters.
 #pragma once
 #include <stdexcept>
 #include <unordered_map>
@@ -67,8 +67,8 @@ class Evaluation {
   }
   void endless(const Op& op) {
     std::vector<Elements> carried = all(op.operands);
-    for (int turn = 0;; ++turn) {
-      if (turn > 50) throw std::runtime_error("the loop does not end");
+    for (int iteration = 0;; ++iteration) {
+      if (iteration > 50) throw std::runtime_error("the loop does not end");
       give(op.region().arguments, 0, carried);
       const Op* end = run(op.region());
       carried = all(end->operands);

@@ -1,4 +1,4 @@
-// Constants are evaluated, in the dtype they have.
+// Tests that constants are evaluated in their dtype.
 #include "pass_text.h"
 
 namespace tile {
@@ -66,7 +66,7 @@ TEST(Fold, CastsAndComparisons) {
 )");
 }
 
-// The value of a constant cast to another dtype.
+// Returns the value of a constant cast to another dtype.
 std::string cast_of(const std::string& from, const std::string& value, const std::string& to) {
   const std::string text =
       after("fold", "kernel k(%x: array<" + to + ",1>) {\n  %0: i32 = bid {axis=0}\n  %1: " + from +
@@ -78,9 +78,9 @@ std::string cast_of(const std::string& from, const std::string& value, const std
   return text.substr(at, text.find('}', at) - at);
 }
 
-// As at run time: an integer is rounded once to f32, and what is narrower is reached by way of f32.
+// As at run time, an integer is rounded once to f32, and narrower dtypes are converted by way of f32.
 TEST(Fold, CastsRoundAsTheTargetDoes) {
-  EXPECT_EQ(cast_of("f64", "1.0004882812509095", "f16"), "1.0");  // beside 1 + 2^-11, half way
+  EXPECT_EQ(cast_of("f64", "1.0004882812509095", "f16"), "1.0");  // near 1 + 2^-11, a midpoint
   EXPECT_EQ(cast_of("f64", "1.0039062500009095", "bf16"), "1.0");
   EXPECT_EQ(cast_of("f64", "1.0625000000009095", "f8e4m3"), "1.0");
   EXPECT_EQ(cast_of("i64", "1152921573326323713", "f32"), "1152921642045800448.0");

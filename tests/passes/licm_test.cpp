@@ -1,10 +1,10 @@
-// What leaves a loop and what must not.
+// Tests which ops leave a loop and which stay.
 #include "pass_text.h"
 
 namespace tile {
 namespace {
 
-// The constant and the broadcast leave only with the sub that needs them; the other broadcast stays.
+// The constant and one broadcast only move together with the sub that needs them; the other broadcast stays.
 TEST(Licm, PureOpsAndLoads) {
   EXPECT_EQ(after("licm", R"(kernel k(%x: array<f32,1>, %y: array<f32,1>, %n: i32, %v: f32) {
   %zero: i32 = constant {dtype=i32, value=0}

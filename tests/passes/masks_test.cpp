@@ -1,4 +1,4 @@
-// Comparisons and accesses decided by ranges and key facts.
+// Tests comparisons and accesses that value ranges and key facts decide.
 #include "pass_text.h"
 
 namespace tile {
@@ -47,7 +47,7 @@ TEST(Masks, RangesDecideComparisons) {
 )");
 }
 
-// index * 8 + 7 < n holds for all turns of cdiv(n, 8) only where 8 divides n, which the key says of %1.
+// index * 8 + 7 < n holds for all iterations of cdiv(n, 8) only if 8 divides n, which the key says about %1.
 TEST(Masks, LoopBounds) {
   EXPECT_EQ(after("simplify_masks", R"(kernel k(%x: array<f32,1>, %y: array<f32,1>) {dim.1.0.divisor=16} {
   %0: i32 = constant {dtype=i32, value=0}

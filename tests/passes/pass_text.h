@@ -7,7 +7,8 @@
 
 namespace tile {
 
-// The text after one pass of the pipeline; the pass must say truly whether it changed anything.
+// Returns the text after one pass of the pipeline, and checks that the pass reports correctly whether it
+// changed anything.
 inline std::string after(std::string_view pass, std::string_view text, const PipelineOptions& options = {}) {
   Function function = parse(text);
   std::string before = print(function, false);

@@ -1,4 +1,4 @@
-// The pipeline as a whole: order-free traces, stages, names, and that running it again changes nothing.
+// Tests the whole pipeline: traces in any order, stages, names, and that running it again changes nothing.
 #include "ir/build.h"
 #include "pass_text.h"
 
@@ -135,7 +135,7 @@ TEST(Pipeline, OneHashForEveryOrderOfTracing) {
   Function other = parse(attention);
   auto& ops = other.body().ops;
   std::swap(ops[1], ops[4]);   // constants in another order
-  std::swap(ops[9], ops[12]);  // pure ops that do not need each other
+  std::swap(ops[9], ops[12]);  // independent pure ops
   Function first = parse(attention);
   EXPECT_NE(hash(first), hash(other));
   run_pass("canonicalise", first);
@@ -154,7 +154,7 @@ TEST(Pipeline, UnknownPassesAreNamed) {
   }
 }
 
-// A primitive made of another that is made of two more.
+// A derived primitive that expands to another derived primitive.
 std::vector<Type> infer_same(const Op& op) { return {op.type(0)}; }
 const Register twice_{{.name = "test_twice",
                        .operands = 1,

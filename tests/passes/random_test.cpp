@@ -1,5 +1,5 @@
-// Random programs mean the same before and after the pipeline: loops with masks of every direction, branches,
-// breaks, loads and stores of shared arrays.
+// Tests that the pipeline preserves the meaning of random programs: loops with all kinds of masks, branches,
+// breaks, and loads and stores of shared arrays.
 #include <random>
 
 #include "evaluate.h"
@@ -83,7 +83,7 @@ class Generator {
       case 4:
         store();
         break;
-      // No minimum or maximum: of 0 and -0 they may give either.
+      // No minimum or maximum, since their result for 0 and -0 may be either.
       case 5:
         tiles_.push_back(build_.emit(any({"add", "sub", "mul"}), {pick(tiles_), pick(tiles_)}));
         break;
@@ -111,7 +111,7 @@ class Generator {
     return below(2) ? first : build_.emit(any({"bitwise_and", "bitwise_or"}), {first, mask()});
   }
 
-  // Runs `fill` with the builder in a new block and forgets what was made there.
+  // Runs `fill` with the builder in a new block, and forgets the values created there.
   template <class Fill>
   std::unique_ptr<Block> region(Op& op, std::vector<Type> arguments, Fill fill) {
     auto block = std::make_unique<Block>();
@@ -144,7 +144,8 @@ class Generator {
       for (int i = 0; i < 2; ++i) tiles_.push_back(block.arguments[static_cast<size_t>(1 + i)]);
       ops(below(5), depth + 1);
       Value* masked = build_.emit("where", {masks(), tiles_.back(), pick(tiles_)});
-      Value* sum = build_.emit("sub", {masked, block.arguments[1]});  // the order of turns shows
+      // Subtraction makes the result depend on the order of iterations.
+      Value* sum = build_.emit("sub", {masked, block.arguments[1]});
       build_.create(primitive("yield"), {sum, below(4) ? pick(tiles_) : block.arguments[2]});
     }));
     Op& op = place(std::move(loop));

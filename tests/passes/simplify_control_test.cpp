@@ -1,4 +1,4 @@
-// Known branches and loops, values carried unchanged.
+// Tests known branches and loops, and carried values that do not change.
 #include "pass_text.h"
 
 namespace tile {
@@ -55,7 +55,7 @@ TEST(SimplifyControl, KnownBreakEndsTheBlock) {
 )");
 }
 
-TEST(SimplifyControl, LoopsOfNoAndOneTurn) {
+TEST(SimplifyControl, LoopsOfNoAndOneIteration) {
   EXPECT_EQ(after("simplify_control", R"(kernel k(%x: array<f32,1>, %v: f32[4], %n: i32) {
   %0: i32 = constant {dtype=i32, value=0}
   %4: i32 = constant {dtype=i32, value=4}

@@ -1,10 +1,10 @@
-// Exact identities.
+// Tests exact identities.
 #include "pass_text.h"
 
 namespace tile {
 namespace {
 
-// x + 0 turns -0 into 0, so it stays; x + -0, x - 0 and x * 1 are x.
+// x + 0 changes -0 to 0, so it stays; x + -0, x - 0 and x * 1 are x.
 TEST(Simplify, ZeroLeavesFloatsOnlyWithTheRightSign) {
   EXPECT_EQ(after("simplify", R"(kernel k(%x: f32, %p: f32, %i: i32) {
   %zero: f32 = constant {dtype=f32, value=0.0}

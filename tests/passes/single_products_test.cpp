@@ -1,10 +1,10 @@
-// Products of batches of one matrix.
+// Tests products of batches with one matrix.
 #include "pass_text.h"
 
 namespace tile {
 namespace {
 
-// Through two loops; what they begin with and give keeps its shape outside.
+// Through two loops; initial values and results keep their shape outside of the loops.
 TEST(SingleProducts, SumsThatLoopsCarry) {
   EXPECT_EQ(after("single_products", R"(kernel k(%x: array<bf16,3>, %y: array<f32,3>, %n: i32) {
   %i: i32 = constant {dtype=i32, value=0}
@@ -45,7 +45,7 @@ TEST(SingleProducts, SumsThatLoopsCarry) {
 )");
 }
 
-// The sum is read in another shape, too; batches of two.
+// The sum is also read in another shape; batches of two.
 TEST(SingleProducts, Others) {
   EXPECT_EQ(
       after("single_products", R"(kernel k(%x: bf16[1,4,4], %z: bf16[2,4,4], %y: array<f32,3>, %n: i32) {

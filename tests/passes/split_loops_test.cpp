@@ -1,4 +1,4 @@
-// Loops whose masks fire in some turns only.
+// Tests loops whose masks have an effect in some iterations only.
 #include "pass_text.h"
 
 namespace tile {
@@ -247,8 +247,8 @@ TEST(SplitLoops, StepsAndBranches) {
 )");
 }
 
-// Where asked for, loads and stores that may cross an edge split the loop; a fixed row outside leaves all to
-// the edge.
+// With split_tails, loads and stores that may cross an edge split the loop; with a constant row outside the
+// array, all iterations belong to the edge loop.
 TEST(SplitLoops, Tails) {
   EXPECT_EQ(optimised(R"(kernel k(%x: array<f32,2>, %y: array<f32,1>) {
   %0: i32 = constant {dtype=i32, value=0}

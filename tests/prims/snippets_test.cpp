@@ -1,4 +1,5 @@
-// The kernels of docs/language give what they say; every row of prims/elementwise has a kernel that runs.
+// Tests that the kernels of docs/language give their stated results, and that every row of prims/elementwise
+// has a kernel that runs.
 #include "prims/snippets.h"
 
 #include <gtest/gtest.h>
@@ -97,7 +98,7 @@ TEST(Snippets, Debugging) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "block 0: the sum is 8128.0\n");
 }
 
-// Each row's kernel, as its page has it; of every dtype.
+// The kernel of each row, as on its page, for every dtype.
 namespace rows_of_pages {
 #define UNARY(N, ...)                      \
   void N##_kernel(Array x, Array out) {    \

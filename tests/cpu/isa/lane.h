@@ -1,5 +1,5 @@
 // Lane<T>: the operations of Vec<T> on one value. Instantiating the vector functions with it shows that they
-// use nothing else, as the type that records instructions instead of running them needs.
+// use no other operations, as the recording type of the assembler requires.
 #pragma once
 #include "cpu/vecmath/convert.h"
 
@@ -57,7 +57,7 @@ struct Lane {
   }
 };
 
-// More specialised than the vector layer's own, which copies bytes.
+// More specialised than the vector layer's bit_cast, which copies bytes.
 template <class To, class From>
 static To bit_cast(Lane<From> x) {
   static_assert(sizeof(typename To::Element) == sizeof(From));
@@ -117,7 +117,7 @@ static inline Lane<float> limited(Lane<float> x, Lane<float> limit) {
   return __builtin_fabsf(x.v) < limit.v ? x : Lane<float>(__builtin_copysignf(limit.v, x.v));
 }
 static inline Lane<float> scale(Lane<float> x, Lane<float> n) {
-  constexpr float most = 1000;  // more changes no result
+  constexpr float most = 1000;  // larger exponents give the same result
   if (n.v != n.v) return n;
   const float held = n.v > most ? most : n.v < -most ? -most : __builtin_floorf(n.v);
   return Lane<float>(__builtin_ldexpf(x.v, static_cast<int>(held)));

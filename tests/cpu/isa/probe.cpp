@@ -1,4 +1,4 @@
-// Fills probe.h's table for one instruction set.
+// Fills the table of probe.h for one instruction set.
 #include "cpu/isa/probe.h"
 
 #include "cpu/isa/lane.h"

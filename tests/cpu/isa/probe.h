@@ -1,5 +1,5 @@
-// The vector layer behind plain function pointers, one table an instruction set, so that tests can run each
-// on the same data.
+// The vector layer as plain function pointers, one table per instruction set, so that tests can run each on
+// the same data.
 #pragma once
 #include "cpu/vecmath/isa.h"
 
@@ -15,7 +15,7 @@ struct BinaryProbe {
   const char* name;
   void (*run)(const T* x, const T* y, T* out, long n);
 };
-// Types by the name of tile::DType.
+// Types by their names in tile::DType.
 struct CastProbe {
   const char* from;
   const char* to;

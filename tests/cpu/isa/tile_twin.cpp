@@ -1,4 +1,4 @@
-// The tile registers in software, one set of them for all threads, and the products made with them.
+// A software model of the tile registers, one set for all threads, and the products that use it.
 #include "cpu/isa/tile_twin.h"
 
 #include "cpu/vecmath/vec.h"
@@ -21,10 +21,10 @@ int fault_count = 0;
 void use() { fault_count += !configured; }
 
 float widened(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
-// The instruction takes subnormals as 0 and makes none, whatever the control register says.
+// The instruction treats subnormals as 0 and flushes subnormal results, whatever the control register says.
 float flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.f, x) : x; }
 
-// As AmxRegisters, an instruction a function.
+// Like AmxRegisters, with one function per instruction.
 struct TwinRegisters {
   static void configure(const TileShapes& shapes) {
     fault_count += __builtin_memcmp(&shapes, &whole_tiles, sizeof shapes) != 0;
@@ -53,7 +53,7 @@ struct TwinRegisters {
   static void multiply() {
     use();
     for (int m = 0; m < 16; ++m) {
-      float sum[32] = {};  // of even and odd k, column after column
+      float sum[32] = {};  // of even and odd k, column by column
       for (int k = 0; k < 16; ++k)
         for (int i = 0; i < 32; ++i)
           sum[i] = flushed(__builtin_fmaf(flushed(widened(tiles[a].bf16[m][2 * k + i % 2])),

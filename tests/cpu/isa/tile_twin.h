@@ -1,5 +1,5 @@
-// The products on tile registers with a software twin in the registers' place: every chip with AVX-512 runs
-// it.
+// The products on tile registers with a software model of the registers, which runs on every chip with
+// AVX-512.
 #pragma once
 #include "cpu/gemm/gemm_table.h"
 
@@ -7,7 +7,7 @@ namespace tile::cpu {
 
 struct TileTwin {
   const GemmKernels* kernels;  // null: the instruction set has no vectors of 64 bytes
-  int (*faults)();             // how often registers were used outside of begin and end, or shaped otherwise
+  int (*faults)();             // uses of registers outside of begin and end, or with the wrong shape
 };
 TILE_DECLARE_ISA_TABLE(TileTwin, tile_twin);
 

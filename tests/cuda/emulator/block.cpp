@@ -1,5 +1,6 @@
-// Threads are fibers. All that can run do so, one after another, until each waits or has ended; then those
-// meet that wait for one another. When none do, the block is dead, or the cluster of blocks.
+// Runs threads as fibers. All runnable threads run one after another, until each waits or has ended; then
+// threads that wait for one another are released. If none are, the block or the cluster of blocks is
+// deadlocked.
 #include "block.h"
 
 #include <algorithm>
@@ -35,18 +36,18 @@ Fibers& fibers() {
   static Fibers all([](int) { kernel(); });
   return all;
 }
-std::vector<std::optional<Waiting>> waiting;  // of all threads, block after block
+std::vector<std::optional<Waiting>> waiting;  // of all threads, block by block
 std::vector<bool> ended;
 int threads_a_block = 0;
 std::vector<Place> places;  // of the blocks, with their epochs
 struct Barriers {
   unsigned arrived = 0, waited = 0;
 };
-std::vector<Barriers> barriers;  // of the cluster, that each thread has met
+std::vector<Barriers> barriers;  // of the cluster, by thread
 bool inside = false;
 std::string pending;
 
-// `here` becomes a thread; what its block has counted since is kept by leave().
+// Sets `here` to a thread; leave() saves what its block has counted since.
 void enter(size_t thread) {
   const size_t block = thread / static_cast<size_t>(threads_a_block);
   here = places[block];
@@ -76,7 +77,7 @@ bool all_arrived(unsigned times) {
   return true;
 }
 
-// Returns true if any thread may go on.
+// Releases groups of threads whose members all wait; returns true if any thread can continue.
 bool meet_all() {
   bool any = false;
   std::vector<void*> brought;
@@ -111,9 +112,9 @@ std::string state_text(size_t thread) {
              file ? file + 1 : site.file, ":", site.at, ")");
 }
 
-// "threads 0-31, 64-95 wait at …, threads 32-63 ended".
+// Describes threads: "threads 0-31, 64-95 wait at …, threads 32-63 ended".
 std::string states_of(size_t block) {
-  std::vector<std::pair<std::string, std::string>> states;  // what they do, and who
+  std::vector<std::pair<std::string, std::string>> states;  // what they do, and which threads
   const auto count = static_cast<size_t>(threads_a_block), first = block * count;
   for (size_t begin = 0, end; begin < count; begin = end) {
     const std::string state = state_text(first + begin);
@@ -130,7 +131,7 @@ std::string states_of(size_t block) {
   }
   return join(states, "; ", [](const auto& state) { return "threads " + state.second + " " + state.first; });
 }
-// "block (0, 0, 0) is deadlocked: …", or of each block of a cluster.
+// Returns "block (0, 0, 0) is deadlocked: …", for each block of the cluster.
 std::string deadlock_text() {
   enter(0);
   if (places.size() == 1) return str(block_text(), " is deadlocked: ", states_of(0));

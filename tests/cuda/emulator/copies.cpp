@@ -1,4 +1,4 @@
-// cp.async: 16 bytes to shared memory that arrive when the thread waits for them, in groups.
+// cp.async: copies of 16 bytes to shared memory, which arrive when the thread waits for their group.
 #include <cstring>
 #include <deque>
 #include <map>
@@ -16,7 +16,7 @@ struct Copy {
   int line;
 };
 struct Copies {
-  std::vector<Copy> open;  // not in a group yet
+  std::vector<Copy> open;  // not yet in a group
   std::deque<std::vector<Copy>> groups;
 };
 std::map<std::pair<int, int>, Copies> all;  // of each thread of a cluster's blocks

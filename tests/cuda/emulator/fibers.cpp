@@ -1,4 +1,4 @@
-// A fiber is made by ucontext and switched by setjmp and longjmp, which make no system calls.
+// Creates fibers with ucontext and switches them with setjmp and longjmp, which make no system calls.
 #include "fibers.h"
 
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 namespace tile::emulator {
 namespace {
 
-// Pages that are never touched cost nothing.
+// Pages of a stack that are never accessed cost nothing.
 constexpr size_t stack_bytes = size_t{1} << 20;
 Fibers* starting = nullptr;
 

@@ -1,4 +1,4 @@
-// Fibers: functions that pause in the middle, each on a stack of its own. They know nothing of GPUs.
+// Fibers: functions that can pause in the middle, each with its own stack. They are independent of GPUs.
 #pragma once
 #include <setjmp.h>
 #include <ucontext.h>
@@ -12,18 +12,18 @@ class Fibers {
   explicit Fibers(void (*body)(int)) : body_(body) {}
   ~Fibers();
   Fibers(const Fibers&) = delete;
-  // So many, each before the first line of body(i). Those that had not ended are left where they stood.
+  // Creates so many fibers, each at the start of body(i). Fibers that have not ended are abandoned.
   void start(int count);
-  // Until the fiber pauses or ends; false: it has ended.
+  // Runs the fiber until it pauses or ends; returns false if it has ended.
   bool run(int fiber);
-  // From inside a fiber: gives control back to run().
+  // Called inside a fiber: returns control to run().
   void pause();
 
  private:
   struct Fiber {
     ucontext_t context;
     jmp_buf place;
-    enum { fresh, idle, running } state = fresh;  // idle: body(i) has ended and may begin again
+    enum { fresh, idle, running } state = fresh;  // idle: body(i) has ended and may run again
     bool ended = false;
   };
   static void trampoline();

@@ -1,4 +1,4 @@
-// Conversions of 16-bit floats and of tf32, to nearest even; NaN becomes the one that the GPU makes.
+// Conversions of 16-bit floats and of tf32, to nearest even; NaN becomes the GPU's NaN.
 #pragma once
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,8 @@ inline unsigned short bits_of_f16(float x) {
   if (x != x) return 0x7fff;
   if (size >= 65520) return (unsigned short)(sign | 0x7c00);
   const int exponent = size < 0x1p-14f ? -14 : ilogbf(size);
-  // In units of the last place; 1024 of them and more are a normal number, whose exponent they count up.
+  // In units of the last place. From 1024 units on the number is normal, and the carry increments the
+  // exponent.
   const unsigned units = (unsigned)rintf(ldexpf(size, 10 - exponent));
   return (unsigned short)(sign | (((unsigned)(exponent + 14) << 10) + units));
 }

@@ -1,4 +1,4 @@
-// Bounds, alignment, races and constancy of the arrays of a launch.
+// Checks bounds, alignment, races and constancy of a launch's arrays.
 #include <algorithm>
 #include <memory>
 
@@ -10,10 +10,10 @@ namespace {
 struct Byte : TouchedByte {
   int64_t parameter = -1;  // -1: no element
   const char* array = nullptr;
-  bool constant = false;  // it was read as such
+  bool constant = false;  // read as a constant
 };
-// Arrays that overlap or touch share a region. Pages are allocated on first access, because an array with
-// large strides uses few of them.
+// Arrays that overlap or are adjacent share a region. Pages are allocated on first access, because an array
+// with large strides uses few of them.
 struct Region {
   Region(uintptr_t begin, uintptr_t end) : begin(begin), end(end) {}
   static constexpr uintptr_t page = 1024;
@@ -31,7 +31,7 @@ std::vector<Region> regions;
 
 uintptr_t number(const void* at) { return reinterpret_cast<uintptr_t>(at); }
 
-// First byte and end of an array's elements.
+// Returns the first byte and the end of an array's elements.
 std::pair<uintptr_t, uintptr_t> extent(const EmulatedArray& array) {
   uintptr_t begin = number(array.data), end = begin;
   for (int64_t i = 0; i < array.rank; ++i) {
@@ -57,7 +57,7 @@ Region* find(uintptr_t at) {
   return nullptr;
 }
 
-// Names the array that is nearest.
+// Reports an access outside of all arrays and names the nearest array.
 [[noreturn]] void outside(uintptr_t at, int bytes, Access access, int line) {
   std::string where = "; the kernel has no array with elements";
   uintptr_t least = ~uintptr_t{0};

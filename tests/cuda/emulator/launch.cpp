@@ -1,4 +1,4 @@
-// A launch: clusters one after another. The only function that the harness calls.
+// Runs a launch, cluster by cluster. This is the only function that the harness calls.
 #include "block.h"
 #include "memory.h"
 
@@ -31,7 +31,7 @@ void run(const Launch& given) {
 
 }  // namespace
 
-// Null, or what went wrong; the text stands until the next launch.
+// Returns null, or the report of the failure, which is valid until the next launch.
 extern "C" const char* tile_emulate(const Launch* launch) {
   static std::string text;
   try {

@@ -1,5 +1,5 @@
-// What blocks know of one another: up to which of its barriers another's accesses are over. Releasing leaves
-// it at an address, acquiring takes it from there.
+// Tracks the happens-before relation of blocks: up to which of its barriers another block's accesses are
+// visible. A release stores this at an address; an acquire reads it there.
 #include <algorithm>
 #include <unordered_map>
 
@@ -9,7 +9,7 @@ namespace tile::emulator {
 namespace {
 
 using Known = std::unordered_map<int, unsigned>;  // epochs, by block
-std::unordered_map<int, Known> known_to;          // a block
+std::unordered_map<int, Known> known_to;          // by block
 std::unordered_map<const void*, Known> left_at;
 
 void add(Known& to, const Known& from) {
@@ -23,7 +23,7 @@ void forget_releases() {
   left_at.clear();
 }
 
-// Changes of a value keep what others have left there.
+// A change of a value keeps what earlier releases have stored there.
 void release_at(const void* at) {
   Known& left = left_at[at];
   add(left, known_to[here.block_number]);

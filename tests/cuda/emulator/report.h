@@ -1,4 +1,4 @@
-// What went wrong in a launch, and who did it.
+// Reports of errors in a launch, and the thread that caused them.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -11,15 +11,16 @@ namespace tile::emulator {
 struct Report : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-// Ends the launch, from a thread of the kernel too: the exception rises where the launch began.
+// Ends the launch, also from a thread of the kernel: the exception propagates to the function that started
+// the launch.
 [[noreturn]] void report(const std::string& text);
 
 inline std::string line_text(int line) { return line ? str("line ", line, ": ") : std::string(); }
-// Of the block that runs.
+// Names the running block.
 inline std::string block_text() {
   return str("block (", here.block[0], ", ", here.block[1], ", ", here.block[2], ")");
 }
-// "line 7: thread 3 of block (0, 0, 0) reads".
+// Returns "line 7: thread 3 of block (0, 0, 0) reads".
 inline std::string deed_text(int line, Access access) {
   return str(line_text(line), "thread ", here.thread, " of ", block_text(),
              only_reads(access)        ? " reads"

@@ -1,4 +1,4 @@
-// Bounds, alignment, bytes nobody wrote, and races of shared memory.
+// Checks bounds, alignment, unwritten bytes and races of shared memory.
 #include "block.h"
 #include "memory.h"
 
@@ -8,7 +8,7 @@ namespace {
 constexpr int most_blocks = 16, most_bytes = 256 * 1024;
 alignas(1024) char memory[most_blocks][most_bytes];
 struct Byte : TouchedByte {
-  int copies = 0;  // under way to it
+  int copies = 0;  // in flight to this byte
 };
 std::vector<std::vector<Byte>> touched_of;  // of each block of the cluster
 

@@ -1,22 +1,22 @@
-// Who touched a byte of memory: finds races, which are touches of two threads with no barrier between.
+// Records accesses of a byte of memory and finds races: accesses of two threads without a barrier in between.
 #pragma once
 #include "report.h"
 
 namespace tile::emulator {
 
-// Returns true if the running block has acquired what that one did before this epoch.
+// Returns true if the running block has acquired what the other block did before this epoch.
 bool acquired(int block, unsigned epoch);
 
 struct Touch {
   int block = -1, thread = 0;
   unsigned epoch = 0;
   int cluster = -1;
-  unsigned arrived = 0;  // at barriers of the cluster, before the touch
+  unsigned arrived = 0;  // at barriers of the cluster, before the access
   int line = 0;
   Access access = Access::load;
 
   bool happened() const { return block >= 0; }
-  // Returns true if nothing orders it before what the running thread does now.
+  // Returns true if nothing orders this access before the running thread's current one.
   bool unordered() const {
     if (!happened() || (cluster == here.cluster && arrived < here.waited)) return false;
     if (block != here.block_number) return !acquired(block, epoch);
@@ -33,10 +33,10 @@ struct Touch {
   }
 };
 
-// The last touch of a kind, and the one of another block or thread before it.
+// The last access of a kind, and an earlier one of another block or thread.
 class Touches {
  public:
-  // Atomic touches do not race with one another.
+  // Atomic accesses do not race with one another.
   const Touch* conflict(Access access) const {
     for (const Touch* touch : {&last_, &other_})
       if (touch->unordered() && !(is_atomic(access) && is_atomic(touch->access))) return touch;
@@ -45,7 +45,7 @@ class Touches {
   void add(Access access, int line) {
     const Touch touch{here.block_number, here.thread, here.epoch, here.cluster, here.arrived, line, access};
     const bool new_thread = last_.thread != touch.thread;
-    // One of another block matters for good, one of this block until the next barrier.
+    // An access of another block stays relevant, one of this block until the next barrier.
     if (last_.block != touch.block || (new_thread && (!other_.happened() || other_.block == touch.block)))
       other_ = last_;
     last_ = touch;
@@ -59,7 +59,7 @@ class Touches {
 struct TouchedByte {
   Touches reads, writes;
 
-  // The touch that this one races with.
+  // Returns the recorded access that a new access races with, or null.
   const Touch* race(Access access) const {
     if (const Touch* touch = writes.conflict(access)) return touch;
     return only_reads(access) ? nullptr : reads.conflict(access);

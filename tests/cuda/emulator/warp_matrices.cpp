@@ -1,6 +1,7 @@
-// ldmatrix and mma.sync: how a warp's lanes hold small matrices (PTX ISA, matrix fragments). Lane l has row
-// l / 4 of a matrix of 8 x 8 elements of 16 bits, columns l % 4 * 2 and the next; of a block's left operand
-// words l % 4 and l % 4 + 4 of rows l / 4 and l / 4 + 8, of the right one those words of column l / 4.
+// ldmatrix and mma.sync: how a warp's lanes hold small matrices (PTX ISA, matrix fragments). Lane l has row l
+// / 4 of a matrix of 8 x 8 elements of 16 bits, columns l % 4 * 2 and the next. Of a block's left operand it
+// has words l % 4 and l % 4 + 4 of rows l / 4 and l / 4 + 8, and of the right operand those words of column l
+// / 4.
 #include <cstring>
 
 #include "machine.h"
@@ -26,9 +27,9 @@ void deal(void** all, int count) {
   }
 }
 
-// Sums of whole numbers are exact: those of 32 products of bytes and of 32-bit sums fit a double.
+// Sums of integers are exact: 32 products of bytes and a 32-bit sum fit a double.
 void multiply(void** all, int count) {
-  constexpr int most = 8 * 4;  // deep
+  constexpr int most = 8 * 4;  // depth
   double left[16][most], right[most][8];
   auto of = [&](int lane) -> const BlockProduct& { return *static_cast<BlockProduct*>(all[lane]); };
   const int each = of(0).elements;

@@ -1,5 +1,5 @@
-// Atomic instructions on the host. Threads are fibers: nothing comes between, and only the order that kernels
-// rely on is to be known.
+// Atomic instructions on the host. Threads are fibers, so accesses are never interleaved; only the memory
+// order that kernels rely on is tracked.
 #pragma once
 #include "cuda/device/machine.cuh"
 

@@ -1,4 +1,4 @@
-// The twin of csrc/cuda/device/dependent.cuh: launches run one behind the other.
+// Replaces csrc/cuda/device/dependent.cuh: launches run one after another.
 #pragma once
 #include "cuda/device/machine.cuh"
 

@@ -1,4 +1,4 @@
-// Instructions of floats with a mode, on the host: the file of this name in csrc is for a GPU.
+// Float instructions with a mode, on the host; replaces the file of this name in csrc.
 #pragma once
 #include <fenv.h>
 
@@ -7,8 +7,9 @@
 namespace tile {
 namespace math {
 
-// Of up to three operands. Volatile: they are read, and the result is there, while the host rounds in the
-// direction. A parameter that is volatile is not enough: inlining drops that.
+// Defines a function of up to three operands. They are volatile, so that they are read, and the result is
+// computed, while the host's rounding mode is set. A volatile parameter does not suffice: inlining drops
+// that.
 #define TILE_DIRECTED(NAME, MODE, RESULT, T, EXPRESSION) \
   TILE RESULT NAME(T x, T y = 0, T z = 0) {              \
     volatile T a = x, b = y, c = z;                      \

@@ -1,5 +1,5 @@
-// The hardware, on the host: the file of this name in csrc is for a GPU. Found first on the include path, it
-// makes C++ of a kernel's text, which runs as threads of the emulator.
+// The hardware, on the host; replaces the file of this name in csrc, because its include path comes first. A
+// kernel's source then compiles as C++ and runs as threads of the emulator.
 #pragma once
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ TILE int num_blocks() {
   return emulator::here.grid[axis];
 }
 
-// Sites of waiting: who calls, which is the device library or the kernel.
+// A site of waiting is identified by its caller, in the device library or the kernel.
 TILE void synchronize(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
   emulator::meet(emulator::Group::block(), {"the barrier", line, file, at}, nullptr,
                  [](void**, int) { ++emulator::here.epoch; });

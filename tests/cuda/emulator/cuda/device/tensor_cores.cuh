@@ -20,7 +20,7 @@ TILE u32 every_second_byte(u32 low, u32 high) {
 }
 TILE u32 bits_of_tf32(u32 x) { return emulator::bits_of_tf32(x); }
 
-// Element i of a word; the tensor cores do not see the last 13 bits of a tf32.
+// Returns element i of a word; the tensor cores ignore the last 13 bits of a tf32.
 template <class T>
 double element_of_word(const void* word, int i) {
   T x;
