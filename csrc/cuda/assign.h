@@ -2,7 +2,7 @@
 //
 // Each memory access proposes the layout that suits it. Proposals are applied in order of the bytes
 // they move, the largest first. A layout spreads to all values that can have it without moving an
-// element, across elementwise ops, reductions, reshapes and loops. Where two layouts meet, the
+// element, across elementwise ops, reductions, reshapes and loops. Where two layouts differ, the
 // emitter moves elements. A memory access whose tile received another layout still uses its own
 // where moving the elements costs less than the slower access.
 #pragma once

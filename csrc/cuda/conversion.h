@@ -50,7 +50,7 @@ MovePlan plan_move(const MoveEnd& from, const MoveEnd& to, int element_bytes, in
 // A move of elements between threads, for inspection.
 struct Conversion {
   std::string op, where, type;  // "permute", "softmax.cpp:12", "f32[64,32]"
-  std::string from, to;         // the layouts, and the ops that want them
+  std::string from, to;         // the layouts, and the ops that requested them
   bool in_loop = false;
   Way way = Way::registers;
   int64_t shared_bytes = 0;

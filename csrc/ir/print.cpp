@@ -42,7 +42,7 @@ class Printer {
   void print(const Op& op, int indent) {
     std::string pad(static_cast<size_t>(indent), ' ');
     // Operands are numbered before results, and regions after both, which is the order in which a reader
-    // meets names.
+    // sees the names.
     std::string operands = join(op.operands, ", ", [&](const Value* value) { return use(value); });
     out_ << pad;
     if (!op.results.empty())

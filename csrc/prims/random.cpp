@@ -143,7 +143,7 @@ Value* fraction(Draw& draw, Value* words, DType compute, int bits) {
 }
 
 // sin(pi b) / b in b², |b| <= 1/2, lowest power first: minimax, relative errors 2^-25 and 2^-54. Unlike a
-// sine function, all targets round these steps alike.
+// sine function, all targets round these steps in the same way.
 constexpr double sine_f32[] = {3.14159274, -5.16772032, 2.55025768, -0.599351108, 0.0796530545};
 constexpr double sine_f64[] = {3.141592653589793,     -5.167712780049969,      2.5501640398773007,
                                -0.5992645293189447,   0.0821458865731029,      -0.007370430505916944,

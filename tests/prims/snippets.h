@@ -3,7 +3,7 @@
 #pragma once
 #include "tile.h"
 
-// All are launched alike, also those that read nothing.
+// All are launched in the same way, also those that read nothing.
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 namespace tile::snippets {
@@ -28,7 +28,7 @@ void parts(Array x, Array out) {
   Array some = x.slice(1, 4, 8);     // columns 4 to 7
   Array turned = x.permute({1, 0});  // 16 by 8
   Tile a = row.tiled_view({16}).load({0});
-  Tile b = some.tiled_view({8, 16}).load({0, 0});  // behind its fourth column 0
+  Tile b = some.tiled_view({8, 16}).load({0, 0});  // 0 past its fourth column
   Tile c = turned.tiled_view({16, 8}).load({0, 0}).t();
   out.tiled_view({8, 16}).store({0, 0}, a + b + c);
 }
@@ -44,7 +44,7 @@ void accumulated(Array x, Array out) {
 void counters(Array x, Array out) {
   Tile column = arange(16);
   atomic_store(out, {0, column}, 3.0);
-  Tile a = atomic_add(out, {0, column}, 2.0);                               // 3 stood there
+  Tile a = atomic_add(out, {0, column}, 2.0);                               // it was 3
   Tile b = atomic_max(out, {0, column}, 9.0);                               // 5
   Tile c = atomic_min(out, {0, column}, 7.0);                               // 9
   Tile d = atomic_xchg(out, {0, column}, 1.0);                              // 7
@@ -58,7 +58,7 @@ void flags(Array bits, Array out) {
   Tile place = arange(16);
   atomic_or(bits, {place}, 6);
   atomic_and(bits, {place}, 3, {.order = MemoryOrder::relaxed});
-  atomic_or_offset(bits, 1, 4);                                  // the second, whatever the strides
+  atomic_or_offset(bits, 1, 4);                                  // the second element, for any strides
   Tile was = atomic_xor(bits, {place}, 1, {.mask = place < 8});  // 2 becomes 3; 0 where the mask is false
   scatter(out, {0, place}, was.astype(f32));
 }
@@ -66,7 +66,7 @@ void flags(Array bits, Array out) {
 // page: gather scatter
 void shifted(Array x, Array out) {
   Tile row = arange(8).expand_dims(1), column = arange(16).expand_dims(0);
-  Tile next = gather(x, {row, column + 1}, -1.0);  // -1 behind the last column
+  Tile next = gather(x, {row, column + 1}, -1.0);  // -1 past the last column
   scatter(out, {row, column}, next, column >= 8);
 }
 

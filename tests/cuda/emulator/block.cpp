@@ -114,7 +114,7 @@ std::string state_text(size_t thread) {
 
 // Describes threads: "threads 0-31, 64-95 wait at …, threads 32-63 ended".
 std::string states_of(size_t block) {
-  std::vector<std::pair<std::string, std::string>> states;  // what they do, and which threads
+  std::vector<std::pair<std::string, std::string>> states;  // the state, and the threads in it
   const auto count = static_cast<size_t>(threads_a_block), first = block * count;
   for (size_t begin = 0, end; begin < count; begin = end) {
     const std::string state = state_text(first + begin);
