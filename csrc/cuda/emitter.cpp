@@ -272,8 +272,8 @@ void Emitter::check_shared(const Op& op) const {
   const std::string staged =
       staged_peak_ ? str(", ", staged_peak_, " of them for the tiles that are multiplied") : "";
   fail(op, ErrorKind::unsupported, "of ", op.results.empty() ? op.type(0) : op.results[0]->type, " needs ",
-       shared_bytes(), " bytes of shared memory a block", staged, ", and the GPU has ", target_.shared_bytes,
-       "; use smaller tiles");
+       shared_bytes(), " bytes of shared memory per block", staged, ", but the GPU has ",
+       target_.shared_bytes, "; use smaller tiles");
 }
 
 std::string Emitter::define_struct(const std::string& prefix, const std::string& body) {
@@ -306,7 +306,8 @@ void Emitter::op(const Op& op) {
   if (op.is("constant") || emitted_.count(&op)) return;
   if (staging_.left_to_products(op)) return;
   const LoweringRule* lowering = find_lowering(op.name());
-  if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
+  if (!lowering)
+    fail(op, ErrorKind::unsupported, "has no GPU implementation; run this kernel on CPU tensors");
   if (order_.barrier_before(op)) synchronize_memory(op);
   if (register_loops_.defer(op)) return;
   register_loops_.before_regions(op);

@@ -217,14 +217,14 @@ std::optional<ShufflePlan> shuffle_plan(const Layout& from, const Weights& from_
                                         const Weights& to_weights, int element_bytes, int threads, int blocks,
                                         const char*& why_not) {
   const auto modes = index_modes(from, from_weights, to, to_weights);
-  if (!modes) return why_not = "the modes of one layout cut through those of the other", std::nullopt;
+  if (!modes) return why_not = "the modes of the two layouts have no common split", std::nullopt;
   Planner planner;
   bool whole = !from.padded() && !to.padded();
   for (const IndexMode& mode : *modes) {
     if (!planner.add(mode)) return why_not = "elements go to other warps", std::nullopt;
     whole = whole && mode.from && mode.to;
   }
-  if (!planner.pair(from)) return why_not = "lanes would have to give two elements at once", std::nullopt;
+  if (!planner.pair(from)) return why_not = "lanes would have to send two elements at once", std::nullopt;
   ShufflePlan plan = planner.plan(to, element_bytes);
   // Padding may have the index of an element elsewhere.
   for (int thread = 0; !whole && thread < threads; ++thread)
@@ -234,7 +234,7 @@ std::optional<ShufflePlan> shuffle_plan(const Layout& from, const Weights& from_
         if (holds(to, block, thread, r) &&
             !(holds(from, block, giver, given) && linear_index(from, from_weights, block, giver, given) ==
                                                       linear_index(to, to_weights, block, thread, r)))
-          return why_not = "padding stands between the elements", std::nullopt;
+          return why_not = "there is padding between the elements", std::nullopt;
     }
   return plan;
 }

@@ -91,7 +91,7 @@ void Tracer::raise_pending() {
 void Tracer::check_reached(const Location& at) const {
   if (scopes_.back().left)
     fail(at, ErrorKind::runtime,
-         "this stands behind break_loop() or continue_loop() and never runs; leave last, or inside when()");
+         "this follows break_loop() or continue_loop() and never runs; jump last, or inside when()");
 }
 
 Value* Tracer::emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
@@ -238,7 +238,7 @@ std::vector<Value*> Tracer::combine(const Primitive& primitive, std::vector<Valu
       results.push_back(result.value(location));
     if (results.size() != n)
       fail(location, ErrorKind::value, primitive.name, ": the function gives ", results.size(),
-           " values for ", n, " tiles; it must give one a tile");
+           " values for ", n, " tiles; it must give one per tile");
   } catch (...) {
     while (scopes_.size() >= expected) abandon_loop(location, true);
     throw;

@@ -32,7 +32,7 @@ void Tracer::jump(bool leaves, const Location& location) {
   while (at > 0 && !scopes_[at].loop) --at;
   if (at == 0)
     fail(location, ErrorKind::runtime, name,
-         ": there is no loop around it; call it inside range() or while_loop()");
+         ": it is outside of any loop; call it inside range() or while_loop()");
   Scope& loop = scopes_[at];
   Value* next = leaves || !loop.index ? nullptr : next_index(loop);
   // emit() is for ops with a value.

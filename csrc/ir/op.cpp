@@ -12,7 +12,7 @@ const T& attribute(const Op& op, std::string_view name) {
   const Attribute* found = op.attributes.find(name);
   if (!found) fail(op, ErrorKind::value, "attribute '", name, "' is missing");
   if (const T* value = std::get_if<T>(found)) return *value;
-  fail(op, ErrorKind::value, "attribute '", name, "' is ", *found, ", which is of another kind");
+  fail(op, ErrorKind::value, "attribute '", name, "' is ", *found, ", which is of the wrong kind");
 }
 }  // namespace
 
@@ -36,8 +36,8 @@ void require_number(const Op& op, std::string_view name, DType dtype) {
   if (!value) fail(op, ErrorKind::value, "attribute '", name, "' is missing");
   if (fits(dtype, *value)) return;
   const auto wrong = [&](const auto&... fix) {
-    fail(op, ErrorKind::value, "attribute '", name, "' is ", *value, ", which is no ", dtype, "; give ",
-         fix...);
+    fail(op, ErrorKind::value, "attribute '", name, "' is ", *value, ", which is not a value of ", dtype,
+         "; give ", fix...);
   };
   if (is_floating(dtype)) wrong("a number of at most ", show_double(largest_of(dtype)), ", inf or nan");
   const int spare = 64 - info(dtype).bits;

@@ -37,9 +37,9 @@ class Verifier {
     }
     for (size_t i = 0; i < block.ops.size(); ++i) {
       op_ = block.ops[i].get();
-      check(op_->parent == &block, "its parent is not the block that holds it");
+      check(op_->parent == &block, "its parent is not the block that contains it");
       check(!op_->traits().terminator || (block.parent && i + 1 == block.ops.size()),
-            "it ends a region but does not stand at the end of one");
+            "it is a terminator but not the last op of its region");
       op(*op_);
     }
     op_ = block.parent;
@@ -75,7 +75,7 @@ class Verifier {
   void jump(const Op& op) const {
     const Op* loop = op.parent->parent;
     while (loop && loop->is("if")) loop = loop->parent->parent;
-    check(loop && loop->is("loop"), "there is no loop around it, or an op other than if lies between");
+    check(loop && loop->is("loop"), "it is outside of any loop, or an op other than if is in between");
     check(op.operands.size() == loop->operands.size(), "it gives ", op.operands.size(),
           " values; its loop carries ", loop->operands.size());
     for (size_t i = 0; i < op.operands.size(); ++i)

@@ -19,7 +19,7 @@ std::vector<Type> infer_atomic(const Op& op) {
   const MemoryOrder order = memory_order(op);
   memory_scope(op);
   if ((!kind.values && releases(order)) || (!kind.gives && acquires(order)))
-    fail(op, ErrorKind::value, "its order is ", op.text("order"), "; what only ",
+    fail(op, ErrorKind::value, "its order is ", op.text("order"), "; an operation that only ",
          kind.gives ? "reads takes relaxed or acquire" : "writes takes relaxed or release");
   if (!kind.gives) return {};
   return {element};
@@ -62,7 +62,8 @@ Value* changed_value(const Primitive& primitive, Array array, const Operand& val
   const bool compares = kind.compares() && operand == 0, bits = compares || kind.is_bitwise();
   if (bits && !value.literal && value.value->type.dtype != array.dtype())
     fail(value.location, ErrorKind::type, name, ": the ", compares ? "expected value" : "value", " is ",
-         value.value->type, ", the array ", array.value()->type, "; its bits count, cast it with astype()");
+         value.value->type, ", the array ", array.value()->type,
+         "; its bits are used, so cast it with astype()");
   return written_value(name.data(), array, value);
 }
 

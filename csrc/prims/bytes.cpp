@@ -22,7 +22,7 @@ std::vector<Type> infer_unpack(const Op& op) {
   if (dtype == DType::boolean)
     fail(op, ErrorKind::type, "does not give bool; unpack u8 and compare it with 0");
   if (x.shape[0] % bytes_of(dtype) != 0)
-    fail(op, ErrorKind::value, "cannot cut ", x, " into elements of ", dtype, ", of ", bytes_of(dtype),
+    fail(op, ErrorKind::value, "cannot divide ", x, " into elements of ", dtype, ", of ", bytes_of(dtype),
          " bytes each; the size must be a multiple");
   return {Type::tile(dtype, {x.shape[0] / bytes_of(dtype)})};
 }

@@ -87,7 +87,7 @@ class Reverse {
     const auto rule = rules().find(op.name());
     if (rule == rules().end())
       fail(op.location, ErrorKind::unsupported, op.name(),
-           ": has no derivative here; it is for elementwise operations of floats");
+           ": has no derivative; only elementwise operations of floats have one");
     std::vector<Tile> operands;
     for (Value* operand : op.operands) operands.emplace_back(operand);
     const Parts parts = rule->second(g, Tile(value), operands);

@@ -14,7 +14,7 @@ const Shape& check_element_address(const Op& op, size_t first_index) {
   const size_t count = index_count(op), masked = op.operands.size() - first_index - count;
   if (!op.type(0).is_array() || op.operands.size() < first_index + count || masked > 1)
     fail(op, ErrorKind::value, op.operands.size() - std::min(op.operands.size(), first_index),
-         " index tiles for ", op.type(0), is_flat(op) ? "; give one of offsets" : "; give one an axis");
+         " index tiles for ", op.type(0), is_flat(op) ? "; give one of offsets" : "; give one per axis");
   const Shape& shape = op.type(op.operands.size() - 1).shape;
   for (size_t i = first_index; i < op.operands.size(); ++i) {
     bool mask = i == first_index + count;
@@ -32,7 +32,7 @@ std::vector<Value*> element_operands(const char* operation, Array array, std::ve
   Tracer::current(at).check_visible(array.value(), "this Array view", at);
   if (!flat && static_cast<int>(index.size()) != array.rank())
     fail(at, ErrorKind::value, operation, ": ", index.size(), " index tiles for ", array.value()->type,
-         "; give one an axis");
+         "; give one per axis");
   for (const Operand& each : index) values.push_back(each.any());
   if (mask) values.push_back(mask);
   broadcast_together(operation, values, at);

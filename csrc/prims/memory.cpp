@@ -14,13 +14,13 @@ void check_tile_address(const Op& op, size_t first_index, const Shape& shape) {
   size_t rank = static_cast<size_t>(array.is_array() ? array.array_rank : -1);
   if (!array.is_array() || op.operands.size() - first_index != rank)
     fail(op, ErrorKind::value, op.operands.size() - first_index, " indices for ", array,
-         "; give one an axis");
+         "; give one per axis");
   for (size_t i = first_index; i < op.operands.size(); ++i)
     if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
       fail(op, ErrorKind::type, "indices must be integer scalars, got ", op.type(i));
   if (shape.size() != rank || op.integers("steps").size() != rank)
     fail(op, ErrorKind::value, "a tile of shape ", shape, " does not fit ", array,
-         "; give one extent an axis");
+         "; give one extent per axis");
 }
 
 std::vector<Type> infer_load(const Op& op) {
@@ -95,7 +95,7 @@ View Array::tiled_view(Shape shape, Shape steps, Location location) const {
   for (const Shape* each : {&shape, &steps}) {
     if (static_cast<int>(each->size()) != rank())
       fail(location, ErrorKind::value, "tiled_view: ", each == &shape ? "shape " : "steps ", *each, " for ",
-           value_->type, "; give one extent an axis");
+           value_->type, "; give one extent per axis");
     for (int64_t extent : *each)
       if (extent < 1)
         fail(location, ErrorKind::value, "tiled_view: ", each == &shape ? "shape " : "steps ", *each,
@@ -115,7 +115,7 @@ std::vector<Value*> View::address(const char* operation, std::initializer_list<O
   Tracer::current(at).check_visible(array_.value(), "this Array view", at);
   if (index.size() != shape_.size())
     fail(at, ErrorKind::value, operation, ": ", index.size(), " indices for a view of shape ", shape_,
-         "; give one an axis");
+         "; give one per axis");
   std::vector<Value*> operands{array_.value()};
   for (const Operand& each : index) operands.push_back(each.any());
   return operands;

@@ -82,7 +82,7 @@ std::vector<Type> infer_mma_scaled(const Op& op) {
     if (divides) shape[axis] = scale.shape[axis];
     if (!divides || scale.shape != shape || scale.dtype != DType::u8)
       fail(op, ErrorKind::value, "the scales of ", x, " are ", scale,
-           "; they are u8, the bits of e8m0, one for every so many elements along axis ", axis);
+           "; they are u8, the bits of e8m0, one for each block of elements along axis ", axis);
   }
   if (acc.dtype != DType::f32)
     fail(op, ErrorKind::type, "cannot multiply into ", acc, "; scaled products accumulate in f32");

@@ -11,7 +11,7 @@ namespace {
 // Operands: array, [value], offset, [mask].
 const Shape& check_offset(const Op& op, size_t offset) {
   if (!op.type(0).is_array() || op.operands.size() < offset + 1 || op.operands.size() > offset + 2)
-    fail(op, ErrorKind::value, "takes an array and an offset, and perhaps a mask");
+    fail(op, ErrorKind::value, "takes an array, an offset and optionally a mask");
   if (!is_integer(op.type(offset).dtype))
     fail(op, ErrorKind::type, "the offset is ", op.type(offset), "; it must be an integer tile");
   const Shape& shape = op.type(offset).shape;

@@ -47,7 +47,7 @@ void check_combine(const Op& op) {
   }
   for (const auto& inner : region.ops)
     if (!inner->regions.empty() || (!inner->traits().pure() && !inner->traits().terminator))
-      fail(op, ErrorKind::value, "its region holds ", inner->name(), "; only arithmetic may stand in it");
+      fail(op, ErrorKind::value, "its region contains ", inner->name(), "; it may only contain arithmetic");
 }
 std::vector<Type> infer_reduce_region(const Op& op) {
   check_combine(op);

@@ -21,7 +21,7 @@ void check_rows(const Op& op, size_t rows, const Shape& shape) {
          op.operands.size() <= rows ? op.type(0) : op.type(rows));
   if (op.operands.size() - rows != rank)
     fail(op, ErrorKind::value, op.operands.size() - rows - 1, " starts for ", array,
-         "; give one for each axis but that of the rows");
+         "; give one for each axis except that of the rows");
   for (size_t i = rows + 1; i < op.operands.size(); ++i)
     if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
       fail(op, ErrorKind::type, "starts must be integer scalars, got ", op.type(i));
@@ -115,9 +115,9 @@ RowAccess access_of(const char* operation, Array array, int axis, const Operand&
   const auto others = static_cast<size_t>(type.array_rank - 1);
   if (start.size() != others || lengths.size() != others)
     fail(at, ErrorKind::value, operation, ": ", start.size(), " starts and ", lengths.size(), " lengths for ",
-         type, "; give one of each for each axis but that of the rows");
+         type, "; give one of each for each axis except that of the rows");
   for (size_t i = 0; i < others; ++i) {
-    if (lengths[i] < 1) fail(at, ErrorKind::value, operation, ": lengths ", lengths, " have one below 1");
+    if (lengths[i] < 1) fail(at, ErrorKind::value, operation, ": lengths ", lengths, " must be at least 1");
     const Start each = start_of(operation, start[i], lengths[i]);
     access.operands.push_back(each.index);
     access.steps.push_back(each.step);

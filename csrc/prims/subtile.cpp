@@ -9,13 +9,13 @@ void check_subtile(const Op& op, const Shape& shape, size_t first_index) {
   const Type& x = op.type(0);
   if (!shape.empty() && shape.size() != x.shape.size())
     fail(op, ErrorKind::value, "a sub-tile of shape ", shape, " does not fit ", x,
-         "; give one extent an axis, or none for one element");
+         "; give one extent per axis, or none for one element");
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] < 1 || x.shape[i] % shape[i] != 0)
       fail(op, ErrorKind::value, "a sub-tile of shape ", shape, " does not divide ", x,
            "; each extent must divide that of the tile");
   if (op.operands.size() - first_index != x.shape.size())
-    fail(op, ErrorKind::value, op.operands.size() - first_index, " indices for ", x, "; give one an axis");
+    fail(op, ErrorKind::value, op.operands.size() - first_index, " indices for ", x, "; give one per axis");
   for (size_t i = first_index; i < op.operands.size(); ++i)
     if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
       fail(op, ErrorKind::type, "indices must be integer scalars, got ", op.type(i));

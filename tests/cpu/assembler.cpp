@@ -361,7 +361,7 @@ TEST(AssemblerChoice, ObeysItsVariable) {
   EXPECT_EQ(choose_vectors(Isa::avx512, "off"), std::nullopt);
   EXPECT_EQ(choose_vectors(Isa::baseline, "avx2"), std::nullopt);
   EXPECT_EQ(error_of([] { choose_vectors(Isa::avx512, "on"); }),
-            "TILE_ASSEMBLER=on: there is no such choice; unset TILE_ASSEMBLER or set it to one of off, avx2");
+            "TILE_ASSEMBLER=on: unknown value; unset TILE_ASSEMBLER or set it to off or avx2");
 }
 
 // A disassembler recognises every instruction, and the code ends at its stated size.

@@ -161,7 +161,7 @@ TEST(GemmTiles, TheVariableSwitchesThemOff) {
   EXPECT_EQ(choose_amx(Isa::avx512, ""), supports_amx());
   if (amx_gemm(Isa::avx512)) EXPECT_TRUE(supports_amx());
   EXPECT_EQ(error_of([] { choose_amx(Isa::avx512, "on"); }),
-            "TILE_AMX=on: there is no such choice; unset TILE_AMX or set it to off");
+            "TILE_AMX=on: unknown value; unset TILE_AMX or set it to off");
   std::printf("AMX: %s\n", !supports_amx() ? "this machine does not have it, or its system refuses it"
                            : !uses_amx()   ? "tested here; switched off for operators"
                                            : "tested here, and used by operators");

@@ -235,7 +235,7 @@ TEST(ShufflePlan, SaysWhyThereIsNone) {
   const Layout threes({6}, {{Level::reg, 1, 3, 0, 1}, {Level::lane, 1, 2, 0, 3}});
   const Layout twos({6}, {{Level::lane, 1, 2, 0, 1}, {Level::reg, 1, 3, 0, 2}});
   EXPECT_FALSE(shuffle_plan(threes, {1}, twos, {1}, 4, 32, 1, why_not));
-  EXPECT_STREQ(why_not, "the modes of one layout cut through those of the other");
+  EXPECT_STREQ(why_not, "the modes of the two layouts have no common split");
   EXPECT_FALSE(shared_move(threes, {1}, twos, {1}, 4, 32));
 }
 

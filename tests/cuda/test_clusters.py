@@ -249,7 +249,7 @@ REPORTS = {
     "too_early": (
         "arrive_in_cluster(1);\n  store_shared_of(1, shared + thread(), 1u, 5);",
         "line 5: thread 0 of block (0, 0, 0) writes to the shared memory of block 1 of its cluster, "
-        "which may not have begun: no barrier of the cluster stands before",
+        "which may not have begun: no barrier of the cluster precedes it",
     ),
     "ended": (
         MET + "if (block_of_cluster() == 0) synchronize(3);\n"
@@ -260,13 +260,13 @@ REPORTS = {
         MET + "store_shared(shared + thread(), 1u, 4);\n"
         "  store_shared_of(block_of_cluster() ^ 1, shared + thread(), 1u, 5);\n  " + MET,
         "line 4: thread 0 of block (1, 0, 0) writes 4 bytes at 0 of shared memory; thread 0 of another block wrote it at line 5, "
-        "and no barrier of the cluster stands between",
+        "and no barrier of the cluster is in between",
     ),
     "read_without_a_barrier": (
         MET + "store_shared_of(block_of_cluster() ^ 1, shared + thread(), 1u, 5);\n"
         "  synchronize(6);\n  load_shared<u32>(shared + thread(), 7);",
         "line 7: thread 0 of block (0, 0, 0) reads 4 bytes at 0 of shared memory; thread 0 of another block wrote it at line 5, "
-        "and no barrier of the cluster stands between",
+        "and no barrier of the cluster is in between",
     ),
     "twice": (
         "arrive_in_cluster(1);\n  arrive_in_cluster(2);",

@@ -51,7 +51,7 @@ REPORTS = {
     "global_race": (
         "store_global(p1.data + thread(), Words<4>(), true, 3);\n"
         "  load_global<4, false>(p1.data + (thread() ^ 1), true, {}, 4);",
-        "line 3: thread 1 of block (0, 0, 0) writes byte 4 of parameter 1; thread 0 read it at line 4, and no barrier stands between",
+        "line 3: thread 1 of block (0, 0, 0) writes byte 4 of parameter 1; thread 0 read it at line 4, and no barrier is in between",
     ),
     "race_of_blocks": (
         "store_global(p1.data + thread(), Words<4>(), true, 3);",
@@ -59,12 +59,12 @@ REPORTS = {
     ),
     "race_with_an_atomic": (
         "atomic_add_global(p1.data, 1, 3);\n  if (thread() == 63) store_global(p1.data, Words<4>(), true, 4);",
-        "line 4: thread 63 of block (0, 0, 0) writes byte 0 of parameter 1; thread 62 wrote it at line 3, and no barrier stands between",
+        "line 4: thread 63 of block (0, 0, 0) writes byte 0 of parameter 1; thread 62 wrote it at line 3, and no barrier is in between",
     ),
     "race_with_an_atomic_load": (
         "if (thread() == 0) load_word<Scope::device>(p1.data, 3);\n"
         "  if (thread() == 40) store_global(p1.data, Words<4>(), true, 4);",
-        "line 4: thread 40 of block (0, 0, 0) writes byte 0 of parameter 1; thread 0 read it at line 3, and no barrier stands between",
+        "line 4: thread 40 of block (0, 0, 0) writes byte 0 of parameter 1; thread 0 read it at line 3, and no barrier is in between",
     ),
     # Shared memory.
     "shared_bounds": (
@@ -77,7 +77,7 @@ REPORTS = {
     ),
     "race_of_writers": (
         "store_shared(shared + thread() / 2 * 2, (u16)1, 5);\n  synchronize(0);",
-        "line 5: thread 1 of block (0, 0, 0) writes 2 bytes at 0 of shared memory; thread 0 wrote it at line 5, and no barrier stands between",
+        "line 5: thread 1 of block (0, 0, 0) writes 2 bytes at 0 of shared memory; thread 0 wrote it at line 5, and no barrier is in between",
     ),
     "never_written": (
         "if (thread() != 8) store_shared(shared + thread(), 1u, 5);\n  synchronize(0);\n"
@@ -86,12 +86,12 @@ REPORTS = {
     ),
     "shared_race": (
         "store_shared(shared + thread(), 1u, 5);\n  load_shared<u32>(shared + (thread() & ~1), 6);",
-        "line 6: thread 1 of block (0, 0, 0) reads 4 bytes at 0 of shared memory; thread 0 wrote it at line 5, and no barrier stands between",
+        "line 6: thread 1 of block (0, 0, 0) reads 4 bytes at 0 of shared memory; thread 0 wrote it at line 5, and no barrier is in between",
     ),
     "shared_race_with_a_reader": (
         "store_shared(shared + thread(), 1u, 5);\n  synchronize(0);\n  load_shared<u32>(shared + (thread() | 1), 6);\n"
         "  store_shared(shared + thread(), 2u, 7);",
-        "line 7: thread 1 of block (0, 0, 0) writes 4 bytes at 4 of shared memory; thread 0 read it at line 6, and no barrier stands between",
+        "line 7: thread 1 of block (0, 0, 0) writes 4 bytes at 4 of shared memory; thread 0 read it at line 6, and no barrier is in between",
     ),
     # Copies that are not waited for.
     "early": (

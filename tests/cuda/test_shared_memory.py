@@ -27,8 +27,8 @@ def test_steps_and_staged_tiles_share_what_the_gpu_has(body, at, needed, staged)
     with pytest.raises(NotImplementedError) as error:
         Case(text, (1, 1, 1), arguments, False, shared_bytes=48 * 1024).program
     assert str(error.value) == (
-        f"{at} needs {needed} bytes of shared memory a block, {staged} of them for the tiles that are "
-        "multiplied, and the GPU has 49152; use smaller tiles"
+        f"{at} needs {needed} bytes of shared memory per block, {staged} of them for the tiles that are "
+        "multiplied, but the GPU has 49152; use smaller tiles"
     )
 
 
@@ -37,7 +37,7 @@ def test_steps_alone():
     with pytest.raises(NotImplementedError) as error:
         Case(text, (1, 1, 1), [torch.zeros(64, 64, dtype=torch.bfloat16)], False, shared_bytes=40000).program
     assert str(error.value) == (
-        "ir:7: cat: of f32[192,64] needs 49152 bytes of shared memory a block, and the GPU has 40000; use smaller tiles"
+        "ir:7: cat: of f32[192,64] needs 49152 bytes of shared memory per block, but the GPU has 40000; use smaller tiles"
     )
 
 

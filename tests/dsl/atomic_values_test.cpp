@@ -9,7 +9,7 @@ namespace {
 TEST(AtomicValues, BitsAreOfTheArraysDtype) {
   const auto text = [](const char* name, const char* what) {
     return std::string("here: ") + name + ": the " + what +
-           " is i32[4], the array array<f32,1>; its bits count, cast it with astype()";
+           " is i32[4], the array array<f32,1>; its bits are used, so cast it with astype()";
   };
   EXPECT_EQ(trace_error([](Array, Array y) { atomic_and(y, {arange(4)}, arange(4)); }),
             text("atomic_and", "value"));

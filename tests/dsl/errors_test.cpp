@@ -30,16 +30,16 @@ TEST(BadInput, BreakOutOfATracedLoop) {
 
 TEST(BadInput, JumpsAndConditions) {
   EXPECT_EQ(trace_error([](Array, Array) { break_loop(); }),
-            "here: break_loop: there is no loop around it; call it inside range() or while_loop()");
+            "here: break_loop: it is outside of any loop; call it inside range() or while_loop()");
   EXPECT_EQ(trace_error([](Array, Array) { when(arange(1).reshape({}) == 0, [] { continue_loop(); }); }),
-            "here: continue_loop: there is no loop around it; call it inside range() or while_loop()");
+            "here: continue_loop: it is outside of any loop; call it inside range() or while_loop()");
   EXPECT_EQ(trace_error([](Array x, Array) {
               for (Tile k : range(4)) {
                 break_loop();
                 ones_at(x);
               }
             }),
-            "here: this stands behind break_loop() or continue_loop() and never runs; leave last, or inside "
+            "here: this follows break_loop() or continue_loop() and never runs; jump last, or inside "
             "when()");
   EXPECT_EQ(trace_error([](Array x, Array) {
               while_loop([&] { return x.dim(0) > 2; },
@@ -48,7 +48,7 @@ TEST(BadInput, JumpsAndConditions) {
                            while_loop([&] { return x.dim(0) > 2; }, [] {});
                          });
             }),
-            "here: this stands behind break_loop() or continue_loop() and never runs; leave last, or inside "
+            "here: this follows break_loop() or continue_loop() and never runs; jump last, or inside "
             "when()");
   EXPECT_EQ(
       trace_error([](Array, Array) { while_loop([] { return arange(4) > 2; }, [] {}); }),
@@ -177,18 +177,18 @@ TEST(BadInput, AssertsTakeConditions) {
                 return a;
               });
             }),
-            "here: reduce: its region holds assert; only arithmetic may stand in it");
+            "here: reduce: its region contains assert; it may only contain arithmetic");
 }
 
 TEST(BadInput, WrongRank) {
   EXPECT_EQ(trace_error([](Array, Array y) {
               y.tiled_view({4, 8});
             }),
-            "here: tiled_view: shape [4,8] for array<f32,1>; give one extent an axis");
+            "here: tiled_view: shape [4,8] for array<f32,1>; give one extent per axis");
   EXPECT_EQ(trace_error([](Array x, Array) {
               x.tiled_view({4, 8}).load({0});
             }),
-            "here: load: 1 indices for a view of shape [4,8]; give one an axis");
+            "here: load: 1 indices for a view of shape [4,8]; give one per axis");
   EXPECT_EQ(trace_error([](Array, Array y) {
               y[{0, 1}];
             }),
@@ -198,7 +198,7 @@ TEST(BadInput, WrongRank) {
   EXPECT_EQ(trace_error([](Array x, Array) { ones_at(x).sum(2); }),
             "here: sum: axis 2 is out of range for f32[4,8]; it has 2 axes");
   EXPECT_EQ(trace_error([](Array x, Array) { gather(x, {arange(4)}); }),
-            "here: gather: 1 index tiles for array<f32,2>; give one an axis");
+            "here: gather: 1 index tiles for array<f32,2>; give one per axis");
   EXPECT_EQ(trace_error([](Array, Array) { arange(4).t(); }),
             "here: t: i32[4] has fewer than two axes; reshape() it first");
 }

@@ -37,7 +37,7 @@ TEST(BadTiles, CombineFunctions) {
               reduce({ones_at(x), ones_at(x)}, 1,
                      [](std::vector<Tile> a, std::vector<Tile>) { return std::vector<Tile>{a[0]}; });
             }),
-            "here: reduce: the function gives 1 values for 2 tiles; it must give one a tile");
+            "here: reduce: the function gives 1 values for 2 tiles; it must give one per tile");
   EXPECT_EQ(trace_error([&](Array x, Array) {
               scan({ones_at(x), arange(8)}, 1, [](std::vector<Tile> a, std::vector<Tile> b) {
                 return std::vector<Tile>{a[0], b[0]};
@@ -78,12 +78,12 @@ TEST(BadTiles, Subtiles) {
       trace_error([](Array x, Array) {
         extract(ones_at(x), {0, 0}, {8});
       }),
-      "here: extract: a sub-tile of shape [8] does not fit f32[4,8]; give one extent an axis, or none for "
+      "here: extract: a sub-tile of shape [8] does not fit f32[4,8]; give one extent per axis, or none for "
       "one element");
   EXPECT_EQ(trace_error([](Array x, Array) {
               extract(ones_at(x), {0}, {4, 4});
             }),
-            "here: extract: 1 indices for f32[4,8]; give one an axis");
+            "here: extract: 1 indices for f32[4,8]; give one per axis");
   EXPECT_EQ(trace_error([](Array x, Array) {
               extract(ones_at(x), {0, 1.5}, {4, 4});
             }),
@@ -107,10 +107,10 @@ TEST(BadTiles, Bytes) {
             "here: pack_to_bytes: does not take bool; cast with astype() first");
   EXPECT_EQ(trace_error([](Array x, Array) { unpack_from_bytes(ones_at(x), f32); }),
             "here: unpack_from_bytes: takes u8 along one axis, got f32[4,8]; cast or reshape it first");
-  EXPECT_EQ(
-      trace_error([](Array, Array) { unpack_from_bytes(zeros({6}, u8), f32); }),
-      "here: unpack_from_bytes: cannot cut u8[6] into elements of f32, of 4 bytes each; the size must be a "
-      "multiple");
+  EXPECT_EQ(trace_error([](Array, Array) { unpack_from_bytes(zeros({6}, u8), f32); }),
+            "here: unpack_from_bytes: cannot divide u8[6] into elements of f32, of 4 bytes each; the size "
+            "must be a "
+            "multiple");
   EXPECT_EQ(trace_error([](Array, Array) { unpack_from_bytes(zeros({6}, u8), boolean); }),
             "here: unpack_from_bytes: does not give bool; unpack u8 and compare it with 0");
 }
@@ -118,14 +118,14 @@ TEST(BadTiles, Bytes) {
 TEST(BadTiles, Rows) {
   EXPECT_EQ(trace_error([](Array x, Array) { gather_rows(x, 0, zeros({4}, f32), {0}, {8}); }),
             "here: gather_rows: rows must be an integer tile of one axis, got f32[4]");
-  EXPECT_EQ(
-      trace_error([](Array x, Array) { gather_rows(x, 0, arange(4), {}, {8}); }),
-      "here: gather_rows: 0 starts and 1 lengths for array<f32,2>; give one of each for each axis but that "
-      "of the rows");
+  EXPECT_EQ(trace_error([](Array x, Array) { gather_rows(x, 0, arange(4), {}, {8}); }),
+            "here: gather_rows: 0 starts and 1 lengths for array<f32,2>; give one of each for each axis "
+            "except that "
+            "of the rows");
   EXPECT_EQ(trace_error([](Array x, Array) { gather_rows(x, 2, arange(4), {0}, {8}); }),
             "here: gather_rows: axis 2 is out of range for array<f32,2>; it has 2 axes");
   EXPECT_EQ(trace_error([](Array x, Array) { gather_rows(x, 0, arange(4), {0}, {0}); }),
-            "here: gather_rows: lengths [0] have one below 1");
+            "here: gather_rows: lengths [0] must be at least 1");
   EXPECT_EQ(trace_error([](Array x, Array) { gather_rows(x, 0, arange(4), {arange(8)}, {8}); }),
             "here: gather_rows: a start is i32[8]; it must be an integer scalar");
   EXPECT_EQ(
@@ -148,11 +148,11 @@ TEST(BadTiles, Elements) {
             "here: atomic_add: f32[4] and i32[3] do not broadcast; extents must be equal or 1, counted from "
             "the last axis");
   EXPECT_EQ(trace_error([](Array x, Array) { atomic_add(x, {arange(4)}, 1.0); }),
-            "here: atomic_add: 1 index tiles for array<f32,2>; give one an axis");
+            "here: atomic_add: 1 index tiles for array<f32,2>; give one per axis");
   EXPECT_EQ(trace_error([](Array x, Array) {
               x.tiled_view({4, 8}).atomic_max({0}, 1.0);
             }),
-            "here: atomic_max: 1 indices for a view of shape [4,8]; give one an axis");
+            "here: atomic_max: 1 indices for a view of shape [4,8]; give one per axis");
 }
 
 TEST(BadTiles, RawOffsets) {

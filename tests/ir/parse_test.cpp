@@ -95,7 +95,7 @@ TEST(Parse, ErrorsNameLineAndColumn) {
 
 TEST(Parse, StructureErrorsNameLineAndColumn) {
   EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  yield %0\n}"),
-            "tile text 2:3: yield: it ends a region but does not stand at the end of one");
+            "tile text 2:3: yield: it is a terminator but not the last op of its region");
 }
 
 TEST(Parse, ErrorsShowWholeCharacters) {
@@ -128,25 +128,29 @@ TEST(Parse, ConstantsFitTheirDtype) {
     return text.starts_with(place) ? text.substr(place.size()) : text;
   };
   EXPECT_EQ(error("i32", ", value=nan"),
-            "nan, which is no i32; give an integer from -2147483648 to 2147483647");
+            "nan, which is not a value of i32; give an integer from -2147483648 to 2147483647");
   EXPECT_EQ(error("i32", ", value=2.0"),
-            "2.0, which is no i32; give an integer from -2147483648 to 2147483647");
-  EXPECT_EQ(error("i8", ", value=128"), "128, which is no i8; give an integer from -128 to 127");
-  EXPECT_EQ(error("u8", ", value=-1"), "-1, which is no u8; give an integer from 0 to 255");
-  EXPECT_EQ(error("i64", ", value=inf"),
-            "inf, which is no i64; give an integer from -9223372036854775808 to 9223372036854775807");
-  EXPECT_EQ(error("u64", ", value=1.5"), "1.5, which is no u64; give an integer, as 64 bits with a sign");
-  EXPECT_EQ(error("bool", ", value=2"), "2, which is no bool; give 0 or 1");
+            "2.0, which is not a value of i32; give an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(error("i8", ", value=128"), "128, which is not a value of i8; give an integer from -128 to 127");
+  EXPECT_EQ(error("u8", ", value=-1"), "-1, which is not a value of u8; give an integer from 0 to 255");
+  EXPECT_EQ(
+      error("i64", ", value=inf"),
+      "inf, which is not a value of i64; give an integer from -9223372036854775808 to 9223372036854775807");
+  EXPECT_EQ(error("u64", ", value=1.5"),
+            "1.5, which is not a value of u64; give an integer, as 64 bits with a sign");
+  EXPECT_EQ(error("bool", ", value=2"), "2, which is not a value of bool; give 0 or 1");
   EXPECT_EQ(error("f16", ", value=65520.0"),
-            "65520.0, which is no f16; give a number of at most 65504.0, inf or nan");
+            "65520.0, which is not a value of f16; give a number of at most 65504.0, inf or nan");
   EXPECT_EQ(error("f16", ", value=65520"),
-            "65520, which is no f16; give a number of at most 65504.0, inf or nan");
-  EXPECT_EQ(error("f32", ", value=-1e+39"),
-            "-1e+39, which is no f32; give a number of at most 3.4028234663852886e+38, inf or nan");
+            "65520, which is not a value of f16; give a number of at most 65504.0, inf or nan");
+  EXPECT_EQ(
+      error("f32", ", value=-1e+39"),
+      "-1e+39, which is not a value of f32; give a number of at most 3.4028234663852886e+38, inf or nan");
   EXPECT_EQ(error("f8e4m3", ", value=465.0"),
-            "465.0, which is no f8e4m3; give a number of at most 448.0, inf or nan");
-  EXPECT_EQ(error("f32", ", value=\"1\""),
-            "\"1\", which is no f32; give a number of at most 3.4028234663852886e+38, inf or nan");
+            "465.0, which is not a value of f8e4m3; give a number of at most 448.0, inf or nan");
+  EXPECT_EQ(
+      error("f32", ", value=\"1\""),
+      "\"1\", which is not a value of f32; give a number of at most 3.4028234663852886e+38, inf or nan");
   EXPECT_EQ(error("f32", ""), "missing");
   for (const auto& [dtype, value] : {std::pair("i8", "-128"),
                                      {"u8", "255"},
@@ -173,19 +177,20 @@ TEST(Parse, PadsFitTheirArray) {
   };
   const char* rest = "%2 {shape=[8], steps=[8], pad=";
   EXPECT_EQ(error("i32", "load", str(rest, "nan").c_str()),
-            "nan, which is no i32; give an integer from -2147483648 to 2147483647");
+            "nan, which is not a value of i32; give an integer from -2147483648 to 2147483647");
   EXPECT_EQ(error("u8", "load", str(rest, "256").c_str()),
-            "256, which is no u8; give an integer from 0 to 255");
-  EXPECT_EQ(error("bf16", "load", str(rest, "3.5e+38").c_str()),
-            "3.5e+38, which is no bf16; give a number of at most 3.3895313892515355e+38, inf or nan");
+            "256, which is not a value of u8; give an integer from 0 to 255");
+  EXPECT_EQ(
+      error("bf16", "load", str(rest, "3.5e+38").c_str()),
+      "3.5e+38, which is not a value of bf16; give a number of at most 3.3895313892515355e+38, inf or nan");
   EXPECT_EQ(error("f32", "load", "%2 {shape=[8], steps=[8]"), "missing");
-  EXPECT_EQ(error("bool", "gather", "%1 {pad=2"), "2, which is no bool; give 0 or 1");
+  EXPECT_EQ(error("bool", "gather", "%1 {pad=2"), "2, which is not a value of bool; give 0 or 1");
   EXPECT_EQ(error("f16", "gather", "%1 {pad=1e+6"),
-            "1e+06, which is no f16; give a number of at most 65504.0, inf or nan");
+            "1e+06, which is not a value of f16; give a number of at most 65504.0, inf or nan");
   EXPECT_EQ(error("i64", "load_offset", "%1 {pad=9007199254740994"),
             "9007199254740994; give an integer from -2^53 to 2^53");
   EXPECT_EQ(error("i16", "gather_rows", "%1 {axis=0, shape=[8], steps=[1], pad=0.5"),
-            "0.5, which is no i16; give an integer from -32768 to 32767");
+            "0.5, which is not a value of i16; give an integer from -32768 to 32767");
 }
 
 TEST(Parse, ACombiningRegionTakesTwoScalarsATile) {
@@ -219,7 +224,7 @@ TEST(Parse, ArraysStandWhereTheyAreTaken) {
 
 TEST(Parse, OperandsAndArgumentsThatAreMissingOrTooMany) {
   EXPECT_EQ(parse_error("kernel k(%0: array<f32,1>) {\n  atomic_store %0\n}"),
-            "tile text 2:3: atomic_store: 0 index tiles for array<f32,1>; give one an axis");
+            "tile text 2:3: atomic_store: 0 index tiles for array<f32,1>; give one per axis");
   EXPECT_EQ(parse_error("kernel k() {\n  %0: f32[8] = load {shape=[8], steps=[8], pad=0.0}\n}"),
             "tile text 2:3: load: takes more operands than the 0 that it is given");
   EXPECT_EQ(parse_error("kernel k(%0: bool) {\n  if %0 (%1: f32) {\n    yield\n  } () {\n    yield\n  }\n}"),

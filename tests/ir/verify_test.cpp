@@ -66,7 +66,7 @@ TEST(Verify, OwnershipOfResultsAndArguments) {
   EXPECT_EQ(verdict(function), "k.cpp:4: for: a block argument is owned elsewhere");
   function = sample();
   function.body().ops[1]->parent = nullptr;
-  EXPECT_EQ(verdict(function), "k.cpp:3: broadcast: its parent is not the block that holds it");
+  EXPECT_EQ(verdict(function), "k.cpp:3: broadcast: its parent is not the block that contains it");
 }
 
 TEST(Verify, RegionsEndInOneTerminator) {
@@ -76,7 +76,7 @@ TEST(Verify, RegionsEndInOneTerminator) {
   function = sample();
   Builder build(function, function.body().ops[2]->region());
   build.constant(DType::i32, 1);
-  EXPECT_EQ(verdict(function), "k.cpp:5: yield: it ends a region but does not stand at the end of one");
+  EXPECT_EQ(verdict(function), "k.cpp:5: yield: it is a terminator but not the last op of its region");
 }
 
 TEST(Verify, TypesAreThoseOfTheTypeRule) {
@@ -110,7 +110,7 @@ TEST(Verify, LoopsAndBranches) {
 
 TEST(Verify, JumpsBelongToALoop) {
   EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  for %0, %0, %0 (%1: i32) {\n    break\n  }\n}"),
-            "tile text 3:5: break: there is no loop around it, or an op other than if lies between");
+            "tile text 3:5: break: it is outside of any loop, or an op other than if is in between");
   EXPECT_EQ(
       parse_error(
           "kernel k(%0: i32, %1: bool) {\n  %2: i32 = loop %0 (%3: i32) {\n    if %1 () {\n      break\n"

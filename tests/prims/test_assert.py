@@ -69,7 +69,7 @@ def test_threads_stop_after_a_failure():
         ('assert %t {message="a"}', "assert: takes a bool tile, got f32[3]; compare it with something"),
         ('assert %a {message="a"}', "assert: operand 1 is array<f32,1>; it must be a tile: load() it from the array"),
         ("assert %ok", "assert: attribute 'message' is missing"),
-        ("assert %ok {message=3}", "assert: attribute 'message' is 3, which is of another kind"),
+        ("assert %ok {message=3}", "assert: attribute 'message' is 3, which is of the wrong kind"),
         ('assert %ok, %ok {message="a"}', "assert: takes 1 operands, got 2"),
     ],
 )

@@ -41,7 +41,7 @@ ERRORS = {
         "f8e4m3[8,2]",
         "u8[1,2]",
         "f32[4,2]",
-    ): "mma_scaled: the scales of f8e4m3[4,8] are u8[4,3]; they are u8, the bits of e8m0, one for every so many "
+    ): "mma_scaled: the scales of f8e4m3[4,8] are u8[4,3]; they are u8, the bits of e8m0, one for each block of "
     "elements along axis 1",
     (
         "f8e4m3[4,8]",

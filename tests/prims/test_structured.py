@@ -120,7 +120,7 @@ store %d, %r, %z, %z {steps=[16, 3]}
     [
         ("store %a, %t, %z", "store: cannot store f32[4] into array<f16,1>; cast with astype()"),
         ("add_tile %a, %t, %z", "add_tile: cannot add f32[4] to array<f16,1>; cast with astype()"),
-        ("add_tile %a, %t, %z, %z", "add_tile: 2 indices for array<f16,1>; give one an axis"),
+        ("add_tile %a, %t, %z, %z", "add_tile: 2 indices for array<f16,1>; give one per axis"),
     ],
 )
 def test_tiles_that_do_not_fit_memory(op, text):
@@ -317,9 +317,9 @@ store %e, %w, %z {{steps=[1]}}"""
     [
         (
             "%r: f32[2, 4] = extract %t, %z {shape=[2, 4]}",
-            "extract: a sub-tile of shape [2,4] does not fit f32[4]; give one extent an axis, or none for one element",
+            "extract: a sub-tile of shape [2,4] does not fit f32[4]; give one extent per axis, or none for one element",
         ),
-        ("%r: f32[4] = insert %t, %t, %z, %z", "insert: 2 indices for f32[4]; give one an axis"),
+        ("%r: f32[4] = insert %t, %t, %z, %z", "insert: 2 indices for f32[4]; give one per axis"),
         ("%r: f32[4] = insert %t, %z, %z", "insert: cannot put i32 into f32[4]; cast with astype()"),
         (
             "%r: f32[4] = gather_rows %a, %i {axis=1, pad=0.0, shape=[4], steps=[1]}",
@@ -331,7 +331,7 @@ store %e, %w, %z {{steps=[1]}}"""
         ),
         (
             "%r: f32[4] = gather_rows %a, %i, %z {axis=0, pad=0.0, shape=[4], steps=[1]}",
-            "gather_rows: 1 starts for array<f32,1>; give one for each axis but that of the rows",
+            "gather_rows: 1 starts for array<f32,1>; give one for each axis except that of the rows",
         ),
         (
             "%r: f32[5] = gather_rows %a, %i {axis=0, pad=0.0, shape=[5], steps=[1]}",
@@ -342,7 +342,7 @@ store %e, %w, %z {{steps=[1]}}"""
             "scatter_rows %a, %i, %i {axis=0, steps=[1]}",
             "scatter_rows: cannot write i32[4] to rows of array<f32,1>; cast with astype()",
         ),
-        ("%r: f32[4] = load_offset %a {pad=0.0}", "load_offset: takes an array and an offset, and perhaps a mask"),
+        ("%r: f32[4] = load_offset %a {pad=0.0}", "load_offset: takes an array, an offset and optionally a mask"),
         ("%r: f32[4] = load_offset %a, %i, %i {pad=0.0}", "load_offset: the mask is i32[4]; it must be bool of shape [4]"),
         ("store_offset %a, %i, %i", "store_offset: cannot write i32[4] to offsets [4] of array<f32,1>"),
         ("%r: i32 = bid {axis=3}", "bid: axis is 3; it must be 0, 1 or 2"),

@@ -84,7 +84,7 @@ struct TerminatorNode final : OpNode {
 const Op& enclosing_loop(const Op& op) {
   const Op* at = &op;
   while (at && !at->is("loop")) at = at->parent ? at->parent->parent : nullptr;
-  if (!at) fail(op, ErrorKind::value, "stands outside any loop");
+  if (!at) fail(op, ErrorKind::value, "is outside of any loop");
   return *at;
 }
 

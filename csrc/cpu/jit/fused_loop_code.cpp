@@ -20,7 +20,7 @@ std::atomic<bool>& switched_on() {
 std::optional<Vectors> choose_vectors(Isa isa, std::string_view wanted) {
   if (!wanted.empty() && wanted != "off" && wanted != "avx2")
     fail(ErrorKind::value, "TILE_ASSEMBLER=", wanted,
-         ": there is no such choice; unset TILE_ASSEMBLER or set it to one of off, avx2");
+         ": unknown value; unset TILE_ASSEMBLER or set it to off or avx2");
   if (wanted == "off" || isa == Isa::baseline) return std::nullopt;
   return isa == Isa::avx512 && wanted.empty() ? Vectors::avx512 : Vectors::avx2;
 }

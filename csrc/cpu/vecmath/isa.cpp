@@ -76,8 +76,7 @@ bool supports_amx() {
 
 bool choose_amx(Isa isa, std::string_view tile_amx) {
   if (!tile_amx.empty() && tile_amx != "off")
-    fail(ErrorKind::value, "TILE_AMX=", tile_amx,
-         ": there is no such choice; unset TILE_AMX or set it to off");
+    fail(ErrorKind::value, "TILE_AMX=", tile_amx, ": unknown value; unset TILE_AMX or set it to off");
   return tile_amx.empty() && isa == Isa::avx512 && supports_amx();
 }
 

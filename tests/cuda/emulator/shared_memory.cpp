@@ -64,7 +64,7 @@ void* check_shared_of(int block, void* at, int bytes, int line) {
   const auto blocks = static_cast<int>(touched_of.size());
   if (block < 0 || block >= blocks) report(str(deed(), "which has ", blocks));
   if (block != here.of_cluster && here.waited == 0)
-    report(str(deed(), "which may not have begun: no barrier of the cluster stands before"));
+    report(str(deed(), "which may not have begun: no barrier of the cluster precedes it"));
   if (block_has_ended(block)) report(str(deed(), "which has ended"));
   check(block, offset_of(at), bytes, Access::store, line);
   return memory[block] + offset_of(at);

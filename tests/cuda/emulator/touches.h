@@ -22,13 +22,13 @@ struct Touch {
     if (block != here.block_number) return !acquired(block, epoch);
     return epoch == here.epoch && thread != here.thread;
   }
-  // "; thread 3 wrote it at line 7, and no barrier stands between".
+  // "; thread 3 wrote it at line 7, and no barrier is in between".
   std::string text() const {
     const bool apart = block != here.block_number;
     return str("; thread ", thread, apart ? " of another block" : "", only_reads(access) ? " read" : " wrote",
                " it", line ? str(" at line ", line) : std::string(),
-               !apart                    ? ", and no barrier stands between"
-               : cluster == here.cluster ? ", and no barrier of the cluster stands between"
+               !apart                    ? ", and no barrier is in between"
+               : cluster == here.cluster ? ", and no barrier of the cluster is in between"
                                          : ", and nothing orders blocks");
   }
 };
