@@ -178,7 +178,7 @@ std::string Emitter::made_anew(const Value* value, const Layout& wanted) {
 std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& wanted) {
   if (value->type.is_scalar()) return str("full<", layout(wanted), ">(", name(value), ")");
   if (layout_of(value) == wanted) return name(value);
-  if (std::string anew = made_anew(value, wanted); !anew.empty()) return anew;
+  if (std::string recomputed = made_anew(value, wanted); !recomputed.empty()) return recomputed;
   const std::string to = temporary();
   const Weights weights = row_major(value->type.shape);
   const std::string expression =

@@ -178,7 +178,7 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
   return move;
 }
 
-int64_t asked(const SharedMove& move) {
+int64_t cost_of_accesses(const SharedMove& move) {
   // Every access occupies a queue slot, however small it is.
   const auto of = [](const SharedMove::Side& side) {
     return 2 * int64_t{side.passes} + static_cast<int64_t>(side.at.size());
@@ -219,7 +219,7 @@ std::optional<SharedMove> shared_move(const Layout& from, const Weights& from_we
   for (int many = log2_of(most_bytes / element_bytes); many >= 0; --many)
     for (const End end : {&IndexMode::from, &IndexMode::to}) {
       SharedMove move = order.ordered(end, many, from, to, threads);
-      if (!best || asked(move) < asked(*best)) best = std::move(move);
+      if (!best || cost_of_accesses(move) < cost_of_accesses(*best)) best = std::move(move);
     }
   return best;
 }

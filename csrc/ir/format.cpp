@@ -14,8 +14,8 @@ std::vector<FormatPart> format_parts(const Op& op) {
       i += format[i] == '%';
       continue;
     }
-    const size_t behind = format.find_first_not_of("-+ #0123456789.", i + 1);
-    const size_t end = format.find_first_not_of("hljztL", behind);  // the dtype determines the length
+    const size_t after_width = format.find_first_not_of("-+ #0123456789.", i + 1);
+    const size_t end = format.find_first_not_of("hljztL", after_width);  // the dtype determines the length
     const char letter = end == std::string::npos ? '\0' : format[end];
     const std::string given = format.substr(i, end == std::string::npos ? end : end - i + 1);
     const bool integer = letter && std::string_view("diuoxX").find(letter) != std::string_view::npos;
@@ -29,7 +29,7 @@ std::vector<FormatPart> format_parts(const Op& op) {
     if (integer == is_floating(type.dtype))
       fail(op, ErrorKind::type, "the conversion ", given, " does not fit ", type, "; ",
            integer ? "use f, or cast with astype()" : "use d, or cast with astype()");
-    part.conversion = format.substr(i, behind - i) + letter;
+    part.conversion = format.substr(i, after_width - i) + letter;
     part.kind = FormatPart::Kind::floating;
     if (integer) {
       const bool shows_sign = (letter == 'd' || letter == 'i') && !is_unsigned(type.dtype);

@@ -75,9 +75,9 @@ class Dropper {
       } else if (user->is("astype")) {
         own = unwanted(user->result());
       } else if (user->is("permute")) {
-        const Axes behind = unwanted(user->result());
+        const Axes of_result = unwanted(user->result());
         for (size_t i = 0; i < own.size(); ++i)
-          own[static_cast<size_t>(user->integers("axes")[i])] = behind[i];
+          own[static_cast<size_t>(user->integers("axes")[i])] = of_result[i];
       }
       for (size_t i = 0; i < all.size(); ++i) all[i] = all[i] && own[i];
     }
@@ -101,13 +101,13 @@ class Dropper {
     } else if (op.is("astype")) {
       lose(op.result(), build.emit("astype", {x}, {{"dtype", op.dtype("dtype")}}), gone);
     } else {
-      Axes behind;
+      Axes permuted;
       std::vector<int64_t> axes;
       for (const int64_t axis : op.integers("axes")) {
-        behind.push_back(gone[static_cast<size_t>(axis)]);
-        if (!behind.back()) axes.push_back(axis - std::count(gone.begin(), gone.begin() + axis, true));
+        permuted.push_back(gone[static_cast<size_t>(axis)]);
+        if (!permuted.back()) axes.push_back(axis - std::count(gone.begin(), gone.begin() + axis, true));
       }
-      lose(op.result(), build.emit("permute", {x}, {{"axes", axes}}), behind);
+      lose(op.result(), build.emit("permute", {x}, {{"axes", axes}}), permuted);
     }
     return Keep::no;
   }

@@ -229,7 +229,7 @@ const std::vector<Rule>& rules_of(const Primitive& primitive) {
 }
 
 // Returns true for an assertion that is known to hold, as split loops produce.
-bool says_nothing(const Op& op) {
+bool always_holds(const Op& op) {
   if (!op.is("assert")) return false;
   const auto known = constant_of(op.operands[0]);
   return known && known->integer != 0;
@@ -240,7 +240,7 @@ bool says_nothing(const Op& op) {
 bool simplify(Function& function) {
   Rewriter rewrite(function);
   rewrite.run(function.body(), [&](Op& op) {
-    if (says_nothing(op)) return Keep::no;
+    if (always_holds(op)) return Keep::no;
     for (Rule rule : rules_of(*op.primitive))
       if (Value* value = rule(Site{op, rewrite.build})) {
         rewrite.replace(op.result(), value);

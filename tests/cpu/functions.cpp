@@ -276,17 +276,18 @@ bool equal_bits(float a, float b) {
 TEST(Functions, LanesDoNotDependOnTheirNeighbours) {
   const auto x = samples<float>(20'003, 60'000);
   const long n = static_cast<long>(x.size());
-  std::vector<float> alone(x.size()), got(x.size());
+  std::vector<float> expected(x.size()), got(x.size());
   for (Isa isa : machine_isas())
     for (const auto& probe : probe_table(isa).unary_float)
-      for (float beside : {1.f, -95.f, 1e30f, -INFINITY, NAN}) {
+      for (float neighbour : {1.f, -95.f, 1e30f, -INFINITY, NAN}) {
         auto y = x;
-        for (size_t i = 0; i < y.size(); i += 4) y[i] = beside;
-        probe.run(x.data(), alone.data(), n);
+        for (size_t i = 0; i < y.size(); i += 4) y[i] = neighbour;
+        probe.run(x.data(), expected.data(), n);
         probe.run(y.data(), got.data(), n);
         for (size_t i = 0; i < x.size(); ++i)
-          ASSERT_TRUE(i % 4 == 0 || equal_bits(got[i], alone[i]))
-              << probe.name << " on " << name(isa) << " of " << show(x[i]) << " beside " << show(beside);
+          ASSERT_TRUE(i % 4 == 0 || equal_bits(got[i], expected[i]))
+              << probe.name << " on " << name(isa) << " of " << show(x[i]) << " neighbour "
+              << show(neighbour);
       }
 }
 

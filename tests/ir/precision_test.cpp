@@ -10,14 +10,14 @@
 namespace tile {
 namespace {
 
-// Returns whether %e is, in a kernel that continues with `behind`.
-bool approximate(std::string_view behind) {
+// Returns whether %e is, in a kernel that continues with `rest`.
+bool approximate(std::string_view rest) {
   const Function function = parse(str(R"(kernel k(%a: array<f32,1>, %h: array<bf16,1>, %f: array<f32,1>) {
   %i: i32 = bid {axis=0}
   %t: f32[64] = load %a, %i {pad=0.0, shape=[64], steps=[64]}
   %e: f32[64] = exp %t
 )",
-                                      behind, "}"));
+                                      rest, "}"));
   const Precision precision(function);
   bool found = false;
   walk(function.body(), [&](const Op& op) { found |= op.is("exp") && precision.approximate(op.results[0]); });

@@ -40,7 +40,7 @@ class Evaluation {
       } else if (op->is("for")) {
         counted(*op);
       } else if (op->is("loop")) {
-        endless(*op);
+        loop_forever(*op);
       } else {
         step(*op);
       }
@@ -65,7 +65,7 @@ class Evaluation {
     }
     give(op.results, 0, carried);
   }
-  void endless(const Op& op) {
+  void loop_forever(const Op& op) {
     std::vector<Elements> carried = all(op.operands);
     for (int iteration = 0;; ++iteration) {
       if (iteration > 50) throw std::runtime_error("the loop does not end");

@@ -102,7 +102,7 @@ class Generator {
         branch(depth);
         break;
       case 12:
-        endless(depth);
+        unbounded_loop(depth);
         break;
     }
   }
@@ -163,7 +163,7 @@ class Generator {
       }));
     tiles_.push_back(place(std::move(op)).result());
   }
-  void endless(int depth) {  // a counter bounds it
+  void unbounded_loop(int depth) {  // a counter bounds it
     auto loop = std::make_unique<Op>();
     loop->primitive = &primitive("loop");
     loop->location = {"", 0};

@@ -22,12 +22,12 @@ void FusedLoopRun::locate_at_edge(int64_t r, int64_t rows, int64_t c, int64_t co
 void FusedLoopRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols) {
   const Cursor& from = space_.inputs[v];
   const bool down = varies(v, rows_dim_), across = varies(v, cols_dim_);
-  const bool apart = down && cols == 1 && rows > 1 && from.stride[rows_dim_] != element(v);
+  const bool strided = down && cols == 1 && rows > 1 && from.stride[rows_dim_] != element(v);
   if (!down) rows = 1;
   if (!across) cols = 1;
   char* data = locate(from, r, c);
   const Part there = part(from, r, rows, c, cols);  // a value that does not vary has no bounds
-  if (there.whole && in_place(v) && !apart) {
+  if (there.whole && in_place(v) && !strided) {
     at_[v] = {data, down ? from.stride[rows_dim_] : 0};
     return;
   }

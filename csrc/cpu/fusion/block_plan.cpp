@@ -120,12 +120,12 @@ bool BlockPlan::may_join(const Op& store, int group) const {
     if (other->operands[0] != store.operands[0] || other->integers("steps") != store.integers("steps") ||
         store.integers("steps") != store.type(1).shape)
       return false;
-    bool apart = false;
+    bool disjoint = false;
     for (size_t i = 2; i < store.operands.size(); ++i) {
       auto a = constant_of(store.operands[i]), b = constant_of(other->operands[i]);
-      apart |= a && b && a->integer != b->integer;
+      disjoint |= a && b && a->integer != b->integer;
     }
-    if (!apart) return false;
+    if (!disjoint) return false;
   }
   return true;
 }
@@ -206,8 +206,8 @@ void BlockPlan::find_last_uses() {
   // need dedicated slots of exactly their size.
   for (const auto& [value, users] : users_) {
     const Op* user = users[0];
-    bool alone = users.size() == 1 && !user->traits().terminator && kind_of(*user) == Kind::single;
-    if (alone || last_use_[viewed(value)] == end) lower_.dedicated_.insert(viewed(value));
+    bool only_reader = users.size() == 1 && !user->traits().terminator && kind_of(*user) == Kind::single;
+    if (only_reader || last_use_[viewed(value)] == end) lower_.dedicated_.insert(viewed(value));
   }
 }
 

@@ -68,7 +68,7 @@ std::unordered_map<const Op*, int> orders_before(const Block& block) {
   return before;
 }
 
-bool all_apart(const std::vector<const Op*>& stores) {
+bool all_disjoint(const std::vector<const Op*>& stores) {
   for (size_t i = 0; i < stores.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (!apart(stores[i]->operands[0], stores[k]->operands[0])) return false;
@@ -99,7 +99,7 @@ InPlaceLoads find_in_place(const Function& function) {
     const auto fits = [&](const Op* op) {
       return op->is("store") && blocks.at(op) == block && (one || computes(*op, block, blocks));
     };
-    if (!std::all_of(stores.begin(), stores.end(), fits) || !all_apart(stores)) continue;
+    if (!std::all_of(stores.begin(), stores.end(), fits) || !all_disjoint(stores)) continue;
     std::unordered_set<const Op*> steps, readers;
     for (const Op* store : stores) add_steps(store->operands[1], block, blocks, steps);
     InPlaceLoads::Several several;

@@ -276,10 +276,10 @@ int Body::emit_fused(const MicroOp& micro, const MicroRow& row) {
     return form;
   };
   constexpr int into_addend = 0, into_factor = 0x10, into_factor_by_memory = 0x20;
-  const auto apart = [&](int x) { return (x == a) + (x == b) + (x == c) == 1; };
+  const auto unique = [&](int x) { return (x == a) + (x == b) + (x == c) == 1; };
   // Returns a register that holds x and may be overwritten.
   const auto own = [&](int x) {
-    if (dies(x) && apart(x)) {
+    if (dies(x) && unique(x)) {
       const int reg = held(x).reg;
       locked_ |= 1u << reg;
       return reg;
@@ -289,7 +289,7 @@ int Body::emit_fused(const MicroOp& micro, const MicroRow& row) {
     code_.vector(from.kind == Operand::vector ? instructions::move : instructions::load, reg, 0, from);
     return reg;
   };
-  const bool addend = dies(c) && apart(c), left = dies(a) && apart(a), right = dies(b) && apart(b);
+  const bool addend = dies(c) && unique(c), left = dies(a) && unique(a), right = dies(b) && unique(b);
   int result;
   if (!addend && !left && (right || (in_register(a) && !in_register(b)))) std::swap(a, b);
   const bool factor = !addend && (left || right || (in_register(c) && !in_register(a)));

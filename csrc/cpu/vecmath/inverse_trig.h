@@ -77,9 +77,9 @@ TILE_INLINE V atan2(V y, V x) {
     const auto inverted = ay > ax;
     V small = min(ax, ay), large = max(ax, ay);
     // Keep small + large finite and the ratio of two infinities (1) or two zeros (0) defined.
-    const auto endless = large == infinity;
-    small = select(endless, select(small == infinity, one, zero), small);
-    large = select(endless | (large == zero), one, large);
+    const auto infinite = large == infinity;
+    small = select(infinite, select(small == infinity, one, zero), small);
+    large = select(infinite | (large == zero), one, large);
     const V scale = select(large > V(0x1p100f), V(0x1p-24f), one);
     small = small * scale;
     large = large * scale;

@@ -22,8 +22,8 @@ void emit_move(Emitter& emitter, const Op& op, const Weights& weights) {
   // A value that costs nothing to recompute is recomputed in the wanted layout.
   if (!emitter.registers_of(op, from))
     if (const auto wanted = related(op, to, from, emitter.layout_of(to)))
-      if (std::string anew = emitter.made_anew(from, *wanted); !anew.empty())
-        layout = *wanted, name = std::move(anew);
+      if (std::string recomputed = emitter.made_anew(from, *wanted); !recomputed.empty())
+        layout = *wanted, name = std::move(recomputed);
   const std::string expression = emitter.moved(op, name, from->type.dtype, layout,
                                                row_major(from->type.shape), emitter.layout_of(to), weights);
   emitter.result(op, to->type.is_scalar() ? expression + ".x[0]" : expression);

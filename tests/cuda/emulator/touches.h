@@ -24,10 +24,10 @@ struct Touch {
   }
   // "; thread 3 wrote it at line 7, and no barrier is in between".
   std::string text() const {
-    const bool apart = block != here.block_number;
-    return str("; thread ", thread, apart ? " of another block" : "", only_reads(access) ? " read" : " wrote",
-               " it", line ? str(" at line ", line) : std::string(),
-               !apart                    ? ", and no barrier is in between"
+    const bool other_block = block != here.block_number;
+    return str("; thread ", thread, other_block ? " of another block" : "",
+               only_reads(access) ? " read" : " wrote", " it", line ? str(" at line ", line) : std::string(),
+               !other_block              ? ", and no barrier is in between"
                : cluster == here.cluster ? ", and no barrier of the cluster is in between"
                                          : ", and nothing orders blocks");
   }

@@ -95,39 +95,39 @@ struct LeftPanels {
 template <class Registers, int rows, int columns>
 TILE_INLINE void multiply_tiles(long steps, LeftPanels a, const Bf16Pair* b, float* c, long stride,
                                 bool accumulate) {
-  constexpr bool below = rows == 2, beside = columns == 2;
+  constexpr bool two_rows = rows == 2, two_columns = columns == 2;
   constexpr long line = tile_edge * sizeof(Bf16Pair);
   float* const under = c + tile_edge * (stride / static_cast<long>(sizeof(float)));
   const long panel = steps * tile_pairs;
   if (accumulate) {
     Registers::template load<0>(c, stride);
-    if (beside) Registers::template load<1>(c + tile_edge, stride);
-    if (below) Registers::template load<2>(under, stride);
-    if (below && beside) Registers::template load<3>(under + tile_edge, stride);
+    if (two_columns) Registers::template load<1>(c + tile_edge, stride);
+    if (two_rows) Registers::template load<2>(under, stride);
+    if (two_rows && two_columns) Registers::template load<3>(under + tile_edge, stride);
   } else {
     Registers::template zero<0>();
-    if (beside) Registers::template zero<1>();
-    if (below) Registers::template zero<2>();
-    if (below && beside) Registers::template zero<3>();
+    if (two_columns) Registers::template zero<1>();
+    if (two_rows) Registers::template zero<2>();
+    if (two_rows && two_columns) Registers::template zero<3>();
   }
   for (long i = 0; i < steps; ++i, a.at += a.square, b += tile_pairs) {
     Registers::template load<6>(b, line);
     Registers::template load<4>(a.at, a.line);
     Registers::template multiply<0, 4, 6>();
-    if (beside) {
+    if (two_columns) {
       Registers::template load<7>(b + panel, line);
       Registers::template multiply<1, 4, 7>();
     }
-    if (below) {
+    if (two_rows) {
       Registers::template load<5>(a.at + a.panel, a.line);
       Registers::template multiply<2, 5, 6>();
     }
-    if (below && beside) Registers::template multiply<3, 5, 7>();
+    if (two_rows && two_columns) Registers::template multiply<3, 5, 7>();
   }
   Registers::template store<0>(c, stride);
-  if (beside) Registers::template store<1>(c + tile_edge, stride);
-  if (below) Registers::template store<2>(under, stride);
-  if (below && beside) Registers::template store<3>(under + tile_edge, stride);
+  if (two_columns) Registers::template store<1>(c + tile_edge, stride);
+  if (two_rows) Registers::template store<2>(under, stride);
+  if (two_rows && two_columns) Registers::template store<3>(under + tile_edge, stride);
 }
 
 // One block of C of up to rows x columns registers, of which m x n elements exist: nothing past its edge is
