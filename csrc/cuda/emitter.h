@@ -97,9 +97,8 @@ class Emitter {
   void wait_for_readers(const Op& op);
   // Records that the emitted source already contains a barrier.
   void was_synchronized() { shared_is_read_ = false; }
-  // Allocates shared memory for a product's operand. Operands of a block's products are adjacent
-  // until a step writes something else. Allocation restarts at the beginning if there is no room
-  // for one more.
+  // Allocates shared memory for a product's operand. Operands of a block's products are adjacent; allocation
+  // restarts after another step has overwritten them.
   int64_t take_operand(const Op& op, const Value* operand, int64_t bytes, const std::string& name);
   bool has_room_for(int64_t bytes) const {
     return operands_.empty() || operand_bytes_ + bytes <= std::max(scratch_reserve, staging_.written_bytes());
@@ -142,8 +141,7 @@ class Emitter {
 
   void block(const Block& block);
   void op(const Op& op);
-  // A saved copy of the names is restored after a region, so that ops emitted again elsewhere get
-  // their own names.
+  // The names are saved before ops that are emitted again elsewhere, and restored by set_names() afterwards.
   std::unordered_map<const Value*, std::string> names() const { return names_; }
   void forget(const Value* value) { names_.erase(value); }
   // Returns this iteration's buffer of a loop that loads ahead, or null if the loop does not.

@@ -85,48 +85,47 @@ std::vector<Type> infer_if(const Op& op) {
 
 std::vector<Type> infer_nothing(const Op&) { return {}; }
 
-const Register constant_{{.name = "constant",
-                          .operands = 0,
-                          .infer = infer_constant,
-                          .doc = "A scalar known at compile time.\n"
-                                 "operands: none.\n"
-                                 "{dtype}: of the result.\n"
-                                 "{value}: the number: one that the dtype holds, of floats after rounding.\n"
-                                 "result: a scalar.\n"
-                                 "The language makes one of each literal that meets a tile, "
-                                 "in that tile's dtype.\n"
-                                 "C++: full, zeros, ones."}};
+const Register constant_{
+    {.name = "constant",
+     .operands = 0,
+     .infer = infer_constant,
+     .doc = "A compile-time scalar.\n"
+            "operands: none.\n"
+            "{dtype}: of the result.\n"
+            "{value}: a number that the dtype can represent, for floats after rounding.\n"
+            "result: a scalar.\n"
+            "The language creates one for each literal that is combined with a tile, in that "
+            "tile's dtype.\n"
+            "C++: full, zeros, ones."}};
 const Register broadcast_{{.name = "broadcast",
                            .operands = 1,
                            .infer = infer_broadcast,
                            .doc = "Repeats a scalar, or the axes of extent 1, to fill a shape.\n"
-                                  "operands: x, a tile of as many axes as the shape, or a scalar.\n"
+                                  "operands: x, a tile with as many axes as the shape, or a scalar.\n"
                                   "{shape}: of the result.\n"
                                   "result: x's dtype, `shape`.\n"
-                                  "The language puts axes of extent 1 in front, as NumPy does; "
-                                  "binary operations broadcast by themselves.\n"
+                                  "The language prepends axes of extent 1, as NumPy does; binary operations "
+                                  "broadcast implicitly.\n"
                                   "C++: Tile::broadcast_to, full."}};
 const Register for_{{.name = "for",
                      .regions = 1,
                      .infer = infer_for,
-                     .doc = "Counted loop over low <= index < high with carried values; step is "
-                            "positive.\n"
-                            "operands: low, high, step: integer scalars of one dtype; initial values "
-                            "of what is carried.\n"
-                            "result: the carried values after the last iteration; the initial ones where "
-                            "there is no iteration.\n"
-                            "Its region takes the index and the carried values and ends in `yield`, "
-                            "`continue` or `break` of their next ones. A step below 1 is not checked "
-                            "at run time.\n"
-                            "C++: range."}};
+                     .doc =
+                         "Counted loop over low <= index < high with carried values; step is positive.\n"
+                         "operands: low, high, step: integer scalars of one dtype; initial carried values.\n"
+                         "result: the carried values after the last iteration; the initial values if there "
+                         "is no iteration.\n"
+                         "Its region takes the index and the carried values and ends with `yield`, "
+                         "`continue` or `break` of the next values. A step below 1 is not checked at run "
+                         "time.\n"
+                         "C++: range."}};
 const Register loop_{{.name = "loop",
                       .regions = 1,
                       .infer = infer_loop,
-                      .doc = "Endless loop with carried values; break gives its results.\n"
-                             "operands: initial values of what is carried.\n"
-                             "result: what `break` gives.\n"
-                             "Its region takes the carried values and ends in `continue` or "
-                             "`break`.\n"
+                      .doc = "A loop without bounds with carried values; `break` gives its results.\n"
+                             "operands: initial carried values.\n"
+                             "result: the operands of `break`.\n"
+                             "Its region takes the carried values and ends with `continue` or `break`.\n"
                              "C++: while_loop."}};
 const Register if_{{.name = "if",
                     .operands = 1,
@@ -134,15 +133,15 @@ const Register if_{{.name = "if",
                     .infer = infer_if,
                     .doc = "Runs one of two regions; each yields the results.\n"
                            "operands: condition, a bool scalar.\n"
-                           "result: what the region that ran yields; the types of both must be "
-                           "equal. A region that ends in `break` or `continue` yields nothing.\n"
+                           "result: the values that the region yields; the types of both must be equal. A "
+                           "region that ends with `break` or `continue` yields nothing.\n"
                            "C++: when."}};
 const Register yield_{{.name = "yield",
                        .traits = {.terminator = true},
                        .infer = infer_nothing,
                        .doc = "Ends a region with its values.\n"
-                              "operands: the values, of the types that the op around it expects.\n"
-                              "The language writes it where a body ends.\n"
+                              "operands: the values, with the types that the enclosing op expects.\n"
+                              "The language adds it at the end of a body.\n"
                               "C++: range, when."}};
 const Register break_{{.name = "break",
                        .traits = {.terminator = true},

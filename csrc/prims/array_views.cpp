@@ -44,33 +44,31 @@ std::vector<Type> infer_permute(const Op& op) {
 const Register index_{{.name = "index",
                        .views = true,
                        .infer = infer_index,
-                       .doc = "The array with its leading axes fixed at indices; an index outside "
-                              "gives an array whose loads are all padding.\n"
-                              "operands: array, an integer scalar for each axis that is fixed.\n"
-                              "result: an array of the same dtype with as many axes fewer.\n"
+                       .doc = "The array with its leading axes fixed at indices; an index outside yields an "
+                              "array whose loads are all padding.\n"
+                              "operands: array, an integer scalar for each fixed axis.\n"
+                              "result: an array of the same dtype without the fixed axes.\n"
                               "C++: Array::operator[]."}};
-const Register slice_{{.name = "slice",
-                       .operands = 3,
-                       .views = true,
-                       .infer = infer_slice,
-                       .doc = "The part start <= index < stop of one axis of an array.\n"
-                              "operands: array, start, stop: integer scalars, known now or at run "
-                              "time.\n"
-                              "{axis}: the axis that is cut.\n"
-                              "result: an array of the same dtype and rank; index 0 of the axis is "
-                              "`start`.\n"
-                              "Loads and stores clip at its ends, and at those of the array. start > "
-                              "stop is an empty part; nothing is checked at run time.\n"
-                              "C++: Array::slice."}};
+const Register slice_{
+    {.name = "slice",
+     .operands = 3,
+     .views = true,
+     .infer = infer_slice,
+     .doc = "The part start <= index < stop of one axis of an array.\n"
+            "operands: array, start, stop: integer scalars, constant or computed at run time.\n"
+            "{axis}: the axis to slice.\n"
+            "result: an array of the same dtype and rank; index 0 of the axis is `start`.\n"
+            "Loads and stores clip at its ends, and at those of the array. start > stop gives "
+            "an empty part; there is no check at run time.\n"
+            "C++: Array::slice."}};
 const Register permute_array_{{.name = "permute_array",
                                .operands = 1,
                                .views = true,
                                .infer = infer_permute,
                                .doc = "An array with its axes in another order.\n"
                                       "operands: array.\n"
-                                      "{axes}: for each axis of the result the axis of the operand.\n"
-                                      "result: an array of the same dtype and rank. No element "
-                                      "moves.\n"
+                                      "{axes}: for each axis of the result, the axis of the operand.\n"
+                                      "result: an array of the same dtype and rank. No element is moved.\n"
                                       "C++: Array::permute."}};
 
 Value* visible(Value* array, const Location& at) {

@@ -11,18 +11,19 @@ std::vector<Type> infer_assert(const Op& op) {
   return {};
 }
 
-const Register assert_op{{.name = "assert",
-                          .operands = 1,
-                          .traits = {.effect = true},
-                          .dtypes = dtypes::boolean,
-                          .infer = infer_assert,
-                          .doc = "Ends the block with an error where an element is false.\n"
-                                 "operands: condition, bool of any shape.\n"
-                                 "{message}: what the error says, known while tracing.\n"
-                                 "What the block would have stored afterwards is not stored; other "
-                                 "blocks go on. On the CPU the launch raises the error; on a GPU the "
-                                 "next launch of ours there, or tile_ops.synchronize(), does.\n"
-                                 "C++: assert_."}};
+const Register assert_op{
+    {.name = "assert",
+     .operands = 1,
+     .traits = {.effect = true},
+     .dtypes = dtypes::boolean,
+     .infer = infer_assert,
+     .doc = "Ends the block with an error if an element is false.\n"
+            "operands: condition, bool of any shape.\n"
+            "{message}: the text of the error, constant.\n"
+            "Later stores of the block are not executed; other blocks continue. On the CPU the "
+            "launch raises the error; on a GPU the next launch of this library there, or "
+            "tile_ops.synchronize(), does.\n"
+            "C++: assert_."}};
 
 }  // namespace
 

@@ -30,26 +30,26 @@ namespace rows {
 #define OPERANDS_0 "array, "
 #define OPERANDS_1 "array, value of the array's dtype, "
 #define OPERANDS_2 "array, expected and desired value of the array's dtype, "
-#define RESULT_true "result: what stood there, of the array's dtype and the tiles' shape.\n"
+#define RESULT_true "result: the old values, in the array's dtype and the tiles' shape.\n"
 #define RESULT_false ""
-#define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC)                                                \
-  const Register NAME##_{                                                                                    \
-      {.name = #NAME,                                                                                        \
-       .traits = {.reads = true, .writes = true, .barrier = true},                                           \
-       .dtypes = VALUES ? dtypes::DTYPES : dtypes::any,                                                      \
-       .infer = infer_atomic,                                                                                \
-       .doc = DOC "\noperands: " OPERANDS(                                                                   \
-           VALUES) "an integer tile for each axis, perhaps "                                                 \
-                   "a bool mask; all tiles of one shape.\n"                                                  \
-                   "{flat}: 1: one integer tile instead of them, offsets from the array's first element, "   \
-                   "without bounds and strides.\n"                                                           \
-                   "{order}: relaxed (the default of the IR), acquire, release or acq_rel.\n"                \
-                   "{scope}: block, device (the default) or system.\n"                                       \
-                   "Outside of the array and where the mask is false nothing happens, and what is given is " \
-                   "0, of atomic_cas what was expected.\n" RESULT_##GIVES                                    \
-       "GPU: what the chip has no instruction for, 1- and 2-byte elements and max and min of floats, is "    \
-       "done by exchanging a word until no one came between; sums of f16, and of bf16 from sm_90 on, only "  \
-       "where what stood there is wanted.\n"                                                                 \
+#define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC)                                              \
+  const Register NAME##_{                                                                                  \
+      {.name = #NAME,                                                                                      \
+       .traits = {.reads = true, .writes = true, .barrier = true},                                         \
+       .dtypes = VALUES ? dtypes::DTYPES : dtypes::any,                                                    \
+       .infer = infer_atomic,                                                                              \
+       .doc = DOC "\noperands: " OPERANDS(                                                                 \
+           VALUES) "an integer tile for each axis, and optionally "                                        \
+                   "a bool mask; all tiles of one shape.\n"                                                \
+                   "{flat}: 1: one integer tile instead of them, offsets from the array's first element, " \
+                   "without bounds and strides.\n"                                                         \
+                   "{order}: relaxed (the default of the IR), acquire, release or acq_rel.\n"              \
+                   "{scope}: block, device (the default) or system.\n"                                     \
+                   "Outside of the array and where the mask is false nothing is done, and the result is "  \
+                   "0, or for atomic_cas the expected value.\n" RESULT_##GIVES                             \
+       "GPU: without an instruction, as for 1- and 2-byte elements and max and min of floats, a loop of "  \
+       "compare-and-exchange on a word is used; sums of f16, and of bf16 from sm_90 on, only need it if "  \
+       "the old value is used.\n"                                                                          \
        "C++: " #NAME ", " #NAME "_offset."}};
 #include "ir/atomics.def"
 }  // namespace rows

@@ -64,22 +64,23 @@ const Register pack_{{.name = "pack_to_bytes",
                       .dtypes = dtypes::numbers | dtypes::restricted,
                       .infer = infer_pack,
                       .expand = expand_pack,
-                      .doc = "The elements in row-major order as bytes, the lowest of each first.\n"
-                             "operands: x, a tile of any shape, not of bool.\n"
-                             "result: u8[n], n being the elements times the bytes of one. A tf32 is "
-                             "its four bytes in memory.\n"
-                             "C++: pack_to_bytes."}};
-const Register unpack_{{.name = "unpack_from_bytes",
-                        .operands = 1,
-                        .infer = infer_unpack,
-                        .expand = expand_unpack,
-                        .doc = "Elements of a dtype from their bytes, the lowest of each first.\n"
-                               "operands: bytes, u8 along one axis.\n"
-                               "{dtype}: of the result; not bool.\n"
-                               "dtypes: u8.\n"
-                               "result: dtype[n], n being the bytes divided by those of one "
-                               "element.\n"
-                               "C++: unpack_from_bytes."}};
+                      .doc =
+                          "The elements in row-major order as little-endian bytes.\n"
+                          "operands: x, a tile of any shape, not of bool.\n"
+                          "result: u8[n], where n is the number of elements times the bytes of one. A tf32 "
+                          "has its four bytes of memory.\n"
+                          "C++: pack_to_bytes."}};
+const Register unpack_{
+    {.name = "unpack_from_bytes",
+     .operands = 1,
+     .infer = infer_unpack,
+     .expand = expand_unpack,
+     .doc = "Elements of a dtype from their little-endian bytes.\n"
+            "operands: bytes, u8 along one axis.\n"
+            "{dtype}: of the result; not bool.\n"
+            "dtypes: u8.\n"
+            "result: dtype[n], where n is the number of bytes divided by those of one element.\n"
+            "C++: unpack_from_bytes."}};
 
 }  // namespace
 

@@ -54,15 +54,15 @@ const Register astype_{
      .traits = {.elementwise = true},
      .infer = infer_astype,
      .fold = fold_astype,
-     .doc = "Converts: float to float rounds to nearest even, and f8e4m3, which has no infinity, "
-            "saturates; float to integer truncates and saturates, NaN is 0; integers wrap; to bool "
-            "is != 0.\n"
+     .doc = "Converts: float to float rounds to nearest even, and f8e4m3, which has no "
+            "infinity, saturates; float to integer truncates and saturates, and NaN becomes 0; "
+            "integers wrap; the conversion to bool is != 0.\n"
             "operands: x, a tile of any dtype.\n"
             "{dtype}: of the result.\n"
-            "result: dtype of x's shape. The same dtype is the tile itself.\n"
-            "Floats narrower than f32 are reached by way of f32: an integer or an f64 is rounded to "
-            "f32, then to the narrow dtype. bool becomes 0 or 1. tf32 keeps 10 bits behind the "
-            "point.\n"
+            "result: dtype with x's shape. A cast to the same dtype returns the tile itself.\n"
+            "Conversions to floats narrower than f32 go through f32: an integer or an f64 is "
+            "rounded to f32, then to the narrow dtype. bool becomes 0 or 1. tf32 keeps 10 "
+            "fraction bits.\n"
             "C++: Tile::astype."}};
 // Constants are rounded to nearest, so these are not folded.
 #define TILE_DIRECTED(mode, way)                                                                            \
@@ -72,27 +72,29 @@ const Register astype_{
        .traits = {.elementwise = true},                                                                     \
        .dtypes = every_float,                                                                               \
        .infer = infer_directed,                                                                             \
-       .doc = "Converts float to float, rounded " way                                                       \
-              "\noperands: x, a float tile.\n{dtype}: of the result: f64, f32 or f16; toward zero also "    \
-              "bf16 and tf32, halves away also tf32.\nresult: dtype of x's shape.\nBut toward zero the "    \
-              "language takes only 8-bit floats, f16 and bf16 into f16. It takes the plain `astype` where " \
-              "the conversion is "                                                                          \
-              "exact.\nC++: Tile::astype."}};
-TILE_DIRECTED(rz, "toward zero: beyond the largest number it is that.")
+       .doc =                                                                                               \
+           "Converts float to float, rounded " way                                                          \
+           "\noperands: x, a float tile.\n{dtype}: of the result: f64, f32 or f16; toward zero also "       \
+           "bf16 and tf32, halves away also tf32.\nresult: dtype with x's shape.\nExcept toward zero, the " \
+           "language accepts only 8-bit floats, f16 and bf16 into f16. It uses the plain `astype` if "      \
+           "the conversion is "                                                                             \
+           "exact.\nC++: Tile::astype."}};
+TILE_DIRECTED(rz, "toward zero: a larger value becomes the largest number.")
 TILE_DIRECTED(rm, "to minus infinity.")
 TILE_DIRECTED(rp, "to plus infinity.")
 TILE_DIRECTED(ra, "to nearest, halves away from zero.")
 #undef TILE_DIRECTED
-const Register bitcast_{{.name = "bitcast",
-                         .operands = 1,
-                         .traits = {.elementwise = true},
-                         .infer = infer_bitcast,
-                         .doc = "The same bits as another dtype of equal width.\n"
-                                "operands: x, a tile.\n"
-                                "{dtype}: of the result, of as many bits; neither is bool. tf32 has "
-                                "19 bits, as no other has.\n"
-                                "result: dtype of x's shape.\n"
-                                "C++: Tile::bitcast."}};
+const Register bitcast_{
+    {.name = "bitcast",
+     .operands = 1,
+     .traits = {.elementwise = true},
+     .infer = infer_bitcast,
+     .doc = "The same bits as another dtype of equal width.\n"
+            "operands: x, a tile.\n"
+            "{dtype}: of the result, with the same width; neither dtype is bool. tf32 has 19 "
+            "bits, as no other dtype has.\n"
+            "result: dtype with x's shape.\n"
+            "C++: Tile::bitcast."}};
 
 }  // namespace
 

@@ -63,23 +63,24 @@ const Register gather_{
     {.name = "gather",
      .traits = {.reads = true},
      .infer = infer_gather,
-     .doc = "Elements of an array at index tiles; those outside or masked out are `pad`.\n"
-            "operands: array, an integer tile for each axis, perhaps a bool mask; all tiles of one "
-            "shape.\n"
-            "{pad}: what stands for elements that are not read; of integers and bool 0.\n"
+     .doc = "Loads elements of an array at index tiles; those outside or masked out are `pad`.\n"
+            "operands: array, an integer tile for each axis, and optionally a bool mask; all "
+            "tiles of one shape.\n"
+            "{pad}: the value of elements that are not read; 0 for integers and bool.\n"
             "result: a tile of the array's dtype and the index tiles' shape.\n"
-            "A negative index is outside: it does not count from the end. Masked elements are not "
-            "read.\n"
+            "A negative index is outside; it does not count from the end. Masked elements are "
+            "not read.\n"
             "C++: gather."}};
 const Register scatter_{
     {.name = "scatter",
      .traits = {.writes = true},
      .infer = infer_scatter,
-     .doc = "Writes elements of an array at index tiles; those outside or masked out are dropped.\n"
-            "operands: array, value of the array's dtype, an integer tile for each axis, perhaps a "
-            "bool mask; all tiles of one shape.\n"
-            "The language casts the value to the array's dtype and broadcasts value, index and mask "
-            "to each other. Of two equal indices either value stays.\n"
+     .doc = "Writes elements of an array at index tiles; those outside or masked out are "
+            "dropped.\n"
+            "operands: array, value of the array's dtype, an integer tile for each axis, and "
+            "optionally a bool mask; all tiles of one shape.\n"
+            "The language casts the value to the array's dtype and broadcasts value, index and "
+            "mask to each other. With two equal indices either value is stored.\n"
             "C++: scatter."}};
 
 Tile gather_elements(Array array, const std::vector<Operand>& index, Value* mask, double pad,

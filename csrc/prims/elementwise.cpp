@@ -53,12 +53,11 @@ const Register where_{{.name = "where",
                        .operands = 3,
                        .traits = {.elementwise = true},
                        .infer = infer_where,
-                       .doc = "The second operand where the first is true, else the third.\n"
-                              "operands: condition, bool; x and y: tiles of one dtype; all of one "
-                              "shape.\n"
+                       .doc = "Selects the second operand where the first is true, else the third.\n"
+                              "operands: condition, bool; x and y: tiles of one dtype; all of one shape.\n"
                               "result: the type of x.\n"
-                              "Both x and y are computed everywhere; a NaN that is not chosen does "
-                              "no harm.\n"
+                              "Both x and y are computed for all elements; a NaN that is not selected has no "
+                              "effect.\n"
                               "C++: where.",
                        .test = {.reference = "torch.where(x, y, z)", .tolerance = 0}}};
 

@@ -32,7 +32,7 @@ std::vector<Type> infer_stride(const Op& op) {
 const Register bid_{{.name = "bid",
                      .operands = 0,
                      .infer = infer_grid,
-                     .doc = "Index of this block along a grid axis.\n"
+                     .doc = "The index of this block along a grid axis.\n"
                             "operands: none.\n"
                             "{axis}: 0, 1 or 2.\n"
                             "result: an i32 scalar, from 0 to num_blocks - 1.\n"
@@ -40,7 +40,7 @@ const Register bid_{{.name = "bid",
 const Register num_blocks_{{.name = "num_blocks",
                             .operands = 0,
                             .infer = infer_grid,
-                            .doc = "Number of blocks along a grid axis.\n"
+                            .doc = "The number of blocks along a grid axis.\n"
                                    "operands: none.\n"
                                    "{axis}: 0, 1 or 2.\n"
                                    "result: an i32 scalar, at least 1.\n"
@@ -49,24 +49,24 @@ const Register dim_{{.name = "dim",
                      .operands = 1,
                      .views = true,
                      .infer = infer_dim,
-                     .doc = "Extent of an array axis.\n"
-                            "operands: array.\n"
-                            "{axis}: of the array; the language counts negative ones "
-                            "from the end.\n"
-                            "{dtype}: i32 by default, or i64, which arrays with more than "
-                            "2147483647 elements along an axis need.\n"
-                            "result: a scalar of this dtype. For a slice it is the extent of the part.\n"
-                            "C++: Array::dim."}};
-const Register stride_{{.name = "stride",
-                        .operands = 1,
-                        .views = true,
-                        .infer = infer_stride,
-                        .doc = "Elements between neighbours along an array axis.\n"
-                               "operands: array.\n"
-                               "{axis}: of the array; the language counts negative ones from the "
-                               "end.\n"
-                               "result: an i64 scalar; it may be 0 or negative.\n"
-                               "C++: Array::stride."}};
+                     .doc =
+                         "The extent of an array's axis.\n"
+                         "operands: array.\n"
+                         "{axis}: an axis of the array; in the language negative axes count from the end.\n"
+                         "{dtype}: i32 by default, or i64, which is needed for arrays with more than "
+                         "2147483647 elements along an axis.\n"
+                         "result: a scalar of this dtype. For a slice it is the slice's extent.\n"
+                         "C++: Array::dim."}};
+const Register stride_{
+    {.name = "stride",
+     .operands = 1,
+     .views = true,
+     .infer = infer_stride,
+     .doc = "The distance between adjacent elements along an array's axis, in elements.\n"
+            "operands: array.\n"
+            "{axis}: an axis of the array; in the language negative axes count from the end.\n"
+            "result: an i64 scalar; it may be 0 or negative.\n"
+            "C++: Array::stride."}};
 
 }  // namespace
 

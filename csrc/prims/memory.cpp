@@ -44,49 +44,49 @@ std::vector<Type> infer_add_tile(const Op& op) {
   return {};
 }
 
-const Register load_{
-    {.name = "load",
-     .traits = {.reads = true},
-     .infer = infer_load,
-     .doc = "The tile at an index of an array cut into tiles; elements outside are "
-            "`pad`.\n"
-            "operands: array, an integer scalar for each axis, which counts steps.\n"
-            "{shape}: extents of the tile.\n"
-            "{steps}: elements between the beginnings of neighbouring tiles; the "
-            "extents unless the view says otherwise.\n"
-            "{pad}: what stands outside; 0, of floats any number. Integers and bool "
-            "are padded with 0 alone.\n"
-            "{in_bounds}: 1 where a pass has proven that the tile lies inside; nobody writes it.\n"
-            "result: a tile of the array's dtype and `shape`.\n"
-            "A tile that lies outside altogether is all padding. Nothing outside "
-            "the array is read.\n"
-            "C++: View::load."}};
+const Register load_{{.name = "load",
+                      .traits = {.reads = true},
+                      .infer = infer_load,
+                      .doc =
+                          "Loads the tile at an index of an array divided into tiles; elements outside are "
+                          "`pad`.\n"
+                          "operands: array, an integer scalar for each axis, which counts steps.\n"
+                          "{shape}: extents of the tile.\n"
+                          "{steps}: elements between the starts of adjacent tiles; by default the extents.\n"
+                          "{pad}: the value of elements outside: any number for floats, 0 for integers and "
+                          "bool.\n"
+                          "{in_bounds}: 1 if a pass has proven that the tile is inside; set by passes only.\n"
+                          "result: a tile of the array's dtype and `shape`.\n"
+                          "A tile that is completely outside is all padding. Nothing outside the array is "
+                          "read.\n"
+                          "C++: View::load."}};
 const Register store_{
     {.name = "store",
      .traits = {.writes = true},
      .infer = infer_store,
-     .doc = "Writes a tile at an index of an array cut into tiles; elements outside are dropped.\n"
-            "operands: array, a tile of its dtype, an integer scalar for each axis, which counts "
-            "steps.\n"
-            "{steps}: elements between the beginnings of neighbouring tiles.\n"
-            "{in_bounds}: 1 where a pass has proven that the tile lies inside; nobody writes it.\n"
-            "The language casts the tile to the array's dtype, by `astype`, and broadcasts it to the "
-            "view's shape.\n"
+     .doc = "Writes a tile at an index of an array divided into tiles; elements outside are "
+            "dropped.\n"
+            "operands: array, a tile of its dtype, an integer scalar for each axis, which "
+            "counts steps.\n"
+            "{steps}: elements between the starts of adjacent tiles.\n"
+            "{in_bounds}: 1 if a pass has proven that the tile is inside; set by passes only.\n"
+            "The language casts the tile to the array's dtype, by `astype`, and broadcasts it "
+            "to the view's shape.\n"
             "C++: View::store."}};
 const Register add_tile_{
     {.name = "add_tile",
      .traits = {.reads = true, .writes = true, .barrier = true},
      .dtypes = dtypes::numbers,
      .infer = infer_add_tile,
-     .doc = "Adds a tile at an index of an array cut into tiles, each element at once; elements "
-            "outside are dropped.\n"
-            "operands: array, a tile of its dtype, an integer scalar for each axis, which counts "
-            "steps.\n"
-            "{steps}: elements between the beginnings of neighbouring tiles.\n"
-            "The order of additions of different blocks is free, so that sums of floats may differ "
-            "in their last bits from run to run.\n"
-            "GPU: i32, i64, u32, u64, f32, f64 and f16, and bf16 from sm_90 on, are added by the chip; other "
-            "dtypes by exchanging a word until no one came between.\n"
+     .doc = "Adds a tile at an index of an array divided into tiles, atomically per element; "
+            "elements outside are dropped.\n"
+            "operands: array, a tile of its dtype, an integer scalar for each axis, which "
+            "counts steps.\n"
+            "{steps}: elements between the starts of adjacent tiles.\n"
+            "The order of additions of different blocks is unspecified, so sums of floats may "
+            "differ in their last bits from run to run.\n"
+            "GPU: i32, i64, u32, u64, f32, f64 and f16, and bf16 from sm_90 on, are added by "
+            "an instruction; other dtypes use a loop of compare-and-exchange on a word.\n"
             "C++: View::atomic_add."}};
 }  // namespace
 

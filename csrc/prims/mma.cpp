@@ -45,25 +45,25 @@ std::vector<Type> infer_mma(const Op& op) {
   return {acc};
 }
 
-const Register mma_{
-    {.name = "mma",
-     .operands = 3,
-     .infer = infer_mma,
-     .doc = "x @ y + accumulator; products in the accumulator's dtype, summed in any order.\n"
-            "operands: x [m, k] or [b, m, k], y [k, n] or [b, k, n], accumulator [m, n] or [b, m, "
-            "n].\n"
-            "result: the accumulator's type.\n"
-            "dtypes: f16, bf16, tf32, f32, f64, f8e4m3, f8e5m2, i8 and u8.\n"
-            "f16 takes an accumulator of f16 or f32; bf16, tf32 and f32 one of f32; f64 of f64; "
-            "f8e4m3 and f8e5m2, also mixed, of f16 or f32; i8 and u8, also mixed, of i32, which "
-            "wraps. f32 is never rounded to tf32. A CPU with AVX512_BF16 and without AMX counts elements of "
-            "bf16 below "
-            "2^-126 as 0 where an operand is loaded.\n"
-            "GPU: tensor cores multiply all but f32 and all but accumulators of f16, where m is a multiple "
-            "of 16, n of 8 (8-bit operands: 16) and the depth in bytes of 32 (f64: 64); 8-bit floats from "
-            "sm_89 on, on sm_90 and sm_100 as f16. Other products, and those of 8-bit floats on sm_80 and "
-            "sm_86, are sums by FMA: the same but for rounding, slower.\n"
-            "C++: mma."}};
+const Register mma_{{.name = "mma",
+                     .operands = 3,
+                     .infer = infer_mma,
+                     .doc =
+                         "x @ y + accumulator; products in the accumulator's dtype, summed in any order.\n"
+                         "operands: x [m, k] or [b, m, k], y [k, n] or [b, k, n], accumulator [m, n] or [b, "
+                         "m, n].\n"
+                         "result: the accumulator's type.\n"
+                         "dtypes: f16, bf16, tf32, f32, f64, f8e4m3, f8e5m2, i8 and u8.\n"
+                         "f16 takes an accumulator of f16 or f32; bf16, tf32 and f32 one of f32; f64 of "
+                         "f64; f8e4m3 and f8e5m2, also mixed, of f16 or f32; i8 and u8, also mixed, of i32, "
+                         "which wraps. f32 is never rounded to tf32. A CPU with AVX512_BF16 and without AMX "
+                         "treats bf16 elements below 2^-126 as 0 if an operand is loaded from memory.\n"
+                         "GPU: tensor cores multiply all dtypes except f32, and all accumulators except "
+                         "f16, if m is a multiple of 16, n of 8 (8-bit operands: 16) and the depth in bytes "
+                         "of 32 (f64: 64); 8-bit floats from sm_89 on, on sm_90 and sm_100 as f16. Other "
+                         "products, and those of 8-bit floats on sm_80 and sm_86, use FMA: slower, with the "
+                         "same results except for rounding.\n"
+                         "C++: mma."}};
 
 // Returns operand i's axis along k.
 size_t deep_axis(const Op& op, size_t i) { return op.type(i).shape.size() - (i == 0 ? 1 : 2); }
@@ -123,17 +123,17 @@ const Register mma_scaled_{
      .operands = 5,
      .infer = infer_mma_scaled,
      .expand = expand_mma_scaled,
-     .doc = "x @ y + accumulator of 8-bit floats with a power of two for each block of elements "
-            "along k.\n"
+     .doc = "x @ y + accumulator of 8-bit floats with a power of two for each block of "
+            "elements along k.\n"
             "operands: x, its scales, y, its scales, accumulator. x and y as of mma, f8e4m3 or "
-            "f8e5m2; scales u8, the bits of e8m0: 2^(bits - 127), 255 is NaN; one for so many "
-            "elements along k as its shape says.\n"
+            "f8e5m2; scales u8, the bits of e8m0: 2^(bits - 127), 255 is NaN; the scales' "
+            "shape determines how many elements along k share one.\n"
             "result: the accumulator's type, f32.\n"
             "dtypes: f8e4m3 and f8e5m2.\n"
-            "Scaled elements are rounded to bf16 and then multiplied as by mma; that is exact but "
-            "where they fall below 2^-126.\n"
-            "GPU: every chip multiplies the scaled elements as bf16; the scaled instructions of "
-            "sm_100 and sm_120 are not used.\n"
+            "Scaled elements are rounded to bf16 and then multiplied as by mma; that is exact "
+            "unless they are below 2^-126.\n"
+            "GPU: every chip multiplies the scaled elements as bf16; the scaled instructions "
+            "of sm_100 and sm_120 are not used.\n"
             "C++: mma_scaled."}};
 
 // Returns a batch of matrices, one for each of the accumulator's; a single matrix is repeated.

@@ -14,11 +14,12 @@ std::vector<Type> infer_print(const Op& op) {
 const Register print_{{.name = "print",
                        .traits = {.effect = true},
                        .infer = infer_print,
-                       .doc = "Writes text and values by a C format to the standard output.\n"
-                              "operands: a tile or scalar for each conversion.\n"
-                              "{format}: text with conversions d i u o x X for integers and bool, e "
-                              "E f F g G a A for floats, %% for a percent sign.\n"
-                              "C++: print."}};
+                       .doc =
+                           "Prints text and values to the standard output with a C format.\n"
+                           "operands: a tile or scalar for each conversion.\n"
+                           "{format}: text with conversions d i u o x X for integers and bool, e E f F g G a "
+                           "A for floats, %% for a percent sign.\n"
+                           "C++: print."}};
 
 }  // namespace
 

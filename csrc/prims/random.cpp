@@ -24,21 +24,22 @@ const Register random_u32_{
      .traits = {.elementwise = true},
      .dtypes = DTypeSet(DType::u64),
      .infer = infer_u32,
-     .doc = "Of seed, stream and number n: word n % 4 of Philox4x32-10, whose key is the seed and "
-            "whose counter is n / 4 and, in its high half, the stream.\n"
+     .doc = "For seed, stream and number n: word n % 4 of Philox4x32-10, whose key is the seed "
+            "and whose counter is n / 4 and, in its high half, the stream.\n"
             "operands: seed, stream, number: u64 of one shape.\n"
             "result: u32 of that shape. Equal on every target.\n"
             "C++: random_bits, uniform."}};
-const Register random_u64_{{.name = "random_u64",
-                            .operands = 3,
-                            .traits = {.elementwise = true},
-                            .dtypes = DTypeSet(DType::u64),
-                            .infer = infer_u64,
-                            .doc = "Of seed, stream and number n: the words 2n and 2n + 1 of "
-                                   "random_u32, the first one low.\n"
-                                   "operands: seed, stream, number: u64 of one shape.\n"
-                                   "result: u64 of that shape. Equal on every target.\n"
-                                   "C++: random_bits, normal."}};
+const Register random_u64_{
+    {.name = "random_u64",
+     .operands = 3,
+     .traits = {.elementwise = true},
+     .dtypes = DTypeSet(DType::u64),
+     .infer = infer_u64,
+     .doc = "For seed, stream and number n: the words 2n and 2n + 1 of random_u32, the first "
+            "one low.\n"
+            "operands: seed, stream, number: u64 of one shape.\n"
+            "result: u64 of that shape. Equal on every target.\n"
+            "C++: random_bits, normal."}};
 
 // One call of the language: its checked operands, and a builder of ops with the user's line.
 class Draw {

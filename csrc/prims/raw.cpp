@@ -31,30 +31,29 @@ std::vector<Type> infer_store_offset(const Op& op) {
   return {};
 }
 
-const Register load_offset_{{.name = "load_offset",
-                             .traits = {.reads = true},
-                             .infer = infer_load_offset,
-                             .doc = "Elements at offsets from an array's first, in elements, without "
-                                    "bounds and strides; those masked out are `pad`.\n"
-                                    "operands: array, an integer tile of offsets, perhaps a bool "
-                                    "mask of its shape.\n"
-                                    "{pad}: what stands for elements that are not read; of integers "
-                                    "and bool 0.\n"
-                                    "result: a tile of the array's dtype and the offsets' shape.\n"
-                                    "An offset that leaves the array's memory is the caller's fault: "
-                                    "a crash, or anything.\n"
-                                    "C++: load_offset."}};
-const Register store_offset_{{.name = "store_offset",
-                              .traits = {.writes = true},
-                              .infer = infer_store_offset,
-                              .doc = "Writes elements at offsets from an array's first, in elements, "
-                                     "without bounds and strides; those masked out are dropped.\n"
-                                     "operands: array, value of the array's dtype, an integer tile "
-                                     "of offsets, perhaps a bool mask; all of one shape.\n"
-                                     "An offset that leaves the array's memory is the caller's "
-                                     "fault: a crash, or anything. Of two equal offsets either value "
-                                     "stays.\n"
-                                     "C++: store_offset."}};
+const Register load_offset_{
+    {.name = "load_offset",
+     .traits = {.reads = true},
+     .infer = infer_load_offset,
+     .doc = "Loads elements at offsets from an array's first element, ignoring bounds and "
+            "strides; masked-out elements are `pad`.\n"
+            "operands: array, an integer tile of offsets, and optionally a bool mask of its "
+            "shape.\n"
+            "{pad}: the value of elements that are not read; 0 for integers and bool.\n"
+            "result: a tile of the array's dtype and the offsets' shape.\n"
+            "An offset outside of the array's memory is undefined behaviour.\n"
+            "C++: load_offset."}};
+const Register store_offset_{
+    {.name = "store_offset",
+     .traits = {.writes = true},
+     .infer = infer_store_offset,
+     .doc = "Writes elements at offsets from an array's first element, ignoring bounds and "
+            "strides; masked-out elements are dropped.\n"
+            "operands: array, value of the array's dtype, an integer tile of offsets, and "
+            "optionally a bool mask; all of one shape.\n"
+            "An offset outside of the array's memory is undefined behaviour. With two equal "
+            "offsets either value is stored.\n"
+            "C++: store_offset."}};
 
 Tile load(Array array, const Operand& offset, Value* mask, double pad, const Location& at) {
   Tracer::current(at).check_visible(array.value(), "this Array view", at);

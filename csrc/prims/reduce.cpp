@@ -64,16 +64,16 @@ std::vector<Type> infer_scan(const Op& op) {
   return types;
 }
 
-#define REDUCTION(NAME, METHOD, DTYPES, DOC)                                         \
-  const Register NAME##_ {                                                           \
-    {                                                                                \
-      .name = #NAME, .operands = 1, .dtypes = dtypes::DTYPES, .infer = infer_reduce, \
-      .doc = DOC                                                                     \
-          "\noperands: x, a tile.\n{axes}: that are reduced, rising; "               \
-          "the language takes negative ones, and none for all.\nresult: x's dtype, " \
-          "its extents without those axes; keepdims makes them 1.\n"                 \
-          "C++: Tile::" METHOD "."                                                   \
-    }                                                                                \
+#define REDUCTION(NAME, METHOD, DTYPES, DOC)                                           \
+  const Register NAME##_ {                                                             \
+    {                                                                                  \
+      .name = #NAME, .operands = 1, .dtypes = dtypes::DTYPES, .infer = infer_reduce,   \
+      .doc = DOC                                                                       \
+          "\noperands: x, a tile.\n{axes}: the axes to reduce, ascending; "            \
+          "the language accepts negative ones, and none for all.\nresult: x's dtype, " \
+          "its extents without those axes; keepdims makes them 1.\n"                   \
+          "C++: Tile::" METHOD "."                                                     \
+    }                                                                                  \
   }
 REDUCTION(reduce_sum, "sum", numbers,
           "Sum over axes, in any order; 16-bit floats are summed in f32 and rounded once.\n"
@@ -81,21 +81,21 @@ REDUCTION(reduce_sum, "sum", numbers,
 REDUCTION(reduce_prod, "prod", numbers, "Product over axes, in any order.\nIntegers wrap in their dtype.");
 REDUCTION(reduce_max, "max", numbers, "Largest element over axes; NaN is skipped unless all are.");
 REDUCTION(reduce_min, "min", numbers, "Smallest element over axes; NaN is skipped unless all are.");
-REDUCTION(reduce_any, "any", boolean, "True where any element over the axes is.");
-REDUCTION(reduce_all, "all", boolean, "True where all elements over the axes are.");
+REDUCTION(reduce_any, "any", boolean, "True if any element over the axes is true.");
+REDUCTION(reduce_all, "all", boolean, "True if all elements over the axes are true.");
 #undef REDUCTION
 
-#define INDEX_OF(NAME, METHOD, WHICH)                                                                        \
-  const Register NAME##_ {                                                                                   \
-    {                                                                                                        \
-      .name = #NAME, .operands = 1, .dtypes = dtypes::numbers, .infer = infer_arg,                           \
-      .doc =                                                                                                 \
-          "Index of the " WHICH                                                                              \
-          " element along an axis, i32; the first of equals, NaN skipped.\n"                                 \
-          "operands: x, a tile.\n{axis}: that is reduced; the language takes several, or none for all, and " \
-          "gives the index in row-major order of these.\nresult: i32, x's extents without that axis; "       \
-          "keepdims makes it 1. Of nothing but NaN it is 0.\nC++: Tile::" METHOD "."                         \
-    }                                                                                                        \
+#define INDEX_OF(NAME, METHOD, WHICH)                                                                       \
+  const Register NAME##_ {                                                                                  \
+    {                                                                                                       \
+      .name = #NAME, .operands = 1, .dtypes = dtypes::numbers, .infer = infer_arg,                          \
+      .doc = "Index of the " WHICH                                                                          \
+             " element along an axis, i32; the first of equal ones; NaN is skipped.\n"                      \
+             "operands: x, a tile.\n{axis}: the axis to reduce; the language accepts several, or none for " \
+             "all, and "                                                                                    \
+             "returns the row-major index over these.\nresult: i32, x's extents without that axis; "        \
+             "keepdims makes it 1. If all are NaN it is 0.\nC++: Tile::" METHOD "."                         \
+    }                                                                                                       \
   }
 INDEX_OF(argmax, "argmax", "largest");
 INDEX_OF(argmin, "argmin", "smallest");
@@ -105,28 +105,28 @@ const Register reduce_{{.name = "reduce",
                         .regions = 1,
                         .dtypes = dtypes::arithmetic,
                         .infer = infer_reduce_region,
-                        .doc = "Reduces an axis of n tiles with an associative combine region.\n"
-                               "operands: n tiles of one shape.\n"
-                               "{axis}: that is reduced; the language takes several, or none for all.\n"
-                               "result: n tiles of these dtypes, without that axis.\n"
-                               "Its region takes n accumulated scalars and n new ones and yields n; only "
-                               "arithmetic may stand in it. Elements meet in the order of the axis, grouped "
-                               "in any way.\n"
-                               "C++: reduce."}};
-const Register scan_{
-    {.name = "scan",
-     .regions = 1,
-     .dtypes = dtypes::arithmetic,
-     .infer = infer_scan,
-     .doc =
-         "Inclusive running combination along an axis of n tiles, from its end where `reverse`.\n"
-         "operands: n tiles of one shape.\n"
-         "{axis}: along which it runs.\n"
-         "{reverse}: 1: from the axis's end; 0 or none: from its beginning.\n"
-         "result: n tiles of the operands' types.\n"
-         "Its region is that of `reduce`. Running sums of 16-bit floats by the methods are taken in f32 and "
-         "rounded once each; a scan of one's own rounds at every step.\n"
-         "C++: scan, Tile::cumsum, Tile::cumprod, Tile::cummax, Tile::cummin."}};
+                        .doc =
+                            "Reduces an axis of n tiles with an associative combine region.\n"
+                            "operands: n tiles of one shape.\n"
+                            "{axis}: the axis to reduce; the language accepts several, or none for all.\n"
+                            "result: n tiles of the operands' dtypes, without that axis.\n"
+                            "Its region takes n accumulated scalars and n new ones and yields n; it may only "
+                            "contain arithmetic. Elements are combined in the order of the axis, with any "
+                            "grouping.\n"
+                            "C++: reduce."}};
+const Register scan_{{.name = "scan",
+                      .regions = 1,
+                      .dtypes = dtypes::arithmetic,
+                      .infer = infer_scan,
+                      .doc =
+                          "Inclusive scan along an axis of n tiles, from its end if `reverse`.\n"
+                          "operands: n tiles of one shape.\n"
+                          "{axis}: the axis to scan.\n"
+                          "{reverse}: 1: from the axis's end; 0 or absent: from its beginning.\n"
+                          "result: n tiles of the operands' types.\n"
+                          "Its region is like that of `reduce`. The methods compute running sums of 16-bit "
+                          "floats in f32 and round each once; a user-defined scan rounds at every step.\n"
+                          "C++: scan, Tile::cumsum, Tile::cumprod, Tile::cummax, Tile::cummin."}};
 
 // A tile reshaped so that all reduced axes are one. If they are adjacent no element moves.
 struct Joined {

@@ -44,36 +44,34 @@ std::vector<Type> infer_scatter_rows(const Op& op) {
   return {};
 }
 
-const Register gather_rows_{{.name = "gather_rows",
-                             .traits = {.reads = true},
-                             .infer = infer_gather_rows,
-                             .doc = "Rows of an array at an index tile along one axis, a tile's "
-                                    "lengths along the others; elements outside are `pad`.\n"
-                                    "operands: array, rows: an integer tile of one axis, an integer "
-                                    "scalar for each other axis, which counts steps.\n"
-                                    "{axis}: the one along which rows are indexed.\n"
-                                    "{shape}: extents of the tile; along `axis` the number of rows.\n"
-                                    "{steps}: what the scalars count, an entry an axis; 1 along "
-                                    "`axis`.\n"
-                                    "{pad}: what stands outside; of integers and bool 0.\n"
-                                    "result: a tile of the array's dtype and `shape`.\n"
-                                    "GPU: elements along the last axis are read as vectors where the "
-                                    "steps say that they begin at their multiples.\n"
-                                    "C++: gather_rows."}};
-const Register scatter_rows_{{.name = "scatter_rows",
-                              .traits = {.writes = true},
-                              .infer = infer_scatter_rows,
-                              .doc = "Writes rows of an array at an index tile along one axis, a "
-                                     "tile's lengths along the others; elements outside are "
-                                     "dropped.\n"
-                                     "operands: array, a tile of its dtype, rows: an integer tile of "
-                                     "one axis, an integer scalar for each other axis, which counts "
-                                     "steps.\n"
-                                     "{axis}: the one along which rows are indexed.\n"
-                                     "{steps}: what the scalars count, an entry an axis; 1 along "
-                                     "`axis`.\n"
-                                     "Of two equal rows either's elements stay.\n"
-                                     "C++: scatter_rows."}};
+const Register gather_rows_{
+    {.name = "gather_rows",
+     .traits = {.reads = true},
+     .infer = infer_gather_rows,
+     .doc = "Loads rows of an array at an index tile along one axis, with constant lengths "
+            "along the others; elements outside are `pad`.\n"
+            "operands: array, rows: an integer tile of one axis, an integer scalar for each "
+            "other axis, which counts steps.\n"
+            "{axis}: the axis along which rows are indexed.\n"
+            "{shape}: extents of the tile; along `axis` the number of rows.\n"
+            "{steps}: the unit of each scalar, one entry per axis; 1 along `axis`.\n"
+            "{pad}: the value of elements outside; 0 for integers and bool.\n"
+            "result: a tile of the array's dtype and `shape`.\n"
+            "GPU: elements along the last axis are read as vectors if the steps guarantee "
+            "aligned starts.\n"
+            "C++: gather_rows."}};
+const Register scatter_rows_{
+    {.name = "scatter_rows",
+     .traits = {.writes = true},
+     .infer = infer_scatter_rows,
+     .doc = "Writes rows of an array at an index tile along one axis, with constant lengths "
+            "along the others; elements outside are dropped.\n"
+            "operands: array, a tile of its dtype, rows: an integer tile of one axis, an "
+            "integer scalar for each other axis, which counts steps.\n"
+            "{axis}: the axis along which rows are indexed.\n"
+            "{steps}: the unit of each scalar, one entry per axis; 1 along `axis`.\n"
+            "With two equal rows the elements of either are stored.\n"
+            "C++: scatter_rows."}};
 
 // A start as index * step: the step tells a target which starts are aligned to vectors.
 struct Start {

@@ -56,40 +56,40 @@ const Register arange_{{.name = "arange",
                         .operands = 0,
                         .dtypes = dtypes::numbers,
                         .infer = infer_arange,
-                        .doc = "0, 1, 2, … along one axis.\n"
-                               "operands: none.\n"
-                               "{dtype}: of the result, a number's.\n"
-                               "{size}: how many, at least 1.\n"
-                               "result: dtype[size].\n"
-                               "The language multiplies by `step` and adds `start` in the dtype: "
-                               "integers wrap, floats round.\n"
-                               "C++: arange."}};
+                        .doc =
+                            "0, 1, 2, … along one axis.\n"
+                            "operands: none.\n"
+                            "{dtype}: of the result; a dtype of numbers.\n"
+                            "{size}: the number of elements, at least 1.\n"
+                            "result: dtype[size].\n"
+                            "The language multiplies by `step` and adds `start` in the dtype: integers wrap, "
+                            "floats round.\n"
+                            "C++: arange."}};
 const Register reshape_{{.name = "reshape",
                          .operands = 1,
                          .infer = infer_reshape,
-                         .doc = "The elements, in row-major order, in another shape.\n"
-                                "operands: x, a tile.\n"
-                                "{shape}: of the result, as many elements; the language takes one -1 "
-                                "for what is left.\n"
-                                "result: x's dtype, `shape`.\n"
-                                "C++: Tile::reshape, Tile::expand_dims."}};
+                         .doc =
+                             "The elements, in row-major order, in another shape.\n"
+                             "operands: x, a tile.\n"
+                             "{shape}: of the result, with the same number of elements; the language accepts "
+                             "one -1, which is inferred.\n"
+                             "result: x's dtype, `shape`.\n"
+                             "C++: Tile::reshape, Tile::expand_dims."}};
 const Register permute_{{.name = "permute",
                          .operands = 1,
                          .infer = infer_permute,
                          .doc = "The axes in another order.\n"
                                 "operands: x, a tile.\n"
-                                "{axes}: for each axis of the result the axis of x.\n"
+                                "{axes}: for each axis of the result, the axis of x.\n"
                                 "result: x's dtype, its extents in that order.\n"
                                 "C++: Tile::permute, Tile::t."}};
 const Register cat_{{.name = "cat",
                      .operands = 2,
                      .infer = infer_cat,
-                     .doc = "Two tiles joined along an axis.\n"
-                            "operands: x, y: tiles of one dtype whose other extents are "
-                            "equal.\n"
-                            "{axis}: along which y follows x.\n"
-                            "result: their dtype; along the axis the sum of both "
-                            "extents.\n"
+                     .doc = "Concatenates two tiles along an axis.\n"
+                            "operands: x, y: tiles of one dtype whose other extents are equal.\n"
+                            "{axis}: the axis along which y follows x.\n"
+                            "result: the operands' dtype; the extent along the axis is the sum of both.\n"
                             "C++: cat."}};
 
 }  // namespace

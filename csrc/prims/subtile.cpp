@@ -35,23 +35,23 @@ std::vector<Type> infer_insert(const Op& op) {
 
 const Register extract_{{.name = "extract",
                          .infer = infer_extract,
-                         .doc = "The sub-tile of a shape at an index that counts sub-tiles; an index "
-                                "outside is moved to the nearest.\n"
-                                "operands: x, an integer scalar for each axis.\n"
-                                "{shape}: of the sub-tile, whose extents divide x's; [] is one "
-                                "element.\n"
-                                "result: x's dtype, `shape`.\n"
-                                "The language checks an index that is a number.\n"
-                                "C++: extract."}};
-const Register insert_{{.name = "insert",
-                        .infer = infer_insert,
-                        .doc = "A tile with the sub-tile of the second operand's shape at an index "
-                               "replaced by it; an index outside is moved to the nearest.\n"
-                               "operands: x, the sub-tile of x's dtype, an integer scalar for each "
-                               "axis.\n"
-                               "result: x's type.\n"
-                               "The language checks an index that is a number.\n"
-                               "C++: insert."}};
+                         .doc =
+                             "Extracts the sub-tile of a shape at an index that counts sub-tiles; an index "
+                             "outside is clamped.\n"
+                             "operands: x, an integer scalar for each axis.\n"
+                             "{shape}: of the sub-tile; its extents divide x's; [] is one element.\n"
+                             "result: x's dtype, `shape`.\n"
+                             "The language checks a constant index.\n"
+                             "C++: extract."}};
+const Register insert_{
+    {.name = "insert",
+     .infer = infer_insert,
+     .doc = "Replaces the sub-tile of the second operand's shape at an index by that operand; "
+            "an index outside is clamped.\n"
+            "operands: x, the sub-tile of x's dtype, an integer scalar for each axis.\n"
+            "result: x's type.\n"
+            "The language checks a constant index.\n"
+            "C++: insert."}};
 
 // Appends the operands of the indices; a constant index must be in range.
 void add_indices(const char* operation, const Type& x, const std::vector<Operand>& index, const Shape& shape,
