@@ -13,8 +13,8 @@ namespace tile::cuda {
 
 class Emitter;
 
-// Whether a loop carries large tiles, which then occupy the registers, and whether it also reduces
-// other tiles.
+// Properties of a kernel's loops. `large`: a loop carries large tiles, which then occupy the registers.
+// `reduces`: it also reduces other tiles.
 struct LoopSums {
   bool large = false, reduces = false;
 };

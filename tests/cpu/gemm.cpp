@@ -244,7 +244,7 @@ TEST(Gemm, DeeperThanOneBlock) {
       }
 }
 
-// With the instructions for bf16, from bf16 and from f32 that holds bf16 values.
+// Uses the instructions for bf16, with operands of bf16 and of f32 that holds bf16 values.
 TEST(Gemm, PairsOfBf16) {
   std::mt19937 random(8);
   for (Isa isa : machine_isas()) {

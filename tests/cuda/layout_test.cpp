@@ -188,7 +188,7 @@ TEST(Fragments, OfWgmma) {
 TEST(Fragments, SumsAreALeftOperandAsTheyStand) {
   const Layout sums = accumulator_layout({16, 16}, {1, 1, 1, 2});
   EXPECT_EQ(sums, fragment_a());
-  // Of a warpgroup, 16 columns at a time.
+  // Compares a warpgroup's elements, 16 columns at a time.
   const Layout group = wgmma_sums(64, 1);
   for (int step = 0; step < 4; ++step)
     for (int r = 0; r < 8; ++r)

@@ -78,7 +78,7 @@ std::string cast_of(const std::string& from, const std::string& value, const std
   return text.substr(at, text.find('}', at) - at);
 }
 
-// As at run time, an integer is rounded once to f32, and narrower dtypes are converted by way of f32.
+// Like at run time, an integer is rounded once to f32, and narrower dtypes are converted by way of f32.
 TEST(Fold, CastsRoundAsTheTargetDoes) {
   EXPECT_EQ(cast_of("f64", "1.0004882812509095", "f16"), "1.0");  // near 1 + 2^-11, a midpoint
   EXPECT_EQ(cast_of("f64", "1.0039062500009095", "bf16"), "1.0");

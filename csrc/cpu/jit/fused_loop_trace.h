@@ -8,7 +8,7 @@
 
 namespace tile::cpu::jit {
 
-// How a reduction combines: min and max ignore NaN operands and start from NaN.
+// The combination of a reduction: min and max ignore NaN operands and start from NaN.
 struct Combination {
   std::string_view name;
   Micro micro;

@@ -5,7 +5,7 @@
 
 namespace tile::cpu::TILE_ISA::approximate {
 
-// As in exp.h, but with ln 2 in one product and two terms less: e^r = 1 + r + r² tail.
+// Like the tail in exp.h, but with ln 2 in one product and two terms less: e^r = 1 + r + r² tail.
 template <class V>
 TILE_INLINE V short_tail(V square, V r, float sign) {
   const auto& c = fitted::exp_tail_approximate;

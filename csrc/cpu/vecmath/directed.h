@@ -151,7 +151,7 @@ TILE_INLINE Vec<float> directed_to_f16(Vec<float> x) {
   return with_sign(select(size < V(0x1p-14f), tiny, r), x);
 }
 
-// To nearest, halves away from zero: at a midpoint, of the two neighbours the one with the larger magnitude.
+// Rounds to nearest, halves away from zero: a midpoint becomes the neighbour with the larger magnitude.
 TILE_INLINE Vec<double> away_to_f32(Vec<double> x) {
   const auto low = directed_to_f32<Direction::down>(x), high = directed_to_f32<Direction::up>(x);
   const auto outer = select(x > Vec<double>(0), high, low);

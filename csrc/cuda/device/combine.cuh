@@ -89,7 +89,7 @@ TILE Maybe<V> joined(Combine combine, const Maybe<V>& first, const Maybe<V>& sec
           first.there || second.there};
 }
 
-// How an op combines. Plan is a struct of the generated source:
+// The parameters of a combining op. Plan is a struct of the generated source:
 //   axis, lines          the lines along the axis of which a thread has elements
 //   runs, length         each line has so many runs of so many adjacent elements
 //   at(i)                the register of element i, in order of lines, then runs

@@ -45,9 +45,9 @@ struct Addresses {
   }
 };
 
-// How words are read. ldmatrix gives a lane 4 adjacent bytes of a row, as needed if k runs along rows. It can
-// also transpose 16-bit matrices. Read in this way, pairs of bytes form 2 x 2 blocks, and two such words are
-// rearranged into two words along k.
+// The way in which words are read. ldmatrix gives a lane 4 adjacent bytes of a row, as needed if k runs along
+// rows. It can also transpose 16-bit matrices. Read in this way, pairs of bytes form 2 x 2 blocks, and two
+// such words are rearranged into two words along k.
 enum class Reading { matrices, transposed_matrices, bytes, words };
 template <class S, bool along>
 constexpr Reading reading = sizeof(typename S::Element) == 8   ? Reading::words

@@ -36,7 +36,7 @@ void copy_async(void* to, const void* from, int bytes, int line);
 void commit_copies();
 void wait_for_copies(int groups);
 
-// Where threads wait: the user's line and the position in the device library.
+// A site where threads wait: the user's line and the position in the device library.
 struct Site {
   const char* what;
   int line;
