@@ -34,9 +34,9 @@ Isa choose_isa(std::string_view tile_isa, std::string_view aten_capability);
 // Returns this process's choice, made at the first call, which throws tile::Error if TILE_ISA is wrong.
 Isa active_isa();
 
-// Each file of csrc/cpu/*/isa is compiled once per instruction set, inside a namespace of that name, and exports
-// one table of function pointers. TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table) declares the three tables and the
-// functions gemm_table(isa) and gemm_table(), which select one.
+// Each file of csrc/cpu/*/isa is compiled once per instruction set, inside a namespace of that name, and
+// exports one table of function pointers. TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table) declares the three
+// tables and the functions gemm_table(isa) and gemm_table(), which select one.
 #define TILE_DECLARE_ISA_TABLE(Type, table)                                        \
   namespace baseline {                                                             \
   extern const Type table;                                                         \

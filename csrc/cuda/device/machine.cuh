@@ -40,9 +40,9 @@ TILE int block_of_cluster() {
 TILE void arrive_in_cluster(int) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 TILE void wait_in_cluster(int) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// Accesses of global memory by threads with a predicate: a predicate costs no branch, so that many accesses are in flight.
-// A constant array is not written while the kernel runs: its loads may be moved and merged. There are no
-// cache hints.
+// Global memory, accessed under a predicate, which costs no branch, so that many accesses are in flight. A
+// constant array is not written while the kernel runs: its loads may be moved and merged. There are no cache
+// hints.
 template <int bytes, bool constant>
 TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherwise, int line);
 template <>
