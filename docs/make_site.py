@@ -162,7 +162,7 @@ def tutorial(file):
     head, *cells = re.split(r"^# %%\n", file.read_text(), flags=re.MULTILINE)
     text = f"# {head.strip().strip(chr(34)).rstrip('.')}\n\nThis page is the file `{file.relative_to(ROOT)}`.\n\n"
     for cell in cells:
-        prose, code = re.fullmatch(r"((?:#.*\n)*)(.*)", cell, re.DOTALL).groups()
+        prose, code = re.fullmatch(r"((?:#[^\n]*\n)*)(.*)", cell, re.DOTALL).groups()
         text += re.sub(r"^# ?", "", prose, flags=re.MULTILINE) + "\n"
         text += f"```python\n{code.strip()}\n```\n\n" if code.strip() else ""
     return text

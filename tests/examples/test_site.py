@@ -96,3 +96,12 @@ def test_a_broken_link_fails_the_build(site, tmp_path):
     command = [sys.executable, "-c", call, str(pages), str(tmp_path / "site")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode != 0 and "nowhere" in done.stderr
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs" / "tutorial").glob("*.py")), ids=lambda file: file.stem)
+def test_a_page_of_the_tutorial_has_the_code_of_its_file(file):
+    page = PAGES[pathlib.PurePosixPath("tutorial", f"{file.stem}.md")]
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    lines = [line for line in file.read_text().partition("# %%\n")[2].splitlines() if line and not line.startswith("#")]
+    assert [line for line in code.splitlines() if line and not line.startswith("#")] == lines
+    assert page.startswith("# ") and "# %%" not in page
