@@ -1,4 +1,4 @@
-"""Writes the IR of a kernel after each pass into how_the_compiler_works.md; --check: only says whether it is current."""
+"""Prints the IR of the kernel causal_sum of examples/cpp after each pass that changed it. Run `make examples` first."""
 
 import os
 import pathlib
@@ -7,8 +7,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "how_the_compiler_works.md"
-BEGIN, END = "<!-- docs/make_stages.py -->\n", "<!-- end of the stages -->\n"
 RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -35,7 +33,7 @@ WHAT = {
 
 
 def stages():
-    """[(title, text)] of the kernel; passes that changed nothing are left out, and source lines too."""
+    """Returns [(title, text)] of the kernel, without passes that changed nothing and without source lines."""
     environment = {**os.environ, "TILE_DUMP": "ir"}
     command = [sys.executable, "-c", RUN, str(ROOT / "examples")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -46,16 +44,6 @@ def stages():
     return [stage for i, stage in enumerate(plain) if i == 0 or stage[1] != plain[i - 1][1]]
 
 
-def updated(text):
-    made = "".join(
-        f"<details><summary>{title}: {WHAT[title]}</summary>\n\n```text\n{ir}```\n\n</details>\n\n" for title, ir in stages()
-    )
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return text[:begin] + "\n" + made + text[end:]
-
-
 if __name__ == "__main__":
-    text = updated(PAGE.read_text())
-    if "--check" in sys.argv[1:]:
-        sys.exit(0 if text == PAGE.read_text() else "how_the_compiler_works.md is not current; run docs/make_stages.py")
-    PAGE.write_text(text)
+    for title, ir in stages():
+        print(f"// {title}: {WHAT[title]}\n{ir}")
