@@ -1,6 +1,7 @@
 """Makes the page of every function of tile_ops.language from their docstrings, the text of help(); for docs/make_site.py."""
 
 import collections
+import enum
 import inspect
 
 import make_api
@@ -63,6 +64,36 @@ def entry(name, function, owner=""):
     return f"::::{{py:function}} {shown}({given})\n\n{text}\n::::\n"
 
 
+def others():
+    """Returns {title: names} of what is no function of kernels."""
+    found = {"Kernels": ["kernel", "function", "ByTarget", "Slice"]}
+    kinds = {"Modes": enum.Enum, "Errors": Exception}
+    for title, kind in kinds.items():
+        found[title] = [name for name in sorted(language.__all__) if is_class(getattr(language, name), kind)]
+    found["Annotations of parameters"] = [
+        name for name in sorted(language.__all__)
+        if getattr(getattr(language, name), "__module__", "").endswith("annotations") and name != "ScalarInt64"
+    ]  # fmt: skip
+    return found
+
+
+def is_class(value, kind):
+    return inspect.isclass(value) and issubclass(value, kind)
+
+
+def member(name):
+    """Returns the entry of a class or object that is no function of kernels."""
+    value = getattr(language, name)
+    if inspect.isclass(value) and issubclass(value, enum.Enum):
+        values = ", ".join(f"`{each.name}`" for each in value)
+        shown, text = "", f"{make_api.markdown(value.__doc__)}\n\nIts members are {values}."
+    else:
+        shown = make_api.signature(value) if not is_class(value, Exception) and callable(value) else ""
+        text = make_api.markdown(value.__doc__)
+    kind = "class" if inspect.isclass(value) else "function" if inspect.isfunction(value) else "data"
+    return f"::::{{py:{kind}}} tile_ops.language.{name}{shown}\n\n{text}\n::::\n"
+
+
 def page():
     groups = collections.defaultdict(list)
     for name in sorted(language.__all__):
@@ -88,4 +119,9 @@ def page():
             lines += ["### Methods of a tiled view", ""]
             lines += [entry(name, function, "view.") for name, function in views.items()]
     assert not groups, f"no title for {list(groups)}"
+    for title, names in others().items():
+        lines += ["", f"## {title}", "", *map(member, names)]
+    names = [name for name in sorted(language.__all__) if isinstance(getattr(language, name), language.DType)]
+    lines += ["", "## Dtypes", "", ", ".join(f"`{name}`" for name in names) + " are instances of this class.", ""]
+    lines += [member("DType")]
     return "\n".join(lines) + "\n"

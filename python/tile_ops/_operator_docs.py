@@ -13,9 +13,26 @@ def docs() -> dict[str, str]:
     return {name: part.rstrip("\n") for name, part in zip(parts[::2], parts[1::2])}
 
 
+_BACKWARD = """\
+The gradient of tile::{name}, which autograd calls. A gradient that is None counts as 0, and one whose `output_mask` is
+False is not computed.
+
+- Shapes: a gradient has the shape of the tensor that it belongs to; other arguments have those of the call of
+  tile::{name}.
+- Dtypes: those of tile::{name}; a gradient has the dtype of its tensor.
+- Errors: those of tile::{name}, for the same arguments. A second derivative is an error unless tile::{name} has an operator
+  for it.
+
+help(tile_ops.{name}) describes the operator."""
+
+
 def doc_of(packet) -> str:
     """Returns the docstring of an operator of torch.ops, or its schemas if it has none."""
     namespace, _, name = packet._qualified_op_name.partition("::")
-    if namespace == "tile" and name in docs():
+    schemas = "\n".join(str(getattr(packet, overload)._schema) for overload in packet.overloads())
+    if namespace != "tile":
+        return schemas
+    if name in docs():
         return f"{docs()[name]}\n\n{docs()['']}"
-    return "\n".join(str(getattr(packet, overload)._schema) for overload in packet.overloads())
+    forward = re.fullmatch(r"(\w+?)_(?:double_)?backward", name)
+    return f"{schemas}\n\n{_BACKWARD.format(name=forward[1])}" if forward and forward[1] in docs() else schemas

@@ -546,21 +546,29 @@ class Launcher:
     def __call__(self, *arguments: Any, **named: Any) -> None: ...
 
 class kernel:
-    """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
+    """Makes a kernel of a Python function: `@kernel` or `@kernel(hints)`. The function runs once for each block of a grid.
 
-    Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
-    Arguments may be passed by name, and left out if the parameter has a default. Tensors become arrays, and so do NumPy
-    arrays and arrays of other libraries with DLPack or __cuda_array_interface__; int, float and bool become scalars of
-    dtype int32, float32 and bool_; None, and arguments of parameters annotated with Constant, are compile-time
-    constants. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it runs
-    in the current stream.
+    kernel[grid](*arguments) launches it. grid is an integer, a tuple of up to three, or a function of the arguments. Arguments
+    may be passed by name, and left out if the parameter has a default.
 
-    The Python code and constants that the kernel reads, in globals, closures, modules and classes, may change: the next
-    launch then recompiles.
+    Shapes: tensors become arrays of any rank, extents and strides. NumPy arrays and arrays of other libraries with DLPack or
+    __cuda_array_interface__ do, too.
+    Dtypes: arrays have those of tile_ops.language. int, float and bool become scalars of dtype int32, float32 and bool_. None,
+    and arguments of parameters annotated with Constant, are compile-time constants.
+    Errors: TileError, with the place in the kernel, for code that the language refuses. TypeError and ValueError for
+    arguments, grids and hints, and for tensors on more than one device.
 
-    Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
-    tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
-    at once, bounds a thread's registers; num_ctas and opt_level are accepted. Each may be ByTarget(default=4, sm_90=8).
+    On a CPU the launch returns when the kernel has run. On a GPU it runs in the current stream.
+
+    The Python code and constants that the kernel reads, in globals, closures, modules and classes, may change. The next
+    launch then compiles it again.
+
+    num_worker_warps: a power of two up to 32 (4 or 8 in cutile). A GPU deals tiles over so many warps, unless the kernel
+    multiplies matrices.
+    occupancy: the blocks that a multiprocessor shall hold at once, which bounds a thread's registers.
+    num_ctas, opt_level: accepted.
+
+    These hints never change results. Each may be ByTarget(default=4, sm_90=8).
     """
 
     parameters: tuple[str, ...]
@@ -673,8 +681,8 @@ def arange(size: int, *, dtype: DTypeLike, start: TileLike = 0, step: TileLike =
     """Returns start + step * (0, 1, ..., size - 1), computed in dtype: integers wrap, floats round.
 
     Shapes: the result is [size].
-    Dtypes: integers, floats and bool.
-    Errors: TileTypeError for a size below 1 or not constant, and for float8_e8m0fnu.
+    Dtypes: integers and floats.
+    Errors: TileTypeError for a size below 1 or not constant, and for bools, float8 and tfloat32.
     """
 
 def argmax(x: TileLike, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False) -> Tile:
@@ -1037,7 +1045,7 @@ def ceil(x: TileLike) -> Tile:
 
     Shapes: any; the result has x's.
     Dtypes: float16, bfloat16, float32 and float64; the result has x's dtype.
-    Errors: TileTypeError for integers and bools.
+    Errors: TileTypeError for integers, bools, float8 and tfloat32.
     """
 
 def cos(x: TileLike) -> Tile:
@@ -1188,7 +1196,7 @@ def floor(x: TileLike) -> Tile:
 
     Shapes: any; the result has x's.
     Dtypes: float16, bfloat16, float32 and float64; the result has x's dtype.
-    Errors: TileTypeError for integers and bools.
+    Errors: TileTypeError for integers, bools, float8 and tfloat32.
     """
 
 def floordiv(x: TileLike, y: TileLike) -> Tile:
@@ -1211,7 +1219,7 @@ def fma(x: TileLike, y: TileLike, z: TileLike) -> Tile:
     bool, and of one kind the wider dtype. A Python number takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
-    TileValueError if a Python number is out of the dtype's range. TileTypeError for integers.
+    TileValueError if a Python number is out of the dtype's range. TileTypeError for integers and bools.
     """
 
 def full(shape: Shape, fill_value: TileLike, dtype: DTypeLike) -> Tile:
@@ -1631,7 +1639,8 @@ def pow(x: TileLike, y: TileLike) -> Tile:
     operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
-    TileValueError if a Python number is out of the dtype's range. TileTypeError for two integers.
+    TileValueError if a Python number is out of the dtype's range. TileTypeError for two integers or
+    bools.
     """
 
 def print(*args: Any, sep: str = ' ', end: str = '\n') -> None:
@@ -1715,7 +1724,7 @@ def round(x: TileLike) -> Tile:
 
     Shapes: any; the result has x's.
     Dtypes: float16, bfloat16, float32 and float64; the result has x's dtype.
-    Errors: TileTypeError for integers and bools.
+    Errors: TileTypeError for integers, bools, float8 and tfloat32.
     """
 
 def rsqrt(x: TileLike, *, flush_to_zero: bool = False) -> Tile:
@@ -1933,7 +1942,7 @@ def trunc(x: TileLike) -> Tile:
 
     Shapes: any; the result has x's.
     Dtypes: float16, bfloat16, float32 and float64; the result has x's dtype.
-    Errors: TileTypeError for integers and bools.
+    Errors: TileTypeError for integers, bools, float8 and tfloat32.
     """
 
 def uniform(

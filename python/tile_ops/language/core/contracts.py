@@ -63,7 +63,7 @@ _OF = {
     ),
     **_family("cdiv divmod_", _BROADCAST, f"integers; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for floats and for two bools."),
     **_family("next_power_of_2", "n is a constant; the result is one.", "an integer.", "TileTypeError for a tile and for a float."),
-    **_family("pow_", _BROADCAST, f"at least one float; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for two integers."),
+    **_family("pow_", _BROADCAST, f"at least one float; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for two integers or bools."),
     **_family("atan2", _BROADCAST, f"{_PROMOTED} Integers and bools become float32.", _NO_MEETING, "the result is in radians."),
     **_family(
         "negative",
@@ -90,7 +90,7 @@ _OF = {
     **_family("where", _BROADCAST, f"cond: bool, an integer or a float; x and y: any. Of x and y, {_PROMOTED}", _NO_MEETING),
     **_family("logical_not", "any; the result has x's.", "integers, floats and bool; the result is bool_.",
               "TileTypeError for float8 and tfloat32."),
-    **_family("fma", _BROADCAST, f"floats; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for integers."),
+    **_family("fma", _BROADCAST, f"floats; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for integers and bools."),
     **_family("abs_", "any; the result has x's.", "integers, floats and bool; the result has x's dtype.",
               "TileTypeError for float8 and tfloat32."),
     **_family("isnan isinf isfinite", "any; the result has x's.", "floats; the result is bool_.",
@@ -106,7 +106,8 @@ _OF = {
         "TileValueError for a constant outside of the domain.",
     ),
     **_family("floor ceil round trunc", "any; the result has x's.",
-              "float16, bfloat16, float32 and float64; the result has x's dtype.", "TileTypeError for integers and bools."),
+              "float16, bfloat16, float32 and float64; the result has x's dtype.",
+              "TileTypeError for integers, bools, float8 and tfloat32."),
     **_family("reduce", "x has any shape; the result lacks the axis, or has extent 1 there with keepdims.",
               "integers, floats and bool; the results have the dtypes of x.",
               "TileTypeError for an axis out of range, for a func that returns another number of values or another dtype, and for "
@@ -219,8 +220,8 @@ _OF = {
               "TileTypeError for other dtypes, an index of another rank and an update that does not broadcast.", "index counts tiles."),
     **_family("full", _NEW_SHAPE, "any; fill_value is a scalar of any dtype.", _SIZE),
     **_family("zeros ones", _NEW_SHAPE, "any.", _SIZE),
-    **_family("arange", "the result is [size].", "integers, floats and bool.",
-              "TileTypeError for a size below 1 or not constant, and for float8_e8m0fnu."),
+    **_family("arange", "the result is [size].", "integers and floats.",
+              "TileTypeError for a size below 1 or not constant, and for bools, float8 and tfloat32."),
     **_family("astile", "a scalar gives shape (); each level of the tuple gives an axis.", "any.",
               "TileTypeError for tuples of different lengths, for elements that are no scalars, and for lengths that are no power of 2 "
               "in tile_ops.cutile."),

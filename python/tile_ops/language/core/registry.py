@@ -169,7 +169,12 @@ class HelperFunction(Named):
 
 
 def function(function=None, /, *, host=False, tile=True):
-    """Marks a function that kernels call. host: it may be called outside of kernels, too; tile: kernels may call it."""
+    """Marks a function that kernels call.
+
+    host: it may be called outside of kernels, too.
+    tile: kernels may call it.
+    Errors: a call outside of a kernel raises RuntimeError unless host is True.
+    """
     if function is None:
         return lambda function: HelperFunction(function, host, tile)
     return HelperFunction(function, host, tile)

@@ -206,7 +206,11 @@ def view_num_tiles(translator, view: checks.view, /, axis: checks.integer):
 
 
 class Slice:
-    """The elements start, start + 1, ... of an axis, `length` of them, a constant."""
+    """Names the elements start, start + 1, ... of an axis, for load_advanced_indexing and store_advanced_indexing.
+
+    start: an integer scalar.
+    length: the number of elements, a constant integer.
+    """
 
     def __init__(self, start, length):
         self.start, self.length = start, length
