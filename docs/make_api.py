@@ -63,7 +63,7 @@ def markdown(doc):
             made.append(escaped(" ".join(first.split())))
         items = []
         for label, text in zip(rest[::2], rest[1::2]):
-            shown = f"**{label}.**" if label[0].isupper() else ", ".join(f"`{name}`:" for name in [label])
+            shown = f"**{label}:**" if label[0].isupper() else ", ".join(f"`{name}`:" for name in [label])
             items.append(f"- {shown} {escaped(' '.join(text.split()))}")
         if items:
             made.append("\n".join(items))

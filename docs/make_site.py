@@ -79,8 +79,8 @@ def place(path):
 
 
 def outside_code(text, change):
-    """Returns the text with `change` applied to all that stands outside of fenced blocks."""
-    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    """Returns the text with `change` applied outside of fenced blocks and inline code."""
+    parts = re.split(r"(^```.*?^```$|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if index % 2 else change(part) for index, part in enumerate(parts))
 
 
@@ -120,7 +120,7 @@ class Site:
         self.pages[to] = b""  # its links may lead back
         if file.is_dir():
             names = sorted(each.name for each in file.iterdir() if not each.name.startswith(("__", ".")))
-            text = f"---\norphan: true\n---\n\n# {path}\n\nA folder of the project:\n\n"
+            text = f"---\norphan: true\nnosearch: true\n---\n\n# {path}\n\nA folder of the project:\n\n"
             self.pages[to] = text + "".join(f"- `{name}`\n" for name in names)
         elif path.suffix == ".md":
             self.pages[to] = self.relinked(file.read_text(), path)
@@ -131,7 +131,9 @@ class Site:
             self.pages[to] = tutorial(file)
         else:
             lexer = "cmake" if path.name == "CMakeLists.txt" else LEXERS.get(path.suffix, "text")
-            self.pages[to] = f"---\norphan: true\n---\n\n# {path.name}\n\n`{path}`:\n\n````{lexer}\n{file.read_text()}````\n"
+            self.pages[to] = (
+                f"---\norphan: true\nnosearch: true\n---\n\n# {path.name}\n\n`{path}`:\n\n````{lexer}\n{file.read_text()}````\n"
+            )
         return to
 
     def below(self, patterns):
@@ -160,7 +162,8 @@ def toctree(names, caption=""):
 def tutorial(file):
     """Returns the page of a file of the tutorial: the comments that begin a cell are prose, the rest is code."""
     head, *cells = re.split(r"^# %%\n", file.read_text(), flags=re.MULTILINE)
-    text = f"# {head.strip().strip(chr(34)).rstrip('.')}\n\nThis page is the file `{file.relative_to(ROOT)}`.\n\n"
+    title, _, subject = head.strip().strip('"').partition(": ")
+    text = f"# {title}\n\nThis page is about {subject} It is the file `{file.relative_to(ROOT)}`.\n\n"
     for cell in cells:
         prose, code = re.fullmatch(r"((?:#[^\n]*\n)*)(.*)", cell, re.DOTALL).groups()
         text += re.sub(r"^# ?", "", prose, flags=re.MULTILINE) + "\n"

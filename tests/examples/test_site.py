@@ -40,6 +40,7 @@ def test_a_link_to_a_primitive_leads_to_its_page():
     assert site.relinked('[one](README.md#primitives "gather")', origin) == "[one](primitives/gather.md)"
     assert site.relinked("[all](README.md#primitives)", origin) == "[all](primitives.md)"
     assert site.relinked("```c++\na[0](x)\n```", origin) == "```c++\na[0](x)\n```"
+    assert site.relinked("[`a`](types.md) `[b](c.md)`", origin) == "[`a`](types.md) `[b](c.md)`"
     with pytest.raises(FileNotFoundError, match="views.md: nothing.md is not there"):
         site.relinked("[none](nothing.md)", origin)
 
