@@ -51,13 +51,13 @@ SETS = {
 }
 TRAITS = {
     "commutative": "Its first two operands may change places.",
-    "folds": "Of constants it is computed while compiling, to the same bits.",
+    "folds": "If its operands are constants it is computed while compiling, to the same bits.",
     "reads": "It reads memory.",
     "writes": "It writes memory: it keeps its place among reads and writes of that array.",
     "barrier": "No access of memory moves across it.",
     "effect": "It keeps its place among writes and others of its kind.",
     "terminator": "It ends a region.",
-    "impure": "Two of them are never made one.",
+    "impure": "Two equal ops are never merged.",
 }
 
 
@@ -151,8 +151,8 @@ def rules_of_row(name, row):
         )
     else:
         lines.append(
-            f"Within {row['ulp']:g} units in the last place of `{row['reference']}` in float64; of 16-bit "
-            "floats, which are computed in f32 and rounded, half a unit more. Targets may differ that much."
+            f"Within {row['ulp']:g} units in the last place of `{row['reference']}` in float64; 16-bit "
+            "floats are computed in f32 and rounded, which adds half a unit. Targets may differ that much."
         )
     if "f32" in row["dtypes"] and row["dtypes"] != ["f32"] and not traits.startswith("DIRECTED"):
         lines.append(f"Infinities and NaN: as `{row['reference']}` of torch.")
@@ -201,7 +201,7 @@ def errors_of(name, row, said):
 def targets(row, said):
     text = "CPU and GPU."
     if not row["core"]:
-        text = "Made of other primitives before a target sees it, on CPU and GPU alike."
+        text = "It becomes other primitives before a target sees it, on CPU and GPU."
     return text + (" On a GPU " + said["GPU"] if "GPU" in said else "")
 
 
@@ -244,7 +244,7 @@ def page(name):
     text += paragraph("Targets", targets(row, said))
     found = errors_of(name, row, said)
     if found:
-        text += "Errors, behind the place in the source and the name of the operation; … is what was given:\n\n"
+        text += "An error begins with the place in the source and the name of the operation; … is a given value:\n\n"
         text += "".join(f"- {kind}: `{error}`\n" for kind, error in found) + "\n"
     if name in SNIPPETS:
         text += "".join(f"```cpp\n{each}```\n\n" for each in SNIPPETS[name])

@@ -51,7 +51,7 @@ def signature(function):
 
 
 def entry(name, function, owner=""):
-    """Returns the entry of a function; owner: what stands before its name in a kernel, instead of the first parameter."""
+    """Returns the entry of a function; owner: the text before its name in a kernel, instead of the first parameter."""
     if isinstance(function, SpecialForm):
         given = ", ".join(list(inspect.signature(function._function).parameters)[1:])
     else:

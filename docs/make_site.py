@@ -19,7 +19,7 @@ import make_language  # noqa: E402
 import make_programs  # noqa: E402
 import make_python_language  # noqa: E402
 
-# The navigation: (title, pages); "*" stands for all pages of a folder that no other line names.
+# The navigation: (title, pages); "*" means all pages of a folder that no other line names.
 NAVIGATION = [
     ("Start", ["getting_started", "tutorial/index", "troubleshooting", "glossary", "contents"]),
     ("Operators", ["operators", "api/functional", "api/nn", "api/optim", "api/package", "patching", "torch_compile", "distributed",
