@@ -4,6 +4,8 @@ import importlib
 import inspect
 import re
 
+import torch
+
 # {page: (title, module, introduction, names)}; without names the module's own.
 PAGES = {
     "package.md": (
@@ -105,6 +107,19 @@ def page(name):
     return f"# {title}\n\n{introduction}\n\n" + "".join(described(*entry) for entry in documented(name).items())
 
 
+def gradients():
+    """Returns the page of the operators that autograd calls."""
+    text = "# Gradients of the operators\n\nAutograd calls these operators of `torch.ops.tile`. [Operators](../operators.md) describes"
+    text += " the gradients themselves.\n\n"
+    names = sorted(
+        {schema.name for schema in torch._C._jit_get_all_schemas() if re.fullmatch(r"tile::\w+_backward", schema.name)}
+    )
+    for name in names:
+        schema, _, doc = getattr(torch.ops.tile, name.split("::")[1]).__doc__.partition("\n\n")
+        text += f"## {name}\n\n```text\n{schema}\n```\n\n{markdown(doc)}\n\n"
+    return text
+
+
 def pages():
     """Returns {file name: text}."""
-    return {name: page(name) for name in PAGES}
+    return {name: page(name) for name in PAGES} | {"gradients.md": gradients()}

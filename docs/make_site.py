@@ -22,7 +22,8 @@ import make_python_language  # noqa: E402
 # The navigation: (title, pages); "*" means all pages of a folder that no other line names.
 NAVIGATION = [
     ("Start", ["getting_started", "tutorial/index", "troubleshooting", "glossary", "contents"]),
-    ("Operators", ["operators", "api/functional", "api/nn", "api/optim", "api/package", "patching", "torch_compile", "distributed",
+    ("Operators", ["operators", "api/functional", "api/nn", "api/optim", "api/package", "api/gradients",
+                   "patching", "torch_compile", "distributed",
                    "on_a_gpu"]),
     ("Kernels in Python", ["kernels_in_python", "language/functions", "language/differs_from_python", "operators_in_python",
                            "programs/index", "random_numbers", "raw_cuda"]),

@@ -1,5 +1,6 @@
 """Tests the documentation site: links lead to pages, Sphinx builds it without a warning, and nothing is fetched."""
 
+import functools
 import html
 import os
 import pathlib
@@ -8,14 +9,21 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 import make_api  # noqa: E402
 import make_site  # noqa: E402
 
-PAGES = make_site.pages()
-TEXTS = {path: text for path, text in PAGES.items() if isinstance(text, str)}
+
+@functools.cache
+def pages():
+    return make_site.pages()
+
+
+def texts():
+    return {path: text for path, text in pages().items() if isinstance(text, str)}
 
 
 def without_code(text):
@@ -24,14 +32,14 @@ def without_code(text):
 
 def test_every_page_by_hand_is_in_the_site():
     by_hand = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
-    assert [path for path in by_hand if make_site.place(pathlib.PurePosixPath(path.as_posix())) not in PAGES] == []
+    assert [path for path in by_hand if make_site.place(pathlib.PurePosixPath(path.as_posix())) not in pages()] == []
 
 
 def test_links_lead_to_pages():
-    for path, text in TEXTS.items():
+    for path, text in texts().items():
         for link in re.findall(r"(?<!\\)\]\((?!https?:|#)([^)#\s]+)", without_code(text)):
             target = pathlib.PurePosixPath(os.path.normpath(path.parent / link))
-            assert target in PAGES, f"{path}: {link}"
+            assert target in pages(), f"{path}: {link}"
 
 
 def test_a_link_to_a_primitive_leads_to_its_page():
@@ -51,10 +59,19 @@ def words(text):
 
 @pytest.mark.parametrize("name", make_api.PAGES)
 def test_an_api_page_says_what_help_says(name):
-    page = PAGES[pathlib.PurePosixPath("api", name)]
+    page = pages()[pathlib.PurePosixPath("api", name)]
     assert all(make_api.markdown(value.__doc__) in page for value in make_api.documented(name).values())
     for value in make_api.documented(name).values():
         assert words(re.sub(r"\\|^```text", "", make_api.markdown(value.__doc__), flags=re.M)) == words(value.__doc__)
+
+
+def test_the_page_of_gradients_says_what_help_says():
+    page = pages()[pathlib.PurePosixPath("api", "gradients.md")]
+    names = re.findall(r"^## tile::(\w+)$", page, re.MULTILINE)
+    assert "softmax_backward" in names and "matmul_double_backward" in names
+    for name in names:
+        schema, _, doc = getattr(torch.ops.tile, name).__doc__.partition("\n\n")
+        assert f"```text\n{schema}\n```\n\n{make_api.markdown(doc)}" in page
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +89,7 @@ def site(tmp_path_factory):
 @pytest.mark.slow
 def test_the_site_is_built_without_warnings_and_fetches_nothing(site):
     built = {path.relative_to(site).with_suffix("").as_posix(): path.read_text() for path in site.rglob("*.html")}
-    assert {str(path.with_suffix("")) for path in TEXTS} <= set(built)
+    assert {str(path.with_suffix("")) for path in texts()} <= set(built)
     assert (site / "searchindex.js").exists()
     for name, text in built.items():
         fetched = re.findall(r"<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)=\"((?:https?:)?//[^\"]+)", text)
@@ -101,7 +118,7 @@ def test_a_broken_link_fails_the_build(site, tmp_path):
 
 @pytest.mark.parametrize("file", sorted((ROOT / "docs" / "tutorial").glob("*.py")), ids=lambda file: file.stem)
 def test_a_page_of_the_tutorial_has_the_code_of_its_file(file):
-    page = PAGES[pathlib.PurePosixPath("tutorial", f"{file.stem}.md")]
+    page = pages()[pathlib.PurePosixPath("tutorial", f"{file.stem}.md")]
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
     lines = [line for line in file.read_text().partition("# %%\n")[2].splitlines() if line and not line.startswith("#")]
     assert [line for line in code.splitlines() if line and not line.startswith("#")] == lines
