@@ -14,16 +14,22 @@ def docs() -> dict[str, str]:
 
 
 _BACKWARD = """\
-The gradient of tile::{name}, which autograd calls. A gradient that is None counts as 0, and one whose `output_mask` is
-False is not computed.
+{what} of tile::{name}, which autograd calls.{more}
 
 - Shapes: a gradient has the shape of the tensor that it belongs to; other arguments have those of the call of
   tile::{name}.
 - Dtypes: those of tile::{name}; a gradient has the dtype of its tensor.
-- Errors: those of tile::{name}, for the same arguments. A second derivative is an error unless tile::{name} has an operator
-  for it.
+- Errors: those of tile::{name}, for the same arguments.
 
 help(tile_ops.{name}) describes the operator."""
+
+
+def _backward_doc(forward: str, double: bool, schema: str) -> str:
+    """Returns the docstring of a gradient operator, without its schema."""
+    more = " A gradient that is None counts as 0." if re.search(r"Tensor\? grad_", schema) else ""
+    more += " A gradient whose entry of `output_mask` is False is not computed." if "output_mask" in schema else ""
+    what = "The gradient of the gradient" if double else "The gradient"
+    return _BACKWARD.format(what=what, name=forward, more=more)
 
 
 def doc_of(packet) -> str:
@@ -34,5 +40,7 @@ def doc_of(packet) -> str:
         return schemas
     if name in docs():
         return f"{docs()[name]}\n\n{docs()['']}"
-    forward = re.fullmatch(r"(\w+?)_(?:double_)?backward", name)
-    return f"{schemas}\n\n{_BACKWARD.format(name=forward[1])}" if forward and forward[1] in docs() else schemas
+    found = re.fullmatch(r"(\w+?)_(double_)?backward", name)
+    if found and found[1] in docs():
+        return f"{schemas}\n\n{_backward_doc(found[1], bool(found[2]), schemas)}"
+    return schemas
