@@ -1,4 +1,4 @@
-# Entry points: demo, examples, test, quick, test-long, sanitize, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
+# Entry points: demo, examples, test, quick, test-long, sanitize, bench, docs, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
@@ -12,7 +12,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export TILE_OPS_BUILD_DIR := $(abspath $(BUILD))
 CONFIGURE := -G Ninja -DTILE_OPS_PYTHON_MODULE=AUTO $(CMAKE_FLAGS)
 
-.PHONY: build build-tests demo examples test quick test-long sanitize bench wheel offline offline-test format lint clean
+.PHONY: build build-tests demo examples test quick test-long sanitize bench docs wheel offline offline-test format lint clean
 build: $(VENV)/.editable
 	@$(PY) cmake/build.py $(BUILD) $(CONFIGURE)
 
@@ -53,6 +53,10 @@ bench: build
 	@$(PY) benchmarks/run.py
 	@if $(PY) -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then \
 	  failed=0; for script in gpu compile_times host; do $(PY) benchmarks/$$script.py --write || failed=1; done; exit $$failed; fi
+
+# The documentation site, in build/site; a warning is an error. It needs Python 3.11.
+docs: build
+	@$(PY) docs/make_site.py --jobs $(JOBS)
 
 # Built in its own folder with the torch of .venv, so that it neither downloads one nor disturbs the tests' build.
 wheel: $(STAMP)

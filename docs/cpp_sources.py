@@ -38,7 +38,7 @@ def balanced(text, begin):
 
 
 def split(text, by=","):
-    """Parts of a list, without what stands in brackets and strings."""
+    """Returns the parts of a list. Commas in brackets and strings do not divide it."""
     parts, begin, i = [], 0, 0
     while i < len(text):
         if text[i] in '([{"':

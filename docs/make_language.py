@@ -1,13 +1,10 @@
-"""Writes docs/language/primitives, a page for each primitive of the registry, and its index; --check: only compares."""
+"""Makes the pages of the primitives, one for each of the registry, and their index. docs/make_site.py writes them."""
 
-import pathlib
 import re
-import sys
 
 import cpp_sources
 from tile_ops import _C
 
-FOLDER = pathlib.Path(__file__).resolve().parent / "language" / "primitives"
 TABLE = _C.primitives()
 ROWS, REGISTERED, SNIPPETS = cpp_sources.rows(), cpp_sources.registered(), cpp_sources.snippets()
 DECLARATIONS = list(cpp_sources.declarations())
@@ -54,13 +51,13 @@ SETS = {
 }
 TRAITS = {
     "commutative": "Its first two operands may change places.",
-    "folds": "Of constants it is computed while compiling, to the same bits.",
+    "folds": "If its operands are constants it is computed while compiling, to the same bits.",
     "reads": "It reads memory.",
     "writes": "It writes memory: it keeps its place among reads and writes of that array.",
     "barrier": "No access of memory moves across it.",
     "effect": "It keeps its place among writes and others of its kind.",
     "terminator": "It ends a region.",
-    "impure": "Two of them are never made one.",
+    "impure": "Two equal ops are never merged.",
 }
 
 
@@ -154,8 +151,8 @@ def rules_of_row(name, row):
         )
     else:
         lines.append(
-            f"Within {row['ulp']:g} units in the last place of `{row['reference']}` in float64; of 16-bit "
-            "floats, which are computed in f32 and rounded, half a unit more. Targets may differ that much."
+            f"Within {row['ulp']:g} units in the last place of `{row['reference']}` in float64; 16-bit "
+            "floats are computed in f32 and rounded, which adds half a unit. Targets may differ that much."
         )
     if "f32" in row["dtypes"] and row["dtypes"] != ["f32"] and not traits.startswith("DIRECTED"):
         lines.append(f"Infinities and NaN: as `{row['reference']}` of torch.")
@@ -204,7 +201,7 @@ def errors_of(name, row, said):
 def targets(row, said):
     text = "CPU and GPU."
     if not row["core"]:
-        text = "Made of other primitives before a target sees it, on CPU and GPU alike."
+        text = "It becomes other primitives before a target sees it, on CPU and GPU."
     return text + (" On a GPU " + said["GPU"] if "GPU" in said else "")
 
 
@@ -247,7 +244,7 @@ def page(name):
     text += paragraph("Targets", targets(row, said))
     found = errors_of(name, row, said)
     if found:
-        text += "Errors, behind the place in the source and the name of the operation; … is what was given:\n\n"
+        text += "An error begins with the place in the source and the name of the operation; … is a given value:\n\n"
         text += "".join(f"- {kind}: `{error}`\n" for kind, error in found) + "\n"
     if name in SNIPPETS:
         text += "".join(f"```cpp\n{each}```\n\n" for each in SNIPPETS[name])
@@ -256,38 +253,27 @@ def page(name):
     page_by_hand = READ_ON.get(family, "types")
     text += f"Related: {related(name)}.\n\n" if related(name) else ""
     title = page_by_hand.split("/")[-1].replace("_", " ")
-    return text + f"More: [{title}](../{page_by_hand}.md), [all primitives](README.md).\n"
+    return text + f"More: [{title}](../{page_by_hand}.md), [all primitives](../primitives.md).\n"
 
 
 def index():
-    text = """# The primitives
+    text = """# Primitives
 
-Of each a page, made by docs/make_language.py: from the registry what it does, dtypes, operands, attributes and traits; from
-the sources signatures and errors. Parameters `Location` of the C++ functions, which nobody passes, are left out.
+Every operation of Tile IR has a page here. The registry gives its meaning, dtypes, operands, attributes and traits; the C++
+sources give its signatures and errors. Parameters of the type `Location`, which nobody passes, are left out.
 
 """
-    for title in FAMILIES:
-        names = [name for name in TABLE if family_of(name) == title]
+    for title, names in families().items():
         text += f"## {title}\n\n| primitive | what it does |\n|---|---|\n"
-        text += "".join(f"| [{name}]({name}.md) | {parse(TABLE[name]['doc'])[0]} |\n" for name in names) + "\n"
+        text += "".join(f"| [{name}](primitives/{name}.md) | {parse(TABLE[name]['doc'])[0]} |\n" for name in names) + "\n"
     return text.rstrip("\n") + "\n"
 
 
+def families():
+    """Returns {title: the names of its primitives}."""
+    return {title: [name for name in TABLE if family_of(name) == title] for title in FAMILIES}
+
+
 def pages():
-    return {"README.md": index()} | {f"{name}.md": page(name) for name in TABLE}
-
-
-def stale():
-    made = pages()
-    there = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
-    return sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
-
-
-if __name__ == "__main__":
-    if "--check" in sys.argv[1:]:
-        sys.exit(f"not current: {', '.join(stale())}; run docs/make_language.py" if stale() else 0)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for path in FOLDER.glob("*.md"):
-        path.unlink()
-    for name, text in pages().items():
-        (FOLDER / name).write_text(text)
+    """Returns {path below language/: text}."""
+    return {"primitives.md": index()} | {f"primitives/{name}.md": page(name) for name in TABLE}

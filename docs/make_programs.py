@@ -1,4 +1,4 @@
-"""Writes docs/programs: a page for each program of examples/python, of what the file says, and their table."""
+"""Makes a page for each program of examples/python from what the file says, and their table; for docs/make_site.py."""
 
 import ast
 import inspect
@@ -7,7 +7,6 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "examples" / "python"
-PAGES = ROOT / "docs" / "programs"
 SCHEMA = re.compile(r"programs::(\w+)\(.*")
 
 
@@ -38,39 +37,30 @@ def page(path):
     parts = [f"# {title.rstrip('.')}", text.strip()]
     for schema, doc in operators(tree):
         parts += [f"```\n{schema}\n```", doc]
-    relative = f"../../examples/python/{path.name}"
-    parts += [f"[{path.name}]({relative}), which runs as a program, too:", f"```python\n{body}```"]
+    parts += [f"The file `examples/python/{path.name}` also runs as a program:", f"```python\n{body}```"]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def table():
-    lines = [
-        "# Programs in Python",
-        "",
-        "Whole kernels in Python, each an operator of torch in one file of [examples/python](../../examples/python). A file runs as a",
-        "program that compares itself with torch, on the GPU where there is one; `import` it and it defines `torch.ops.programs.<name>`.",
-        "Tests compare every program with float64, over odd shapes and dtypes, with its gradients, on a CPU and as a GPU runs it. These",
-        "pages are made by docs/make_programs.py; [kernels_in_python.md](../kernels_in_python.md) explains the language,",
-        "[operators_in_python.md](../operators_in_python.md) the decorators.",
-        "",
-        "| program | operators | lines of kernels |",
-        "|---|---|---|",
-    ]
+    text = """# Programs in Python
+
+Each file of `examples/python` holds whole kernels and makes them a torch operator. A file runs as a program that compares
+itself with torch, on the GPU if there is one. If you import it, it defines `torch.ops.programs.<name>`. Tests compare every
+program and its gradients with float64, over odd shapes and dtypes, on a CPU and as a GPU runs it.
+[Kernels in Python](../kernels_in_python.md) explains the language, and
+[Operators in Python](../operators_in_python.md) explains the decorators.
+
+| program | operators | lines of kernels |
+|---|---|---|
+"""
     for path in sorted(FOLDER.glob("*.py")):
         tree = ast.parse(path.read_text())
         title = ast.get_docstring(tree).partition("\n")[0].rstrip(".")
         names = ", ".join(f"`{SCHEMA.fullmatch(schema)[1]}`" for schema, _ in operators(tree))
-        lines.append(f"| [{title}]({path.stem}.md) | {names} | {lines_of_kernels(tree)} |")
-    return "\n".join(lines) + "\n"
+        text += f"| [{title}]({path.stem}.md) | {names} | {lines_of_kernels(tree)} |\n"
+    return text
 
 
 def pages():
-    """{file: text}"""
-    made = {PAGES / f"{path.stem}.md": page(path) for path in sorted(FOLDER.glob("*.py"))}
-    return {**made, PAGES / "README.md": table()}
-
-
-if __name__ == "__main__":
-    PAGES.mkdir(exist_ok=True)
-    for path, text in pages().items():
-        path.write_text(text)
+    """Returns {file name: text}."""
+    return {"index.md": table()} | {f"{path.stem}.md": page(path) for path in sorted(FOLDER.glob("*.py"))}

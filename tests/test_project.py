@@ -45,6 +45,13 @@ def test_python_blocks_run(page, tmp_path):
         assert status == 0, f"{text}\n{written}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("program", sorted((ROOT / "examples" / "python").glob("*.py")), ids=lambda path: path.stem)
+def test_programs_run(program, tmp_path):
+    status, written = fresh_process.run(program, tmp_path)
+    assert status == 0, written
+
+
 def plain(code: str) -> str:
     return re.sub(r"\s+", " ", code).strip()
 
@@ -78,7 +85,7 @@ def test_commands_exist(page):
 @each_page
 def test_links_lead_somewhere(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", prose)
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", prose)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
@@ -97,7 +104,7 @@ def test_no_file_names_a_machine_s_paths():
 
 
 def test_make_targets_that_are_promised():
-    promised = "build demo test quick test-long sanitize bench wheel offline format lint clean".split()
+    promised = "build demo test quick test-long sanitize bench docs wheel offline format lint clean".split()
     for target in promised:
         done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, env=clean_environment())
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Softmax of rows: reductions, padding, loops, and a look inside a kernel while it runs."""
+"""Softmax of rows: reductions, padding, loops and a look inside a kernel while it runs."""
 
 # %%
 # A block takes a row here. A tile's extents are powers of two, rows are not: `padding_mode` says what stands where the

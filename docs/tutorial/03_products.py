@@ -1,4 +1,4 @@
-"""Products of matrices: `mma`, strided views, choosing sizes of tiles, measuring."""
+"""Products of matrices: `mma`, strided views, choosing sizes of tiles and measuring."""
 
 # %%
 # A block computes a tile of the product and walks over the inner extent. `tl.mma(a, b, c)` is a b + c: on tensor cores

@@ -1,4 +1,4 @@
-"""Torch operators from Python: elementwise, reduction, and of kernels, with gradients and under torch.compile."""
+"""Torch operators from Python: elementwise, reductions and kernels, with gradients and under torch.compile."""
 
 # %%
 # An expression of numbers is an operator on tensors of any shapes: broadcast and promoted as torch's are, with the

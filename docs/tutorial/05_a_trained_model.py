@@ -1,4 +1,4 @@
-"""A small language model whose norm and feed-forward gate are kernels of one's own, trained beside torch's."""
+"""A trained model: a small language model whose norm and feed-forward gate are our own kernels, compared with torch's."""
 
 # %%
 # The operators: RMS norm from the file before, and SwiGLU as an expression, whose gradient needs no line.

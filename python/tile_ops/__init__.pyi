@@ -40,15 +40,21 @@ def elementwise(function: Callable[..., Any], /) -> TorchOp: ...
 def elementwise(schema: str | None = None) -> Callable[[Callable[..., Any]], TorchOp]:
     """Makes a torch operator of a function of scalars: @elementwise("ns::name(Tensor x, float a=1.0) -> Tensor").
 
-    The function is written in tile_ops.language and is given tiles; it may use what works on each element alone.
-    Tensors of any shapes and strides are broadcast and promoted as torch's are (bool stays bool); float16 and bfloat16
-    are computed in float32. Parameters are Tensor, float, int, Scalar, bool and str; the last two are known when it is
-    compiled. A result has the promoted dtype, or that of the expression where it is another, as bool of a comparison;
-    several results are a tuple. The gradient is made of the expression's derivative.
+    The function is written in tile_ops.language and gets tiles. It may use what works on each element alone. The
+    derivative
+    of the expression gives the gradient. @elementwise without a schema takes it from the signature: parameters without
+    an
+    annotation are tensors, and the module is the namespace.
 
-    @elementwise alone takes the schema from the signature: tensors without annotation, the module as namespace.
+    Shapes: tensors of any shapes and strides broadcast as torch's do; several results are a tuple.
+    Dtypes: tensors promote as torch's do, and bool stays bool. A result has the promoted dtype, or that of the
+    expression if
+    it is another, such as bool for a comparison. float16 and bfloat16 are computed in float32. Other parameters are
+    float,
+    int, Scalar, bool and str; bool and str are known when the kernel is compiled.
+    Errors: TypeError for a schema that an expression cannot have. Errors in the function are raised at the first call.
 
-    Gives a TorchOp. Errors: TypeError for a schema that expressions do not have; those of kernels at the first call.
+    Returns a TorchOp.
     """
 
 @overload
@@ -64,18 +70,24 @@ def reduction(
 ) -> Callable[[Callable[..., Any]], TorchOp]:
     """Makes a torch operator that reduces axes: @reduction("ns::name(Tensor x) -> Tensor", "sum").
 
-    Of a function it is the part map: from the elements of the tensors, which are broadcast and promoted, to what is
-    combined, a tile or several. A class may have the parts
+    A decorated function is the part `map`. A class may have these parts:
 
-    map: as above; without it the elements of the one tensor.
-    combine: "sum", "prod", "max", "min", or a function of two values (of N + N) that gives one (N); associative and
-    commutative. identity: the number (the tuple of N) that it changes nothing with.
-    finish: from the totals, and the number of elements if it has a parameter `count`, to the results.
+    map: gets the elements of the tensors and returns what is combined, a tile or several. Without it the elements of
+    the one
+    tensor are combined.
+    combine: "sum", "prod", "max", "min", or an associative and commutative function of two values (of N + N) that gives
+    one
+    (N).
+    identity: the number, or the tuple of N, that changes nothing when it is combined.
+    finish: gets the totals, and the number of elements if it has a parameter `count`, and returns the results.
 
-    The operator has the further arguments dim=None (an axis, several, or all) and keepdim=False. Sums and products of
-    integers are int64; max and min keep NaN. A sum has a gradient.
+    The operator has the further arguments dim=None (an axis, several, or all) and keepdim=False. A sum has a gradient.
 
-    Gives a TorchOp. Errors: TypeError for parts that do not fit; ValueError where max or min have no elements.
+    Shapes: tensors broadcast as torch's do; the result lacks the axes in dim, or has extent 1 there with keepdim.
+    Dtypes: tensors promote as torch's do. Sums and products of integers are int64. max and min keep NaN.
+    Errors: TypeError for parts that do not fit, ValueError if max or min get no elements.
+
+    Returns a TorchOp.
     """
 
 def op(
@@ -262,13 +274,14 @@ def attention(
     `torch.use_deterministic_algorithms(True)`; everything else is the same in each run. vmap: folded
     into the batch; with slopes, sinks or dropout one sample after the other.
 
-    These sums are float32; of 16-bit tensors they stand beside the result, of some heads at a time: of
-    as many as fit 62 MiB, and with what a launch keeps of each row less than 64. Where key heads with
-    all their query heads would make less than 512 blocks, each one a tile of 64 or 128 keys, a launch
-    has some query heads of each key head: of 8 key heads, 32 heads, 8192 keys and 128 numbers one, four
-    launches after another. The gradients of key and value are then rounded once a launch. Where even so
-    there would be less than 132 blocks, or the sums of a single head are more, query's gradient has a
-    kernel of its own, as under `torch.use_deterministic_algorithms(True)`.
+    These sums are float32. For 16-bit tensors they need memory in addition to the result: 62 MiB at
+    most, and less than 64 MiB with the numbers that a launch keeps for each row. A launch takes as many
+    heads as fit. If key heads with all their query heads made fewer than 512 blocks, each a tile of 64
+    or 128 keys, a launch takes some query heads of each key head. With 8 key heads, 32 heads, 8192 keys
+    and a head dim of 128 it takes one, and there are four launches. The gradients of key and value are
+    then rounded once in each launch. If there would still be fewer than 132 blocks, or if the sums of a
+    single head need more memory, query's gradient has its own kernel, as under
+    `torch.use_deterministic_algorithms(True)`.
     """
 
 def attention_decode(
@@ -367,9 +380,9 @@ def cross_entropy(
     - A target that is no class and not `ignore_index`: ValueError on the CPU, with its place and value;
       on a GPU the row's loss and its gradient are NaN, and nothing outside the arrays is touched.
     - Backward: `cross_entropy_backward`, one launch (and one for Σ w[c], with smoothing and weights);
-      `weight` has no gradient. lse of each row is saved, and of `"mean"` what it divides by: float32,
-      float64 for float64. Of float32 logits what rounding took off lse is saved as well, [..., 2], so
-      that the gradient is as exact where lse is large.
+      `weight` has no gradient. lse of each row is saved, and for `"mean"` its divisor: float32, float64
+      for float64. For float32 logits the rounding error of lse is saved as well, [..., 2], so that the
+      gradient is as exact if lse is large.
     - Errors: ValueError for shapes and options, TypeError for dtypes, NotImplementedError for
       probabilities of classes as `target`.
     - Logits are read once. On a GPU rows of more than 8192 classes are walked, with a maximum and a sum
@@ -401,8 +414,8 @@ def embedding(
       a block has 8 rows by 1024 columns (4 by 4096 on a CPU), reads the list of its bin, adds the rows
       of grad_out that are its own, and writes. For V=128256, N=8192, d=4096 in bfloat16: 1002 blocks
       read 2 x 64 KB of indices each, counted, not measured: 131 MB; then 64128 blocks read a list of
-      about 8 entries (8 bytes each), 67 MB of grad_out once, and write 1.05 GB. Of an index that comes
-      k times the k rows are added one behind the other, four loaded at once.
+      about 8 entries (8 bytes each), 67 MB of grad_out once, and write 1.05 GB. If an index comes k
+      times, its k rows are added in order, and four are loaded at once.
     - float32 and float64 on a CPU: 64 bins; in the second launch a block clears its bin's rows and adds
       to them in memory.
     - Errors: ValueError for shapes and `padding_idx`, TypeError for dtypes.
@@ -501,7 +514,7 @@ def layer_norm(
 
     - Shapes: `input` ends in `normalized_shape`; `weight` and `bias` have that shape; each may be
       missing.
-    - Dtypes: floating; `weight` and `bias` that of `input`, or float32 beside a 16-bit input, both the
+    - Dtypes: floating; `weight` and `bias` that of `input`, or float32 with a 16-bit input, both the
       same. Autocast: on a GPU float32, as torch's.
     - The variance is that of the differences from the mean, not a difference of squares, so that a
       large mean costs no digits.

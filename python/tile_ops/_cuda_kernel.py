@@ -42,9 +42,15 @@ def _require_new(operator, unshared, values, results):
 class CudaKernel(_C.RawKernel):
     """A kernel given as CUDA C++: kernel[grid, block](*arguments) or kernel[grid, block, shared_bytes](*arguments).
 
-    grid and block are integers or tuples of up to three; shared_bytes is dynamic shared memory. The kernel runs in the
-    current stream of its tensors' device. Tensors pass their data pointer, and the dtype must be what the parameter
-    points to; None is a null pointer; numbers are converted to the parameter's type; bytes are a struct.
+    The kernel runs in the current stream of its tensors' device. Tensors pass their data pointer; None is a null pointer;
+    numbers are converted to the parameter's type; bytes are a struct.
+
+    grid, block: integers or tuples of up to three.
+    Shapes: any; the kernel gets a pointer alone.
+    Dtypes: a tensor's dtype is the one that the parameter points to.
+    Units: grid counts blocks, block counts threads, shared_bytes is dynamic shared memory in bytes.
+    Errors: TypeError for arguments that do not fit the parameters, ValueError for an empty or too large grid or block,
+    RuntimeError for code that NVRTC refuses and without a GPU.
     """
 
     def compile(self, arch: int | None = None) -> "CudaKernel":
@@ -156,14 +162,20 @@ def cuda_kernel(
     programmatic: bool = False,
     file: str | os.PathLike[str] | None = None,
 ) -> Any:
-    """A kernel from a string of CUDA C++, or a tuple of kernels where `name` is a list of names.
+    """Makes a kernel of a string of CUDA C++, or a tuple of kernels if `name` is a list of names.
 
-    name: as a C++ expression, "saxpy", "ns::scale<float, 4>"; extern "C" is not needed.
-    headers: names and texts of files that #include finds. options: NVRTC's, as "-DN=4", "--use_fast_math", "-Ifolder".
-    cluster: blocks of a cluster, an integer or a tuple. programmatic: a launch may begin before the kernel before it
-    in the stream has ended (griddepcontrol). file: what compile errors call the source, "saxpy.cu" by default.
+    NVRTC compiles it at the first launch on a kind of chip, or at .compile(). The result is kept on disk.
 
-    It is compiled by NVRTC at the first launch on a kind of chip, or by .compile(), and kept on disk.
+    name: a C++ expression, such as "saxpy" or "ns::scale<float, 4>"; extern "C" is not needed.
+    headers: names and texts of files that #include finds.
+    options: NVRTC's, such as "-DN=4", "--use_fast_math" and "-Ifolder".
+    cluster: blocks of a cluster, an integer or a tuple.
+    programmatic: a launch may begin before the kernel before it in the stream has ended (griddepcontrol).
+    file: the name of the source in compile errors, "saxpy.cu" by default.
+
+    Shapes and dtypes: help(tile_ops.CudaKernel).
+    Errors: TypeError and ValueError for arguments of a wrong type or value. RuntimeError with NVRTC's text for code that it
+    refuses, at the first launch or at .compile().
     """
     names = [name] if isinstance(name, str) else list(name)
     headers = {key: str(text) for key, text in (headers or {}).items()}

@@ -127,7 +127,8 @@ def version() -> str:
 def doctor() -> bool:
     """Examines torch, the CPU, NVRTC, the driver, each GPU and the disk cache, and prints a line for each.
 
-    A line that begins with WRONG ends with what to do; -- is a note. True where nothing is wrong.
+    A line that begins with WRONG ends with what to do, and -- begins a note. Returns True if nothing is wrong. Errors: it
+    raises none; what it finds is in the lines.
     """
     well = True
     for part in (_torch, _cpu, _gpus, _cache):

@@ -150,10 +150,12 @@ def define(name, function, arguments, wanted) -> None:
 
 
 def register_flop_formulas() -> None:
-    """Tells torch.utils.flop_counter what our operators count; a second call does nothing.
+    """Tells torch.utils.flop_counter what our operators count. A second call does nothing.
 
-    `import tile_ops` does it where that is cheap; where triton is installed, and not loaded yet, flop_counter would
-    load it: then import torch.utils.flop_counter first, or call this before making a FlopCounterMode.
+    `import tile_ops` does this if it is cheap. If triton is installed and not loaded yet, flop_counter would load it. Then
+    import torch.utils.flop_counter first, or call this function before you make a FlopCounterMode.
+
+    Units: a product counts 2 m n k operations. Errors: it raises none.
     """
     from torch.utils.flop_counter import flop_registry, register_flop_formula
 

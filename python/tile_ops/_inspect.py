@@ -95,18 +95,22 @@ def _inspect_text(kernel, what, arch):
 def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: int | None = None, **kwargs: Any) -> Any:
     """Returns the compiled form of the kernels that operator(*args, **kwargs) launches, in the order of their launches.
 
-    what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
-    The last gives a list of dictionaries (kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads,
-    stack_bytes, shared_bytes, conversions), the others a text. conversions: a dictionary for each line where a tile's
-    elements go to other threads: op, where ("softmax.cpp:12"), type, from and to (layouts, and which access or product
-    wants them), in_loop, way ("shuffles" or "shared memory"), shared_bytes, and reason. The text of "cuda" begins with
-    them.
+    what: "ir" (Tile IR after all passes), "cuda" (CUDA C++), "ptx", "sass" (by nvdisasm or cuobjdump, which must be on PATH)
+    or "resources". "resources" gives a list of dictionaries, the others a text.
+    arch: a compute capability, 90 for an H100, which is the default. Tensors on a GPU stand for that GPU.
+    operator: an operator, a function that calls some, or a kernel of tile_ops.cuda_kernel, which needs no args.
 
-    operator may be a kernel of tile_ops.cuda_kernel; it is not launched, and args are not needed.
+    "ir" of tensors on the CPU is what the CPU runs, and the call runs. In all other cases nothing runs, and no GPU is needed:
+    tensors on the CPU and meta tensors stand for tensors on a GPU.
 
-    "ir" of tensors on the CPU is what the CPU runs, and it runs. In all other cases nothing runs: tensors on the CPU
-    and meta tensors stand for tensors on a GPU of compute capability `arch` (90: an H100), so that no GPU is needed;
-    for tensors on a GPU it is that one's.
+    A dictionary of "resources" has kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads, stack_bytes,
+    shared_bytes and conversions. conversions has a dictionary for each line where a tile's elements go to other threads: op,
+    where ("softmax.cpp:12"), type, from and to (layouts, and which access or product wants them), in_loop, way ("shuffles" or
+    "shared memory"), shared_bytes, and reason. The text of "cuda" begins with them.
+
+    Units: registers of a thread, bytes of a thread's stack and of a block's shared memory.
+    Errors: ValueError for another `what`, for a call that launches no kernel, and for "ir" of CUDA C++. RuntimeError for
+    "sass" without a disassembler.
     """
     from . import _C
 

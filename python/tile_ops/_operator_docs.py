@@ -13,9 +13,34 @@ def docs() -> dict[str, str]:
     return {name: part.rstrip("\n") for name, part in zip(parts[::2], parts[1::2])}
 
 
+_BACKWARD = """\
+{what} of tile::{name}, which autograd calls.{more}
+
+- Shapes: a gradient has the shape of the tensor that it belongs to; other arguments have those of the call of
+  tile::{name}.
+- Dtypes: those of tile::{name}; a gradient has the dtype of its tensor.
+- Errors: those of tile::{name}, for the same arguments.
+
+help(tile_ops.{name}) describes the operator."""
+
+
+def _backward_doc(forward: str, double: bool, schema: str) -> str:
+    """Returns the docstring of a gradient operator, without its schema."""
+    more = " A gradient that is None counts as 0." if re.search(r"Tensor\? grad_", schema) else ""
+    more += " A gradient whose entry of `output_mask` is False is not computed." if "output_mask" in schema else ""
+    what = "The gradient of the gradient" if double else "The gradient"
+    return _BACKWARD.format(what=what, name=forward, more=more)
+
+
 def doc_of(packet) -> str:
     """Returns the docstring of an operator of torch.ops, or its schemas if it has none."""
     namespace, _, name = packet._qualified_op_name.partition("::")
-    if namespace == "tile" and name in docs():
+    schemas = "\n".join(str(getattr(packet, overload)._schema) for overload in packet.overloads())
+    if namespace != "tile":
+        return schemas
+    if name in docs():
         return f"{docs()[name]}\n\n{docs()['']}"
-    return "\n".join(str(getattr(packet, overload)._schema) for overload in packet.overloads())
+    found = re.fullmatch(r"(\w+?)_(double_)?backward", name)
+    if found and found[1] in docs():
+        return f"{schemas}\n\n{_backward_doc(found[1], bool(found[2]), schemas)}"
+    return schemas

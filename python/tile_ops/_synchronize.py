@@ -4,12 +4,13 @@ import torch
 
 
 def synchronize(device: torch.device | str | int | None = None) -> None:
-    """Waits for all work on a CUDA device, as torch.cuda.synchronize does; default: the current one, if there is any.
+    """Waits for all work on a CUDA device, as torch.cuda.synchronize does. The default is the current device, if there is any.
 
-    Raises RuntimeError where an assertion of a kernel failed there (`assert_` of the tile language) or a kernel
-    crashed, and names file and line, or the kernels that may have done it. Without this call a failed assertion is told
-    by the next launch of a kernel of ours on the device, or on stderr when the process ends. On the CPU kernels have
-    ended when their launch returns: there is nothing to wait for.
+    On the CPU kernels have ended when their launch returns, so there is nothing to wait for. Without this call a failed
+    assertion is reported by our next launch on the device, or on stderr when the process ends.
+
+    Errors: RuntimeError if an assertion of a kernel (`assert_` of the tile language) failed on the device or a kernel crashed.
+    It names the file and line, or the kernels that may be the cause.
     """
     if device is None:
         if not torch.cuda.is_available():

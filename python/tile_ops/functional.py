@@ -22,9 +22,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation
 
 
 def dropout_seed(like: Tensor) -> Tensor:
-    """Returns a seed for operators that draw random numbers: int64[2] on the device of `like`, from torch's generator there.
+    """Returns a seed for operators that draw random numbers, from torch's generator of the device of `like`.
 
     For a DTensor, all devices of its mesh get the seed of the first one.
+    Shapes: `like` is any tensor; the result is [2]. Dtypes: int64. Errors: those of torch.randint.
     """
     seed = torch.randint(2**63 - 1, (2,), device=like.device)
     return seed if type(like) in (torch.Tensor, torch.nn.Parameter) else of_first_device(seed, like)

@@ -1,5 +1,6 @@
-"""The reference in docs: pages made from the registry, errors and variables of the environment, links."""
+"""Tests the reference: a page for each primitive with its fields, errors and variables of the environment, links."""
 
+import os
 import pathlib
 import re
 import sys
@@ -13,8 +14,38 @@ import make_language  # noqa: E402
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def test_the_pages_of_primitives_are_current():
-    assert make_language.stale() == [], "run docs/make_language.py"
+MADE = make_language.pages()
+
+
+def test_every_primitive_has_a_page_with_its_fields():
+    assert set(MADE) == {"primitives.md"} | {f"primitives/{name}.md" for name in make_language.TABLE}
+    for name, row in make_language.TABLE.items():
+        page = MADE[f"primitives/{name}.md"]
+        summary, said, attributes, _ = make_language.parse(row["doc"])
+        assert page.startswith(f"# {name}\n\n{summary}\n\n")
+        assert f"[{name}](primitives/{name}.md) | {summary}" in MADE["primitives.md"]
+        fields = ["Operands", "Result", "Targets"] + ["Dtypes"] * (name not in make_language.CONTROL)
+        assert [field for field in fields if f"\n**{field}.** " not in page] == [], name
+        assert re.search(rf"```text\n.*\b{name}\b", page), f"{name}: no form in Tile IR"
+        assert all(f"| `{attribute}` |" in page for attribute in attributes), name
+        errors = make_language.errors_of(name, row, said)
+        assert all(f"- {kind}: `{error}`" in page for kind, error in errors), name
+        assert len(re.findall("^```", page, re.MULTILINE)) >= 4, f"{name}: no example"
+
+
+def test_links_of_the_pages_of_primitives_lead_to_pages():
+    for name, page in MADE.items():
+        for link in re.findall(r"\]\(([^)]+)\)", re.sub(r"^```.*?^```|`[^`\n]*`", "", page, flags=re.MULTILINE | re.DOTALL)):
+            target = os.path.normpath(pathlib.PurePosixPath(name).parent / link)
+            assert target in MADE or (DOCS / "language" / target).exists(), f"{name}: {link}"
+
+
+def test_cpp_blocks_of_the_pages_are_in_the_sources():
+    # snippets_test.cpp runs them.
+    text = re.sub(r"\s+", " ", (ROOT / "tests" / "prims" / "snippets.h").read_text())
+    for name, page in MADE.items():
+        for block in re.findall(r"^```cpp\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+            assert re.sub(r"\s+", " ", block).strip() in text, name
 
 
 def test_every_primitive_says_what_its_page_needs():
@@ -48,7 +79,7 @@ def test_every_variable_is_documented():
 
 
 def test_errors_in_troubleshooting_are_real():
-    """What stands in code as an error of ours is in the sources: its longest part without what is put in."""
+    """Tests that an error in a title is in the sources. Its longest part between two "…" is looked for."""
     sources = [
         *(ROOT / "csrc").rglob("*.cpp"),
         *(ROOT / "csrc").rglob("*.h"),
@@ -72,7 +103,7 @@ def test_links_lead_to_sections():
     wrong = []
     for page in PAGES:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-        for target, section in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", text):
+        for target, section in re.findall(r"\]\((?!https?:)([^)#]*)#([^)\s]+)[^)]*\)", text):
             other = page.parent / target if target else page
             if other.suffix == ".md" and section not in anchors(other):
                 wrong.append(f"{page.relative_to(ROOT)}: {target}#{section}")
@@ -81,7 +112,6 @@ def test_links_lead_to_sections():
 
 def test_every_page_is_in_the_table_of_contents():
     table = (DOCS / "README.md").read_text()
-    linked = {(DOCS / target).resolve() for target in re.findall(r"\]\((?!https?:)([^)#]+)", table)}
-    made = "primitives", "programs"  # each has a table of its own
-    pages = {path.resolve() for path in DOCS.rglob("*.md") if path.parent.name not in made} - {DOCS / "README.md"}
+    linked = {(DOCS / target).resolve() for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", table)}
+    pages = {path.resolve() for path in DOCS.rglob("*.md")} - {DOCS / "README.md"}
     assert sorted(str(path.relative_to(ROOT)) for path in pages - linked) == []

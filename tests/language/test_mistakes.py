@@ -1,6 +1,6 @@
 """Each mistake in a kernel is a located error of its class with its exact text, and leaves the process well.
 
-python tests/language/test_mistakes.py writes mistakes.txt anew: read what changed."""
+`python tests/language/test_mistakes.py` writes mistakes.txt again. Read what changed."""
 
 import importlib.util
 import pathlib

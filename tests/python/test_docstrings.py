@@ -65,9 +65,31 @@ def test_a_wrapped_text():
     assert max(len(line) for line in lines[1:]) <= 110
 
 
-def test_an_operator_without_a_page_shows_its_schema():
-    packet = torch.ops.tile.softmax_backward
-    assert packet.__doc__ == SCHEMAS["softmax_backward"]
+@pytest.mark.parametrize("name", sorted(name for name in SCHEMAS if name.endswith("_backward")))
+def test_a_gradient_says_what_it_takes(name):
+    text = getattr(torch.ops.tile, name).__doc__
+    assert text.splitlines()[0] == SCHEMAS[name]
+    forward = name.removesuffix("_backward").removesuffix("_double")
+    assert text.endswith(f"help(tile_ops.{forward}) describes the operator.") and forward in OPERATORS
+    assert_complete(text, name)
+
+
+AROUND = ["CudaKernel", "TorchOp", "cuda_kernel", "disable_inductor_fusion", "doctor", "elementwise", "enable_inductor_fusion",
+          "inspect", "kernel", "op", "patch", "reduction", "register_flop_formulas", "register_sharding", "synchronize",
+          "unpatch"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_a_function_around_the_operators_says_what_it_raises(name):
+    doc = inspect.getdoc(getattr(tile_ops, name))
+    assert re.match(r"(A |An )?[A-Z]?\w+ ", doc) and doc.split("\n")[0].endswith((".", ").")), "its first line is no sentence"
+    assert re.search(r"\bErrors: ", doc)
+
+
+def test_every_public_name_of_the_package_is_in_one_of_these_tests():
+    modules = {name for name in dir(tile_ops) if inspect.ismodule(getattr(tile_ops, name))}
+    known = {*SCHEMAS, *FUNCTIONS, *AROUND, *modules, "__version__", "cmake_prefix_path"}
+    assert sorted(set(dir(tile_ops)) - known) == []
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -60,16 +60,18 @@ _active = None
 
 
 def enable_inductor_fusion() -> None:
-    """From now on torch.compile folds what stands around our operators into them.
+    """Makes torch.compile fold the steps around our operators into them, from now on.
 
-    Into tile::matmul: a number times the product, a bias, an activation (relu, gelu, silu), a residual, a cast of the
-    result. Into a norm: a weight or bias behind it, casts around it, silu behind group_norm. The sum that
-    tile::rms_norm gets and others use too: tile::add_rms_norm. docs/torch_compile.md says which forms, and what of
-    training graphs. What is folded computes in float32 what eager rounds to 16 bits between the steps, so results
-    differ from eager's by less than these roundings; add_rms_norm's are the same.
+    - Into tile::matmul: a number times the product, a bias, an activation (relu, gelu, silu), a residual, and a cast of the
+      result.
+    - Into a norm: a weight or bias after it, casts around it, and silu after group_norm.
+    - Into tile::add_rms_norm: tile::rms_norm and the sum that it gets, if others use the sum, too.
 
-    It is post_grad_custom_pre_pass of torch._inductor.config; a pass that is set there goes on running, before ours.
-    What is compiled already stays as it is until torch.compiler.reset(). A second call does nothing.
+    docs/torch_compile.md lists the forms, also for training graphs. Folded steps compute in float32, where eager rounds to 16
+    bits between the steps, so results differ from eager's by less than these roundings. Those of add_rms_norm are the same.
+
+    It sets post_grad_custom_pre_pass of torch._inductor.config; a pass that is set there goes on running, before ours. What is
+    compiled already stays until torch.compiler.reset(). A second call does nothing. Errors: it raises none.
     """
     global _active
     if _active is not None and _active in _as_tuple(config.post_grad_custom_pre_pass):
@@ -80,7 +82,7 @@ def enable_inductor_fusion() -> None:
 
 
 def disable_inductor_fusion() -> None:
-    """Undoes enable_inductor_fusion(), for what is compiled from now on."""
+    """Undoes enable_inductor_fusion() for code that is compiled from now on. Errors: it raises none."""
     global _active
     if _active is None:
         return

@@ -59,15 +59,17 @@ class _Expression(TorchOp):
 def elementwise(schema=None):
     """Makes a torch operator of a function of scalars: @elementwise("ns::name(Tensor x, float a=1.0) -> Tensor").
 
-    The function is written in tile_ops.language and is given tiles; it may use what works on each element alone.
-    Tensors of any shapes and strides are broadcast and promoted as torch's are (bool stays bool); float16 and bfloat16
-    are computed in float32. Parameters are Tensor, float, int, Scalar, bool and str; the last two are known when it is
-    compiled. A result has the promoted dtype, or that of the expression where it is another, as bool of a comparison;
-    several results are a tuple. The gradient is made of the expression's derivative.
+    The function is written in tile_ops.language and gets tiles. It may use what works on each element alone. The derivative
+    of the expression gives the gradient. @elementwise without a schema takes it from the signature: parameters without an
+    annotation are tensors, and the module is the namespace.
 
-    @elementwise alone takes the schema from the signature: tensors without annotation, the module as namespace.
+    Shapes: tensors of any shapes and strides broadcast as torch's do; several results are a tuple.
+    Dtypes: tensors promote as torch's do, and bool stays bool. A result has the promoted dtype, or that of the expression if
+    it is another, such as bool for a comparison. float16 and bfloat16 are computed in float32. Other parameters are float,
+    int, Scalar, bool and str; bool and str are known when the kernel is compiled.
+    Errors: TypeError for a schema that an expression cannot have. Errors in the function are raised at the first call.
 
-    Gives a TorchOp. Errors: TypeError for a schema that expressions do not have; those of kernels at the first call.
+    Returns a TorchOp.
     """
 
     def define(function):
@@ -91,18 +93,22 @@ def elementwise(schema=None):
 def reduction(schema=None, combine=None, *, map=None, finish=None, identity=None):
     """Makes a torch operator that reduces axes: @reduction("ns::name(Tensor x) -> Tensor", "sum").
 
-    Of a function it is the part map: from the elements of the tensors, which are broadcast and promoted, to what is
-    combined, a tile or several. A class may have the parts
+    A decorated function is the part `map`. A class may have these parts:
 
-    map: as above; without it the elements of the one tensor.
-    combine: "sum", "prod", "max", "min", or a function of two values (of N + N) that gives one (N); associative and
-    commutative. identity: the number (the tuple of N) that it changes nothing with.
-    finish: from the totals, and the number of elements if it has a parameter `count`, to the results.
+    map: gets the elements of the tensors and returns what is combined, a tile or several. Without it the elements of the one
+    tensor are combined.
+    combine: "sum", "prod", "max", "min", or an associative and commutative function of two values (of N + N) that gives one
+    (N).
+    identity: the number, or the tuple of N, that changes nothing when it is combined.
+    finish: gets the totals, and the number of elements if it has a parameter `count`, and returns the results.
 
-    The operator has the further arguments dim=None (an axis, several, or all) and keepdim=False. Sums and products of
-    integers are int64; max and min keep NaN. A sum has a gradient.
+    The operator has the further arguments dim=None (an axis, several, or all) and keepdim=False. A sum has a gradient.
 
-    Gives a TorchOp. Errors: TypeError for parts that do not fit; ValueError where max or min have no elements.
+    Shapes: tensors broadcast as torch's do; the result lacks the axes in dim, or has extent 1 there with keepdim.
+    Dtypes: tensors promote as torch's do. Sums and products of integers are int64. max and min keep NaN.
+    Errors: TypeError for parts that do not fit, ValueError if max or min get no elements.
+
+    Returns a TorchOp.
     """
 
     def define(source):

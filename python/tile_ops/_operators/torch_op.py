@@ -29,10 +29,14 @@ def _location_of(value):
 
 
 class TorchOp(Named):
-    """A torch operator: called as a function, and as torch.ops.<ns>.<name>.
+    """A torch operator that was defined in Python. It is called as a function, and as torch.ops.<namespace>.<name>.
 
-    outputs, saved_outputs, grad and flops may be given as decorators, too: @name.outputs. They take what they name of
-    the operator's values, as the class form does; see op.
+    outputs, saved_outputs, grad and flops may be given as decorators, too: @name.outputs. They take what they name of the
+    operator's values, as the class form does; see help(tile_ops.op).
+
+    Shapes and dtypes: those of the definition.
+    Errors: torch's for arguments that do not fit the schema, and those of the operator's kernels. ValueError for a name that
+    is defined already.
     """
 
     packet: Any  # torch.ops.<ns>.<name>

@@ -53,8 +53,13 @@ _LIMIT = (1 << 31) - 1
 def launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False):
     """Runs a kernel for each block of the grid, a tuple of up to three integers.
 
-    stream: an object with cuda_stream or ptr, or an integer handle, 0 for the default one; where all arrays are on the
-    CPU it is not used, and the kernel has run when this returns. kernel_args: a tuple, one entry a parameter.
+    stream: an object with cuda_stream or ptr, or an integer handle, 0 for the default one. If all arrays are on the CPU it is
+    not used, and the kernel has run when this returns.
+    kernel_args: a tuple with one entry for each parameter.
+
+    Shapes and dtypes: help(tile_ops.kernel).
+    Errors: TypeError for a stream that is None and for what is no kernel, ValueError for a grid beyond 2147483647 blocks along
+    an axis, TileError for code that the language refuses.
     """
     if stream is None:
         raise TypeError("launch: the stream is None; give torch.cuda.current_stream(), or 0 for the default one")
@@ -68,7 +73,7 @@ def launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launc
 
 @contextlib.contextmanager
 def compiler_timeout(seconds):
-    """Accepted: the compiler runs in this process and takes the time that it takes."""
+    """Accepted, for programs that have it: the compiler runs in this process and takes the time that it takes. Errors: none."""
     yield
 
 

@@ -171,12 +171,21 @@ def launch(
 ) -> None:
     """Runs a kernel for each block of the grid, a tuple of up to three integers.
 
-    stream: an object with cuda_stream or ptr, or an integer handle, 0 for the default one; where all arrays are on the
-    CPU it is not used, and the kernel has run when this returns. kernel_args: a tuple, one entry a parameter.
+    stream: an object with cuda_stream or ptr, or an integer handle, 0 for the default one. If all arrays are on the CPU
+    it is
+    not used, and the kernel has run when this returns.
+    kernel_args: a tuple with one entry for each parameter.
+
+    Shapes and dtypes: help(tile_ops.kernel).
+    Errors: TypeError for a stream that is None and for what is no kernel, ValueError for a grid beyond 2147483647
+    blocks along
+    an axis, TileError for code that the language refuses.
     """
 
 def compiler_timeout(seconds: float) -> AbstractContextManager[None]:
-    """Accepted: the compiler runs in this process and takes the time that it takes."""
+    """Accepted, for programs that have it: the compiler runs in this process and takes the time that it takes. Errors:
+    none.
+    """
 
 def install() -> None:
     """Makes `import cuda.tile` and `from cuda import tile` mean this module, in this process."""

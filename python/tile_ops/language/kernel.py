@@ -37,7 +37,10 @@ _HINTS_OF_CUTILE = {
 
 
 class ByTarget:
-    """A hint's value for each kind of GPU: ByTarget(default=1, sm_90=2)."""
+    """Gives a hint's value for each kind of GPU: ByTarget(default=1, sm_90=2).
+
+    Errors: ValueError for a name that is not sm_ and a number.
+    """
 
     def __init__(self, *, default=None, **targets):
         for name in targets:
@@ -96,21 +99,29 @@ def _checked_hints(hints, rules):
 
 
 class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
-    """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
+    """Makes a kernel of a Python function: `@kernel` or `@kernel(hints)`. The function runs once for each block of a grid.
 
-    Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
-    Arguments may be passed by name, and left out if the parameter has a default. Tensors become arrays, and so do NumPy
-    arrays and arrays of other libraries with DLPack or __cuda_array_interface__; int, float and bool become scalars of
-    dtype int32, float32 and bool_; None, and arguments of parameters annotated with Constant, are compile-time
-    constants. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it runs
-    in the current stream.
+    kernel[grid](*arguments) launches it. grid is an integer, a tuple of up to three, or a function of the arguments. Arguments
+    may be passed by name, and left out if the parameter has a default.
 
-    The Python code and constants that the kernel reads, in globals, closures, modules and classes, may change: the next
-    launch then recompiles.
+    Shapes: tensors become arrays of any rank, extents and strides. NumPy arrays and arrays of other libraries with DLPack or
+    __cuda_array_interface__ do, too.
+    Dtypes: arrays have those of tile_ops.language. int, float and bool become scalars of dtype int32, float32 and bool_. None,
+    and arguments of parameters annotated with Constant, are compile-time constants.
+    Errors: TileError, with the place in the kernel, for code that the language refuses. TypeError and ValueError for
+    arguments, grids and hints, and for tensors on more than one device.
 
-    Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
-    tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
-    at once, bounds a thread's registers; num_ctas and opt_level are accepted. Each may be ByTarget(default=4, sm_90=8).
+    On a CPU the launch returns when the kernel has run. On a GPU it runs in the current stream.
+
+    The Python code and constants that the kernel reads, in globals, closures, modules and classes, may change. The next
+    launch then compiles it again.
+
+    num_worker_warps: a power of two up to 32 (4 or 8 in cutile). A GPU deals tiles over so many warps, unless the kernel
+    multiplies matrices.
+    occupancy: the blocks that a multiprocessor shall hold at once, which bounds a thread's registers.
+    num_ctas, opt_level: accepted.
+
+    These hints never change results. Each may be ByTarget(default=4, sm_90=8).
     """
 
     _dialect = False  # of cutile

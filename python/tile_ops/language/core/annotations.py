@@ -10,12 +10,12 @@ from . import dtypes
 
 @dataclasses.dataclass(frozen=True)
 class ConstantAnnotation:
-    """The parameter's value is known when the kernel is compiled."""
+    """Says that a parameter's value is known when the kernel is compiled."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ScalarAnnotation:
-    """The dtype of an integer parameter."""
+    """Gives the dtype of an integer parameter."""
 
     dtype: object = dtypes.int32
 
@@ -30,8 +30,12 @@ def _require_axes(name, axes):
 
 @dataclasses.dataclass(frozen=True)
 class ArrayAnnotation:
-    """index_dtype: of shape and strides, int32 or int64. static_shape_dims, static_stride_dims: axes that are
-    constants."""
+    """Says how a kernel reads the shape and strides of an array parameter.
+
+    index_dtype: the dtype of shape and strides, int32 or int64.
+    static_shape_dims, static_stride_dims: tuples of the axes whose extent or stride is a constant of the kernel.
+    Errors: ValueError for another index_dtype, TypeError for axes that are no tuple of integers.
+    """
 
     _: dataclasses.KW_ONLY
     index_dtype: object = dtypes.int32
@@ -47,7 +51,11 @@ class ArrayAnnotation:
 
 @dataclasses.dataclass(frozen=True)
 class ListAnnotation:
-    """element: an ArrayAnnotation, or an Annotated type that holds one."""
+    """Annotates a parameter that is a list of arrays.
+
+    element: an ArrayAnnotation, or an Annotated type that holds one.
+    Errors: TypeError for another element.
+    """
 
     _: dataclasses.KW_ONLY
     element: object
@@ -60,7 +68,7 @@ class ListAnnotation:
 
 
 class _ConstantAlias:
-    """Constant, or Constant[int]: Annotated[int, ConstantAnnotation()]."""
+    """Annotates a constant: Constant, or Constant[int], which is Annotated[int, ConstantAnnotation()]."""
 
     def __getitem__(self, kind):
         return typing.Annotated[kind, ConstantAnnotation()]
@@ -70,7 +78,7 @@ class _ConstantAlias:
 
 
 class _Wide:
-    """IndexedWithInt64[Array]: Annotated[Array, ArrayAnnotation(index_dtype=int64)]."""
+    """Annotates a large array: IndexedWithInt64[Array] is Annotated[Array, ArrayAnnotation(index_dtype=int64)]."""
 
     def __getitem__(self, kind):
         return typing.Annotated[kind, ArrayAnnotation(index_dtype=dtypes.int64)]
@@ -85,19 +93,19 @@ ScalarInt64 = typing.Annotated[int, ScalarAnnotation(dtypes.int64)]
 
 
 class Array:
-    """Annotation alone: a tensor."""
+    """Annotates a parameter that is a tensor. Kernels do not check it."""
 
 
 class Tile:
-    """Annotation alone: a value of the running kernel."""
+    """Annotates a value of the running kernel. Kernels do not check it."""
 
 
 class Scalar:
-    """Annotation alone: a tile of shape ()."""
+    """Annotates a tile of shape (). Kernels do not check it."""
 
 
 class TiledView:
-    """Annotation alone: an array cut into tiles."""
+    """Annotates an array cut into tiles. Kernels do not check it."""
 
 
 _NOTES = (ConstantAnnotation, ScalarAnnotation, ArrayAnnotation, ListAnnotation)

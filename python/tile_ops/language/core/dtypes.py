@@ -11,7 +11,14 @@ BOOL, INTEGER, FLOAT = range(3)  # categories, the higher one wins
 
 
 class DType:
-    """An element type. name: "float32"; bitwidth: of the value. Calling it inside a kernel converts."""
+    """An element type of tiles and arrays. A call inside a kernel converts: float32(x) is astype(x, float32).
+
+    name: "float32" and so on.
+    bitwidth: bits of a value.
+    Shapes: any; the result has x's.
+    Dtypes: any; the result has this dtype.
+    Errors: RuntimeError outside of a kernel, TileTypeError for more than one argument.
+    """
 
     __slots__ = ("name", "ir", "category", "signed", "bitwidth", "arithmetic", "torch", "__name__")
 

@@ -5,10 +5,11 @@ import linecache
 
 
 class TileError(Exception):
-    """The root of all errors of a kernel's text.
+    """Is the base class of all errors in the text of a kernel.
 
-    message: what is wrong and what to do. frames: the locations, the kernel's first, the innermost function's last; each
-    is a dictionary of function, file, line, column and end (from 1; end: behind the last character).
+    message: the error and what to do.
+    frames: the locations, from the kernel to the innermost function. Each is a dictionary of function, file, line, column
+    and end, which count from 1; end is the position after the last character.
     """
 
     def __init__(self, message):
@@ -25,47 +26,47 @@ class TileError(Exception):
 
 
 class TileSyntaxError(TileError):
-    """Python that is no part of the language."""
+    """Raised for Python that the language does not have."""
 
 
 class TileTypeError(TileError):
-    """A value of a type that does not go there."""
+    """Raised for a value of a wrong type, dtype or shape."""
 
 
 class TileValueError(TileError):
-    """A constant that does not go there."""
+    """Raised for a constant with a wrong value."""
 
 
 class TileRecursionError(TileError):
-    """Calls nested too deeply."""
+    """Raised for calls that nest too deeply."""
 
 
 class TileUnsupportedFeatureError(TileError):
-    """Raised for what the language has and this device or version lacks."""
+    """Raised for a feature of the language that this device or version lacks."""
 
 
 class TileInternalError(TileError):
-    """A mistake of ours."""
+    """Raised for an error of tile_ops itself. Please report it."""
 
 
 class TileCompilerExecutionError(TileInternalError):
-    """The compiler of GPU code failed."""
+    """Raised if the compiler of GPU code fails."""
 
 
 class TileCompilerTimeoutError(TileInternalError):
-    """The compiler of GPU code took too long."""
+    """Raised if the compiler of GPU code takes too long."""
 
 
 class TileStaticEvalError(TileError):
-    """An error in static_eval()."""
+    """Raised for an exception of the expression of static_eval()."""
 
 
 class TileStaticAssertionError(TileError):
-    """A static_assert() that does not hold."""
+    """Raised by a static_assert() whose condition is false."""
 
 
 class UnsupportedCallError(TileError):
-    """A call of a Python function that kernels cannot run."""
+    """Raised for a call of a Python function that kernels cannot run."""
 
 
 def _shown(frame):

@@ -4,7 +4,7 @@ import enum
 
 
 class PaddingMode(enum.Enum):
-    """The value that a load returns for elements outside of the array; integers are 0."""
+    """Chooses the value that a load returns for elements outside of the array. Integers are always 0."""
 
     UNDETERMINED = "undetermined"
     ZERO = "zero"
@@ -15,7 +15,7 @@ class PaddingMode(enum.Enum):
 
 
 class RoundingMode(enum.Enum):
-    """How a float result is rounded."""
+    """Chooses how a float result is rounded."""
 
     RN = "nearest_even"
     RZ = "zero"
@@ -28,7 +28,7 @@ class RoundingMode(enum.Enum):
 
 
 class MemoryOrder(enum.Enum):
-    """The order of a memory access with the accesses before and after it."""
+    """Orders a memory access with the accesses before and after it."""
 
     WEAK = "weak"
     RELAXED = "relaxed"
@@ -38,7 +38,7 @@ class MemoryOrder(enum.Enum):
 
 
 class MemoryScope(enum.Enum):
-    """To whom a memory order applies."""
+    """Names the threads for which a memory order holds: those of the block, the device or the system."""
 
     NONE = "none"
     BLOCK = "block"

@@ -6,6 +6,7 @@ import re
 import threading
 
 from . import advice
+from .contracts import documented
 from .debugging import debugging
 from .errors import TileError, TileTypeError
 from .named import Named
@@ -48,7 +49,7 @@ class LanguageFunction(Named):
         parameters = list(inspect.signature(function).parameters.values())[1:]
         self.__name__, self.__doc__, self.__module__ = (
             function.__name__.rstrip("_").removeprefix("view_"),  # as kernels write it
-            function.__doc__,
+            documented(function.__name__, function.__doc__),
             function.__module__,
         )
         self.__qualname__ = self.__name__
@@ -168,7 +169,12 @@ class HelperFunction(Named):
 
 
 def function(function=None, /, *, host=False, tile=True):
-    """Marks a function that kernels call. host: it may be called outside of kernels, too; tile: kernels may call it."""
+    """Marks a function that kernels call.
+
+    host: it may be called outside of kernels, too.
+    tile: kernels may call it.
+    Errors: a call outside of a kernel raises RuntimeError unless host is True.
+    """
     if function is None:
         return lambda function: HelperFunction(function, host, tile)
     return HelperFunction(function, host, tile)

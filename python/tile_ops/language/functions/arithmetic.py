@@ -35,19 +35,19 @@ def _binary(translator, name, primitive, python, x, y, rounding_mode=None, flush
 
 @language_function
 def add(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
-    """x + y."""
+    """Returns x + y."""
     return _binary(translator, "add", "add", operator.add, x, y, rounding_mode, flush_to_zero, EXACT)
 
 
 @language_function
 def sub(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
-    """x - y."""
+    """Returns x - y."""
     return _binary(translator, "sub", "sub", operator.sub, x, y, rounding_mode, flush_to_zero, EXACT)
 
 
 @language_function
 def mul(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
-    """x * y."""
+    """Returns x * y."""
     return _binary(translator, "mul", "mul", operator.mul, x, y, rounding_mode, flush_to_zero, EXACT)
 
 
@@ -64,7 +64,7 @@ def _floating(translator, name, values):
 
 @language_function
 def truediv(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
-    """x / y; of integers in float32."""
+    """Returns x / y; integers are divided in float32."""
     if all_constant((x, y)):
         return folded("truediv", operator.truediv, (x, y), _as_float)
     tiles, dtype = _floating(translator, "truediv", (x, y))
@@ -75,13 +75,13 @@ def truediv(translator, x: operand, y: operand, /, *, rounding_mode: _mode = Non
 
 @language_function
 def floordiv(translator, x: operand, y: operand, /):
-    """x // y, rounded to minus infinity. Of integers by 0: any value."""
+    """Returns x // y, rounded to minus infinity. An integer divided by 0 gives any value."""
     return _binary(translator, "floordiv", "floordiv", operator.floordiv, x, y)
 
 
 @language_function
 def mod(translator, x: operand, y: operand, /):
-    """x % y, with the sign of y. Of integers by 0: any value."""
+    """Returns x % y, with the sign of y. An integer modulo 0 gives any value."""
     return _binary(translator, "mod", "mod", operator.mod, x, y)
 
 
@@ -91,7 +91,7 @@ def _host_cdiv(x, y):
 
 @language_function(host=_host_cdiv)
 def cdiv(translator, x: operand, y: operand, /):
-    """x / y of integers, rounded up. Also outside of kernels."""
+    """Returns x / y of integers, rounded up. It may be called outside of kernels, too."""
     for value in (x, y):
         if dtype_of(value).category == dtypes.FLOAT:
             raise TileTypeError(f"cdiv: expected integers, got {dtype_of(value)}; use ceil(x / y)")
@@ -106,7 +106,7 @@ def _host_next_power_of_2(n):
 
 @language_function(host=_host_next_power_of_2)
 def next_power_of_2(translator, n: operand):
-    """The smallest power of two that is at least n, an integer constant; 1 if n is below 1. Also outside of kernels."""
+    """Returns the smallest power of two that is at least n; 1 if n is below 1. It may be called outside of kernels, too."""
     if not is_constant(n):
         raise TileTypeError(f"next_power_of_2() expects a constant, got {shown(n)}; give it outside, as a Constant parameter")
     if dtype_of(n).category == dtypes.FLOAT:
@@ -116,7 +116,7 @@ def next_power_of_2(translator, n: operand):
 
 @language_function(host=divmod)
 def divmod_(translator, x: operand, y: operand, /):
-    """(x // y, x % y) of integers."""
+    """Returns (x // y, x % y) of integers."""
     if any(dtype_of(value).category == dtypes.FLOAT for value in (x, y)) and not all_constant((x, y)):
         raise TileTypeError("divmod() is not implemented for floating point values; use // and %")
     return floordiv.lower(translator, (x, y), {}), mod.lower(translator, (x, y), {})
@@ -124,7 +124,7 @@ def divmod_(translator, x: operand, y: operand, /):
 
 @language_function(host=pow)
 def pow_(translator, x: operand, y: operand, /):
-    """x ** y; one of them is a float. An integer exponent keeps the dtype of a float base."""
+    """Returns x ** y; one of them is a float. An integer exponent keeps the dtype of a float base."""
     if all_constant((x, y)):
         if not all(is_loose(value) for value in (x, y)):
             _no_two_bools("pow", (x, y))
@@ -140,7 +140,7 @@ def pow_(translator, x: operand, y: operand, /):
 
 @language_function
 def atan2(translator, x: operand, y: operand, /):
-    """The angle of the point (y, x), from -pi to pi."""
+    """Returns the angle of the point (y, x), from -pi to pi."""
     if all_constant((x, y)):
         return folded("atan2", math.atan2, (x, y), _as_float)
     return translator.emitter.emit("atan2", *_floating(translator, "atan2", (x, y))[0])
@@ -158,19 +158,19 @@ def _extremum(translator, name, python, x, y, flush_to_zero, propagate_nan):
 
 @language_function
 def maximum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
-    """The larger one; a NaN is ignored unless propagate_nan."""
+    """Returns the larger of x and y. A NaN is ignored unless propagate_nan is True."""
     return _extremum(translator, "maximum", max, x, y, flush_to_zero, propagate_nan)
 
 
 @language_function
 def minimum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
-    """The smaller one; a NaN is ignored unless propagate_nan."""
+    """Returns the smaller of x and y. A NaN is ignored unless propagate_nan is True."""
     return _extremum(translator, "minimum", min, x, y, flush_to_zero, propagate_nan)
 
 
 @language_function
 def negative(translator, x: operand, /):
-    """-x. Unsigned integers wrap, bools become int32."""
+    """Returns -x. Unsigned integers wrap, bools become int32."""
     if is_constant(x):
         return folded("negative", operator.neg, (x,), lambda dtype: dtypes.int32 if dtype is dtypes.bool_ else dtype)
     require_arithmetic("negative", x.dtype)
@@ -195,12 +195,12 @@ def _compare(name, primitive, python, doc):
     return language_function(compare)
 
 
-greater = _compare("greater", "gt", operator.gt, "x > y, bool_.")
-greater_equal = _compare("greater_equal", "ge", operator.ge, "x >= y, bool_.")
-less = _compare("less", "lt", operator.lt, "x < y, bool_.")
-less_equal = _compare("less_equal", "le", operator.le, "x <= y, bool_.")
-equal = _compare("equal", "eq", operator.eq, "x == y, bool_.")
-not_equal = _compare("not_equal", "ne", operator.ne, "x != y, bool_; a NaN differs from everything.")
+greater = _compare("greater", "gt", operator.gt, "Returns x > y.")
+greater_equal = _compare("greater_equal", "ge", operator.ge, "Returns x >= y.")
+less = _compare("less", "lt", operator.lt, "Returns x < y.")
+less_equal = _compare("less_equal", "le", operator.le, "Returns x <= y.")
+equal = _compare("equal", "eq", operator.eq, "Returns x == y.")
+not_equal = _compare("not_equal", "ne", operator.ne, "Returns x != y; a NaN differs from everything.")
 
 
 def _bits(name, python, doc):
@@ -220,14 +220,14 @@ def _bits(name, python, doc):
     return language_function(bits)
 
 
-bitwise_and = _bits("bitwise_and", operator.and_, "x & y of integers or bools of one dtype.")
-bitwise_or = _bits("bitwise_or", operator.or_, "x | y of integers or bools of one dtype.")
-bitwise_xor = _bits("bitwise_xor", operator.xor, "x ^ y of integers or bools of one dtype.")
+bitwise_and = _bits("bitwise_and", operator.and_, "Returns x & y of integers or bools of one dtype.")
+bitwise_or = _bits("bitwise_or", operator.or_, "Returns x | y of integers or bools of one dtype.")
+bitwise_xor = _bits("bitwise_xor", operator.xor, "Returns x ^ y of integers or bools of one dtype.")
 
 
 @language_function
 def bitwise_not(translator, x: operand, /):
-    """~x of integers; of a bool tile not x."""
+    """Returns ~x of an integer and `not x` of a bool tile."""
     dtype = dtype_of(x)
     if dtype.category == dtypes.FLOAT:
         raise TileTypeError(f"Bitwise operations require integers, got {dtype}")
@@ -251,9 +251,9 @@ def _shift(name, primitive, python, doc):
     return language_function(shift)
 
 
-bitwise_lshift = _shift("bitwise_lshift", "shift_left", operator.lshift, "x << y of integers.")
+bitwise_lshift = _shift("bitwise_lshift", "shift_left", operator.lshift, "Returns x << y of integers.")
 bitwise_rshift = _shift(
-    "bitwise_rshift", "shift_right", operator.rshift, "x >> y of integers; of signed ones the sign moves in."
+    "bitwise_rshift", "shift_right", operator.rshift, "Returns x >> y of integers; the sign of a signed one moves in."
 )
 
 
@@ -268,7 +268,7 @@ def nonzero(translator, value):
 
 @language_function
 def where(translator, cond: operand, x: operand, y: operand, /):
-    """x where cond is not zero, else y; the three broadcast, x and y promote."""
+    """Returns x where cond is not zero, and y elsewhere."""
     emitter = translator.emitter
     if is_constant(cond) and all_constant((x, y)) and not all(map(is_loose, (x, y))):
         return folded("where", lambda x, y: x if constant_of(cond) else y, (x, y))
@@ -279,7 +279,7 @@ def where(translator, cond: operand, x: operand, y: operand, /):
 
 @language_function
 def logical_not(translator, x: operand, /):
-    """x == 0."""
+    """Returns x == 0."""
     if is_constant(x):
         return not constant_of(x)
     return translator.emitter.emit("logical_not", nonzero(translator, x))

@@ -50,9 +50,10 @@ def _combined(translator, name, primitive, x, axis, func, identity, attributes):
 
 @language_function
 def reduce(translator, x, /, axis: checks.integer, func, identity, *, keepdims: checks.flag = False):
-    """Reduces an axis by an associative function; x: a tile or a tuple of N.
+    """Reduces an axis by an associative function. x is a tile or a tuple of N tiles.
 
-    func takes 2N scalars, those of the elements before first, and returns N. identity: its neutral constant, or N.
+    func: it takes 2N scalars, first those of the earlier elements, and returns N.
+    identity: the neutral constant of func, or N of them.
     """
     rank = max(len(tile.shape) for tile in _tiles(translator, "reduce", x))
     axis = checks.normal_axis(axis, rank)
@@ -65,7 +66,10 @@ def reduce(translator, x, /, axis: checks.integer, func, identity, *, keepdims: 
 
 @language_function
 def scan(translator, x, /, axis: checks.integer, func, identity, *, reverse: checks.flag = False):
-    """The combination of all elements up to each one along an axis, or from it on where `reverse`; as reduce."""
+    """Returns the combination of all elements up to each one along an axis, or from it on with `reverse`.
+
+    func, identity: as those of reduce.
+    """
     rank = max(len(tile.shape) for tile in _tiles(translator, "scan", x))
     axis = checks.normal_axis(axis, rank)
     _, results = _combined(translator, "scan", "scan", x, axis, func, identity, {"reverse": int(reverse)})

@@ -66,7 +66,7 @@ def gather(
     check_bounds: checks.flag = True,
     latency: checks.latency = None,
 ):
-    """Elements at index tiles, one an axis, broadcast together; outside, or where the mask is false, padding_value."""
+    """Returns elements at index tiles. Those outside of the array, or where the mask is false, are padding_value."""
     tiles, mask, shape = _addressed(translator, "gather", array, indices, mask)
     masks = [] if mask is None else [mask]
 
@@ -88,7 +88,7 @@ def scatter(
     check_bounds: checks.flag = True,
     latency: checks.latency = None,
 ):
-    """Writes elements at index tiles; those outside, or where the mask is false, are dropped."""
+    """Writes elements at index tiles. Those outside of the array, or where the mask is false, are dropped."""
     emitter = translator.emitter
     tiles, mask, shape = _addressed(translator, "scatter", array, indices, mask)
     value = emitter.broadcast(emitter.implicit(value, array.dtype), shape, "scatter")
@@ -117,7 +117,7 @@ def load_offset(
     padding_value: checks.operand = 0,
     latency: checks.latency = None,
 ):
-    """Elements by their offset from the array's first one; nothing keeps an offset within the array's memory."""
+    """Returns elements by their offset from the array's first one. Nothing keeps an offset within the array's memory."""
     tile, mask = _offsets(translator, "load_offset", offset, mask)
     masks = [] if mask is None else [mask]
 
@@ -252,15 +252,28 @@ def _atomic(name, dtypes_, doc, compares=False, exact=False):
 
 
 atomic_cas, atomic_cas_offset = _atomic(
-    "atomic_cas", _EXCHANGED, "Where an element has the bits of `expected` it becomes `desired`; the old values.", True
+    "atomic_cas",
+    _EXCHANGED,
+    "Replaces an element by `desired` if it has the bits of `expected`, and returns the old values.",
+    True,
 )
-atomic_xchg, atomic_xchg_offset = _atomic("atomic_xchg", _EXCHANGED, "Exchanges elements for values; the old values.")
-atomic_add, atomic_add_offset = _atomic("atomic_add", ADDED, "Adds to elements; the old values.")
-atomic_max, atomic_max_offset = _atomic("atomic_max", WORDS, "The larger of element and value; the old values.")
-atomic_min, atomic_min_offset = _atomic("atomic_min", WORDS, "The smaller of element and value; the old values.")
-atomic_and, atomic_and_offset = _atomic("atomic_and", WORDS, "Bitwise and with elements; the old values.", exact=True)
-atomic_or, atomic_or_offset = _atomic("atomic_or", WORDS, "Bitwise or with elements; the old values.", exact=True)
-atomic_xor, atomic_xor_offset = _atomic("atomic_xor", WORDS, "Exclusive or with elements; the old values.", exact=True)
+atomic_xchg, atomic_xchg_offset = _atomic("atomic_xchg", _EXCHANGED, "Replaces elements by values, and returns the old values.")
+atomic_add, atomic_add_offset = _atomic("atomic_add", ADDED, "Adds to elements, and returns the old values.")
+atomic_max, atomic_max_offset = _atomic(
+    "atomic_max", WORDS, "Replaces elements by the larger of element and value, and returns the old values."
+)
+atomic_min, atomic_min_offset = _atomic(
+    "atomic_min", WORDS, "Replaces elements by the smaller of element and value, and returns the old values."
+)
+atomic_and, atomic_and_offset = _atomic(
+    "atomic_and", WORDS, "Replaces elements by their bitwise and with values, and returns the old values.", exact=True
+)
+atomic_or, atomic_or_offset = _atomic(
+    "atomic_or", WORDS, "Replaces elements by their bitwise or with values, and returns the old values.", exact=True
+)
+atomic_xor, atomic_xor_offset = _atomic(
+    "atomic_xor", WORDS, "Replaces elements by their exclusive or with values, and returns the old values.", exact=True
+)
 
 # Methods of an array's raw memory.
 AT_OFFSETS = {

@@ -17,13 +17,13 @@ def _grid_axis(translator, value):
 
 @language_function
 def bid(translator, axis: _grid_axis):
-    """The index of this block along an axis of the grid, int32."""
+    """Returns the index of this block along an axis of the grid."""
     return translator.emitter.emit("bid", axis=axis)
 
 
 @language_function
 def num_blocks(translator, axis: _grid_axis):
-    """The number of blocks along an axis of the grid, int32."""
+    """Returns the number of blocks along an axis of the grid."""
     return translator.emitter.emit("num_blocks", axis=axis)
 
 
@@ -64,8 +64,7 @@ def axis_order(order, rank):
 
 @language_function
 def num_tiles(translator, array: checks.array, /, axis: checks.integer, shape: checks.shape, order="C"):
-    """The number of tiles of a shape along an axis of an array, rounded up, in the dtype of the array's shape; shape ()
-    counts elements."""
+    """Returns the number of tiles of a shape along an axis of an array, rounded up. Shape () counts elements."""
     shape = shape or (1,) * array.ndim
     if len(shape) != array.ndim:
         raise TileTypeError(f"num_tiles: shape of {len(shape)} extents does not match the array rank {array.ndim}")
@@ -82,7 +81,7 @@ def tiles_along(translator, array, axis, order, steps):
 
 @language_function
 def assume_divisible_by(translator, x: checks.operand, divisor: checks.integer):
-    """x, of which the caller promises that it is a multiple."""
+    """Returns x. The caller promises that x is a multiple of divisor."""
     if divisor < 1:
         raise TileValueError(f"assume_divisible_by: the divisor is {divisor}; it must be positive")
     return x if is_constant(x) else translator.emitter.tile(x)
@@ -90,9 +89,9 @@ def assume_divisible_by(translator, x: checks.operand, divisor: checks.integer):
 
 @language_function
 def grid_dependency_control_wait(translator):
-    """Nothing: launches of one stream run one behind the other."""
+    """Does nothing: launches of one stream run in order. It is there for programs written for cuTile."""
 
 
 @language_function
 def grid_dependency_control_launch_dependents(translator):
-    """Nothing: launches of one stream run one behind the other."""
+    """Does nothing: launches of one stream run in order. It is there for programs written for cuTile."""

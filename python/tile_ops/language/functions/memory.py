@@ -60,10 +60,11 @@ def load(
     memory_order: _order = MemoryOrder.WEAK,
     memory_scope: _scope = MemoryScope.NONE,
 ):
-    """The tile at an index that counts tiles; shape () is the element at an index that counts elements.
+    """Returns the tile at an index. Elements outside of the array are padding.
 
-    order: of the array's axes, "C", "F" or a permutation; index and shape speak of the permuted array. Elements outside
-    of the array are padding.
+    order: the order of the array's axes, "C", "F" or a permutation; index and shape refer to the permuted array.
+    padding_mode: the value of elements outside of the array.
+    latency, allow_tma, check_bounds: accepted as hints; they do not change the result.
     """
     shared = require_order(
         "tile_load", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE)
@@ -96,8 +97,11 @@ def store(
     memory_order: _order = MemoryOrder.WEAK,
     memory_scope: _scope = MemoryScope.NONE,
 ):
-    """Writes a tile at an index that counts tiles; elements outside are dropped. The dtype is converted upward
-    alone."""
+    """Writes a tile at an index. Elements outside of the array are dropped.
+
+    order: the order of the array's axes, "C", "F" or a permutation; index refers to the permuted array.
+    latency, allow_tma, check_bounds: accepted as hints; they do not change the result.
+    """
     shared = require_order(
         "tile_store", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE)
     )
@@ -116,7 +120,7 @@ def store(
 
 @language_function(views=True)
 def slice_(translator, array: checks.array, /, axis: checks.integer, start, stop):
-    """The part start <= index < stop of an axis; loads and stores clip at its ends."""
+    """Returns the part start <= index < stop of an axis. Loads and stores clip at its ends."""
     axis = checks.normal_axis(axis, array.ndim)
     for bound in (start, stop):
         checks.range_bound(bound)
@@ -137,7 +141,7 @@ def tiled_view(
     padding_mode: _padding = PaddingMode.UNDETERMINED,
     traversal_steps=None,
 ):
-    """The array cut into tiles; tile i begins at i * step, by default the tile's extent."""
+    """Returns the array cut into tiles. Tile i begins at i * step; a step is by default the tile's extent."""
     if tile_shape and len(tile_shape) != array.ndim:
         raise TileTypeError(f"Expected shape length to be {array.ndim}, got {len(tile_shape)}")
     steps = tile_shape or (1,) * array.ndim
@@ -168,7 +172,7 @@ def view_load(
     latency: checks.latency = None,
     allow_tma: checks.optional_flag = None,
 ):
-    """The tile at an index."""
+    """Returns the tile at an index."""
     _view_rank(view, index)
     shape = view.tile_shape or (1,) * view.array.ndim
     tile = _load(translator.emitter, view.array, index, shape, view.traversal_steps, view.padding)
@@ -187,7 +191,7 @@ def view_store(
     latency: checks.latency = None,
     allow_tma: checks.optional_flag = None,
 ):
-    """Writes a tile, broadcast to the view's shape, at an index; elements outside are dropped."""
+    """Writes a tile at an index. Elements outside of the array are dropped."""
     _view_rank(view, index)
     emitter = translator.emitter
     shape = view.tile_shape or (1,) * view.array.ndim
@@ -197,12 +201,16 @@ def view_store(
 
 @language_function
 def view_num_tiles(translator, view: checks.view, /, axis: checks.integer):
-    """The number of tiles along an axis of the view, in the dtype of the array's shape."""
+    """Returns the number of tiles along an axis of the view."""
     return tiles_along(translator, view.array, axis, range(view.array.ndim), view.traversal_steps)
 
 
 class Slice:
-    """The elements start, start + 1, ... of an axis, `length` of them, a constant."""
+    """Names the elements start, start + 1, ... of an axis, for load_advanced_indexing and store_advanced_indexing.
+
+    start: an integer scalar.
+    length: the number of elements, a constant integer.
+    """
 
     def __init__(self, start, length):
         self.start, self.length = start, length
@@ -243,7 +251,7 @@ def load_advanced_indexing(
     latency: checks.latency = None,
     allow_tma: checks.optional_flag = None,
 ):
-    """A tile of rows at indices: one entry is a 1-D integer tile, the others are Slice(start, length)."""
+    """Returns a tile of rows at indices. One entry is an integer tile of one axis, the others are Slice(start, length)."""
     axis, rows, shape, starts = _rows(translator, array, indices)
     steps = (1,) * array.ndim
     return translator.emitter.emit(

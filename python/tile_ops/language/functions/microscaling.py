@@ -12,10 +12,9 @@ _NARROW = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 
 @language_function
 def mma_scaled(translator, x: operand, x_scale: operand, y: operand, y_scale: operand, /, acc: operand):
-    """The sum over k of x[i, k] xs[i, k // B] y[k, j] ys[k // B, j], + acc, B = K / K_s = 32.
+    """Returns acc + the sum over k of x[i, k] xs[i, k // B] y[k, j] ys[k // B, j], with B = K / K_s = 32.
 
-    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3, the batch broadcast; scales: float8_e8m0fnu, or uint8, its
-    bits; acc: float32. OCP Microscaling Formats 1.0.
+    The formats are those of OCP Microscaling Formats 1.0. A uint8 scale holds the bits of a float8_e8m0fnu.
     """
     tiles = [translator.emitter.tile(each) for each in (x, x_scale, y, y_scale, acc)]
     for tile, name in zip(tiles, ("x", "x_scale", "y", "y_scale", "acc")):

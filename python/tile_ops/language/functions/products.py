@@ -59,7 +59,7 @@ def _require_pair(x, y):
 
 @language_function
 def mma(translator, x: operand, y: operand, /, acc: operand, *, use_fast_acc: checks.flag = False):
-    """x @ y + acc, of 2 axes or batched, with acc's dtype: float32 is never rounded to tfloat32."""
+    """Returns x @ y + acc, with acc's dtype. float32 is never rounded to tfloat32."""
     x, y, acc = (translator.emitter.tile(each) for each in (x, y, acc))
     for tile, name in ((x, "x"), (y, "y")):
         if tile.ndim not in (2, 3):
@@ -75,7 +75,7 @@ def mma(translator, x: operand, y: operand, /, acc: operand, *, use_fast_acc: ch
 
 @language_function
 def matmul(translator, x: operand, y: operand, /):
-    """x @ y of 1, 2 or 3 axes by NumPy's rules, in the dtype they promote to; sums as mma."""
+    """Returns x @ y of 1, 2 or 3 axes by NumPy's rules. It adds in the accumulator of mma."""
     emitter = translator.emitter
     x, y = emitter.tile(x), emitter.tile(y)
     for tile in (x, y):

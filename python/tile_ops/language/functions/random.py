@@ -59,7 +59,7 @@ def random_bits(
     dtype: checks.dtype = dtypes.uint32,
     stream: operand = 0,
 ):
-    """Random bits, uint32 or uint64: a function of (seed, stream, number of the element) alone.
+    """Returns random bits, which are a function of (seed, stream, number of the element) alone.
 
     The elements are numbered offset, offset + 1, ... in row-major order; an integer tile as offset is each element's own
     number. Draws of one seed and number in different streams are independent.
@@ -79,7 +79,7 @@ def uniform(
     dtype: checks.dtype = dtypes.float32,
     stream: operand = 0,
 ):
-    """Uniform on [0, 1), of the highest bits of random_bits; every value is exact, and none is 1."""
+    """Returns numbers uniform on [0, 1), from the highest bits of random_bits. Every value is exact, and none is 1."""
     _require_floating("uniform", dtype)
     emitter, wide = translator.emitter, dtype is dtypes.float64
     words = _words(translator, "uniform", shape, seed, offset, stream, wide)
@@ -96,7 +96,7 @@ def normal(
     dtype: checks.dtype = dtypes.float32,
     stream: operand = 0,
 ):
-    """Standard normal, by Box and Muller: sqrt(-2 log a) sin(pi b), a on (0, 1], b on [-1/2, 1/2]."""
+    """Returns standard normal numbers by Box and Muller: sqrt(-2 log a) sin(pi b), a on (0, 1], b on [-1/2, 1/2]."""
     _require_floating("normal", dtype)
     emitter, wide = translator.emitter, dtype is dtypes.float64
     compute = dtypes.float64 if wide else dtypes.float32

@@ -75,7 +75,7 @@ def sum_(
     rounding_mode: _mode = None,
     flush_to_zero: checks.flag = False,
 ):
-    """The sum over axes, by default all, in x's dtype; bools count as int32."""
+    """Returns the sum over axes, by default all."""
     return _reduce(translator, "sum", x, axis, keepdims, rounding_mode, flush_to_zero)
 
 
@@ -90,7 +90,7 @@ def prod(
     rounding_mode: _mode = None,
     flush_to_zero: checks.flag = False,
 ):
-    """The product over axes, by default all, in x's dtype; bools count as int32."""
+    """Returns the product over axes, by default all."""
     return _reduce(translator, "prod", x, axis, keepdims, rounding_mode, flush_to_zero)
 
 
@@ -116,7 +116,7 @@ def max_(
     flush_to_zero: checks.flag = False,
     propagate_nan: checks.flag = False,
 ):
-    """The largest element over axes, by default all; a NaN is skipped unless propagate_nan."""
+    """Returns the largest element over axes, by default all. A NaN is skipped unless propagate_nan is True."""
     return _extremum(translator, "max", x, axis, keepdims, flush_to_zero, propagate_nan)
 
 
@@ -131,7 +131,7 @@ def min_(
     flush_to_zero: checks.flag = False,
     propagate_nan: checks.flag = False,
 ):
-    """The smallest element over axes, by default all; a NaN is skipped unless propagate_nan."""
+    """Returns the smallest element over axes, by default all. A NaN is skipped unless propagate_nan is True."""
     return _extremum(translator, "min", x, axis, keepdims, flush_to_zero, propagate_nan)
 
 
@@ -168,7 +168,7 @@ def argmax(
     keepdims: checks.flag = False,
     propagate_nan: checks.flag = False,
 ):
-    """The first index of the largest element, int32; without an axis in row-major order of all."""
+    """Returns the first index of the largest element; without an axis, in row-major order of all elements."""
     return _arg(translator, "argmax", x, axis, keepdims, propagate_nan)
 
 
@@ -182,7 +182,7 @@ def argmin(
     keepdims: checks.flag = False,
     propagate_nan: checks.flag = False,
 ):
-    """The first index of the smallest element, int32; without an axis in row-major order of all."""
+    """Returns the first index of the smallest element; without an axis, in row-major order of all elements."""
     return _arg(translator, "argmin", x, axis, keepdims, propagate_nan)
 
 
@@ -214,7 +214,7 @@ def cumsum(
     rounding_mode: _mode = None,
     flush_to_zero: checks.flag = False,
 ):
-    """The sums up to each element along an axis, or from it on where `reverse`; bools count as int32."""
+    """Returns the sums up to each element along an axis, or from it on with `reverse`."""
     return _running(translator, "cumsum", "add", x, axis, reverse, rounding_mode, flush_to_zero)
 
 
@@ -229,5 +229,5 @@ def cumprod(
     rounding_mode: _mode = None,
     flush_to_zero: checks.flag = False,
 ):
-    """The products up to each element along an axis, or from it on where `reverse`; bools count as int32."""
+    """Returns the products up to each element along an axis, or from it on with `reverse`."""
     return _running(translator, "cumprod", "mul", x, axis, reverse, rounding_mode, flush_to_zero)

@@ -17,26 +17,26 @@ def _scalar(_, value):
 
 @language_function
 def full(translator, shape: checks.shape, fill_value: _scalar, dtype: checks.dtype):
-    """A tile of one value, which is converted to dtype, whatever it is."""
+    """Returns a tile of one value, which is converted to dtype."""
     emitter = translator.emitter
     return emitter.broadcast(emitter.as_dtype(fill_value, dtype), shape)
 
 
 @language_function
 def zeros(translator, shape: checks.shape, dtype: checks.dtype):
-    """A tile of zeros."""
+    """Returns a tile of zeros."""
     return translator.emitter.constant(0, dtype, shape)
 
 
 @language_function
 def ones(translator, shape: checks.shape, dtype: checks.dtype):
-    """A tile of ones."""
+    """Returns a tile of ones."""
     return translator.emitter.constant(1, dtype, shape)
 
 
 @language_function
 def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _scalar = 0, step: _scalar = 1):
-    """start + step * (0, 1, ..., size - 1), computed in dtype: integers wrap, floats round."""
+    """Returns start + step * (0, 1, ..., size - 1), computed in dtype: integers wrap, floats round."""
     if translator.emitter.cutile and not checks.is_power_of_two(size):
         raise TileTypeError(f"arange: size {size} must be power of 2")
     if size < 1:
@@ -52,8 +52,8 @@ def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _
     return indices
 
 
-def _nested(translator, value, dtype, position):
-    """A tile of a scalar or a nested tuple of them."""
+def _nested(translator, value, dtype, place):
+    """Returns a tile of a scalar or a nested tuple of them."""
     emitter = translator.emitter
     if type(value) is not tuple:
         if not (isinstance(value, Tile) or is_constant(value)) or shape_of(value):
@@ -73,13 +73,13 @@ def _nested(translator, value, dtype, position):
 
 @language_function
 def astile(translator, value, /, *, dtype: checks.dtype):
-    """A tile of a scalar or a nested tuple of scalars, converted to dtype."""
+    """Returns a tile of a scalar or a nested tuple of scalars, converted to dtype."""
     return _nested(translator, value, dtype, "value")
 
 
 @language_function(method=True)
 def reshape(translator, x: operand, /, shape: checks.open_shape):
-    """The elements in row-major order in another shape; one extent may be -1."""
+    """Returns the elements of x, in row-major order, in another shape; one extent may be -1."""
     emitter = translator.emitter
     x = emitter.tile(x)
     count, rest = 1, 1
@@ -97,13 +97,13 @@ def reshape(translator, x: operand, /, shape: checks.open_shape):
 
 @language_function(method=True)
 def item(translator, x: operand, /):
-    """The one element of a tile, as a scalar."""
+    """Returns the one element of a tile as a scalar."""
     return reshape.lower(translator, (x, ()), {})
 
 
 @language_function
 def expand_dims(translator, x: operand, /, axis: checks.integer):
-    """A tile with an axis of extent 1 more; negative axes count from the end of the result."""
+    """Returns x with one more axis of extent 1. Negative axes count from the end of the result."""
     x = translator.emitter.tile(x)
     axis = normal_axis(axis, x.ndim + 1)
     return translator.emitter.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
@@ -122,7 +122,7 @@ def _axes(_, value):
 
 @language_function(method=True)
 def permute(translator, x: operand, /, axes: _axes):
-    """The axes in another order."""
+    """Returns x with its axes in another order."""
     x = translator.emitter.tile(x)
     if len(axes) != x.ndim or sorted(normal_axis(axis, x.ndim) for axis in axes) != list(range(x.ndim)):
         raise TileTypeError(f"permute: axes {axes} are no permutation of the axes of {shown(x)}")
@@ -133,7 +133,7 @@ def permute(translator, x: operand, /, axes: _axes):
 def transpose(
     translator, x: operand, /, axis0: checks.optional(checks.integer) = None, axis1: checks.optional(checks.integer) = None
 ):
-    """Swaps two axes; of a tile of two axes they need no names."""
+    """Swaps two axes. A tile of two axes needs no arguments."""
     x = translator.emitter.tile(x)
     if (axis0 is None) != (axis1 is None):
         raise TileTypeError("transpose axes must either both be specified or both be None")
@@ -151,7 +151,7 @@ def transpose(
 
 @language_function
 def cat(translator, tiles, /, axis: checks.integer):
-    """Two tiles joined along an axis."""
+    """Joins two tiles along an axis."""
     if not isinstance(tiles, tuple):
         raise TileTypeError(f'Invalid argument "tiles" of cat(): Expected a tuple of tiles, got {shown(tiles)}')
     if len(tiles) > 2:
@@ -181,7 +181,7 @@ def _sub_index(emitter, index, counts):
 
 @language_function(method=True)
 def extract(translator, x: operand, /, index: checks.index, shape: checks.shape):
-    """The sub-tile of a shape at an index that counts sub-tiles; shape () is one element."""
+    """Returns the sub-tile of a shape at an index. Shape () is one element."""
     emitter = translator.emitter
     x = emitter.tile(x)
     extents = shape or (1,) * x.ndim
@@ -198,7 +198,7 @@ def extract(translator, x: operand, /, index: checks.index, shape: checks.shape)
 
 @language_function(method=True)
 def insert(translator, x: operand, /, index: checks.index, value: operand):
-    """The tile with the sub-tile at an index, which counts sub-tiles, replaced."""
+    """Returns x with the sub-tile at an index replaced by value."""
     emitter = translator.emitter
     x, value = emitter.tile(x), emitter.tile(value)
     if value.dtype is not x.dtype:
@@ -233,8 +233,10 @@ def _rounds(source, target, mode):
 def astype(
     translator, x: operand, dtype: checks.dtype, /, *, rounding_mode: checks.optional(checks.member(RoundingMode)) = None
 ):
-    """x in another dtype: floats to integers truncate, integers wrap, floats round to nearest even; to bool_ is !=
-    0."""
+    """Returns x in another dtype. Floats become integers by truncation, integers wrap, and floats round to nearest even.
+
+    A conversion to bool_ is x != 0.
+    """
     emitter, source = translator.emitter, dtype_of(x)
     if rounding_mode is not None:
         if source.category != dtypes.FLOAT or dtype.category != dtypes.FLOAT:
@@ -271,7 +273,7 @@ def converted(translator, dtype, *arguments, **named):
 
 @language_function
 def bitcast(translator, x: operand, /, dtype: checks.dtype):
-    """The same bits as another dtype of equal width."""
+    """Returns the bits of x as another dtype of equal width."""
     emitter = translator.emitter
     x = emitter.tile(x)
     if dtypes.bool_ in (x.dtype, dtype):
@@ -284,7 +286,7 @@ def bitcast(translator, x: operand, /, dtype: checks.dtype):
 
 @language_function
 def pack_to_bytes(translator, x: operand, /):
-    """The bytes of a tile in row-major order, little-endian, as a uint8 tile of one axis."""
+    """Returns the bytes of a tile in row-major order, little-endian, as a uint8 tile of one axis."""
     x = translator.emitter.tile(x)
     if x.dtype is dtypes.bool_:
         raise TileTypeError("cannot pack_to_bytes from a bool_ tile; convert it to uint8")
@@ -293,7 +295,7 @@ def pack_to_bytes(translator, x: operand, /):
 
 @language_function
 def unpack_from_bytes(translator, x: operand, /, dtype: checks.dtype):
-    """The inverse of pack_to_bytes: a tile of one axis."""
+    """Undoes pack_to_bytes, and returns a tile of one axis."""
     x = translator.emitter.tile(x)
     if dtype is dtypes.bool_:
         raise TileTypeError("cannot unpack_from_bytes to a bool_ tile; unpack to uint8")

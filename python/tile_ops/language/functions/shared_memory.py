@@ -72,10 +72,10 @@ VIEW_CHANGES = {
     )
     for name, doc in (
         ("add", "Adds a tile to the elements at an index, each at once."),
-        ("max", "The larger of each element and the tile's, at once."),
-        ("min", "The smaller of each element and the tile's, at once."),
-        ("and", "Bitwise and of each element and the tile's, at once."),
-        ("or", "Bitwise or of each element and the tile's, at once."),
-        ("xor", "Exclusive or of each element and the tile's, at once."),
+        ("max", "Replaces each element by the larger of it and the tile's, at once."),
+        ("min", "Replaces each element by the smaller of it and the tile's, at once."),
+        ("and", "Replaces each element by its bitwise and with the tile's, at once."),
+        ("or", "Replaces each element by its bitwise or with the tile's, at once."),
+        ("xor", "Replaces each element by its exclusive or with the tile's, at once."),
     )
 }

@@ -5,6 +5,7 @@ import copy
 import itertools
 
 from ..core.checks import require_defined
+from ..core.contracts import documented
 from ..core.debugging import debugging
 from ..core.errors import TileError, TileStaticAssertionError, TileStaticEvalError, TileSyntaxError, TileTypeError
 from ..core.named import Named
@@ -23,7 +24,8 @@ class SpecialForm(Named):
     language_value = True
 
     def __init__(self, function):
-        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+        self.__name__, self.__module__ = function.__name__, function.__module__
+        self.__doc__ = documented(function.__name__, function.__doc__)
         self.__qualname__ = self.__name__
         self._function = function
 
@@ -102,7 +104,7 @@ def _refuse_nested(translator, function, what):
 
 @SpecialForm
 def static_eval(translator, node):
-    """The value of any Python expression of constants, computed while the kernel is compiled."""
+    """Returns the value of any Python expression of constants, computed while the kernel is compiled."""
     value = evaluated(translator, node, "static_eval")
     if isinstance(value, (list, dict, set)):
         raise TileTypeError(f"Cannot create constant from value of type {type(value).__name__}.")
@@ -149,7 +151,7 @@ def _condition(translator, node):
 
 @SpecialForm
 def static_iter(translator, node):
-    """The items of an iterable, each in a copy of the loop's body: `for i in static_iter(range(4))`."""
+    """Gives the items of an iterable, each in a copy of the loop's body: `for i in static_iter(range(4))`."""
     raise TileSyntaxError("static_iter() is only allowed as iterable in a `for` loop")
 
 
@@ -205,7 +207,7 @@ def _named_lambdas(translator, node, functions):
 
 @language_function
 def ensure_constant(translator, value, /):
-    """The value, which must be known while the kernel is compiled."""
+    """Returns the value, which must be known while the kernel is compiled."""
     if isinstance(value, (Tile, Array)):
         raise TileStaticAssertionError(f"the value of type {shown(value)} is not a compile-time constant")
     return value

@@ -205,8 +205,7 @@ def print_(translator, *args, sep=" ", end="\n"):
 
 @language_function
 def printf(translator, format, /, *args):
-    """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign.
-    Length modifiers, as in %lld, are ignored: the dtype decides."""
+    """Writes values by a C format. %% is a percent sign; length modifiers, as in %lld, are ignored."""
     if not isinstance(format, str):
         raise TileTypeError(f"printf: the format must be a constant string, got {shown(format)}")
     text, at, given, tiles = "", 0, 0, []
@@ -241,7 +240,7 @@ def _literal(text):
 
 @language_function
 def assert_(translator, cond: operand, /, message=None):
-    """Every element must be true: else the block does nothing more, and the launch reports the message."""
+    """Checks that every element is true. If one is not, the block stops and the launch reports the message."""
     if message is not None and not isinstance(message, str):
         raise TileTypeError(f"assert_: the message must be a constant string, got {shown(message)}")
     translator.emitter.emit("assert", nonzero(translator, cond), message=message or "")

@@ -62,35 +62,35 @@ def _rsqrt(x):
     return 1 / math.sqrt(x)
 
 
-exp = _unary("exp", math.exp, "e ** x.", _FLOAT_MODES)
-exp2 = _unary("exp2", lambda x: 2.0**x, "2 ** x.", flushes=True)
-expm1 = _unary("expm1", math.expm1, "e ** x - 1, also where x is small.")
-log = _unary("log", math.log, "The natural logarithm.")
-log2 = _unary("log2", math.log2, "The logarithm to base 2.")
-log1p = _unary("log1p", math.log1p, "log(1 + x), also where x is small.")
-sqrt = _unary("sqrt", math.sqrt, "The square root.", (*EXACT, RoundingMode.APPROX), flushes=True)
-rsqrt = _unary("rsqrt", _rsqrt, "1 / sqrt(x).", flushes=True)
-sin = _unary("sin", math.sin, "The sine of x radians.")
-cos = _unary("cos", math.cos, "The cosine of x radians.")
-tan = _unary("tan", math.tan, "The tangent of x radians.")
-asin = _unary("asin", math.asin, "The angle whose sine is x.")
-acos = _unary("acos", math.acos, "The angle whose cosine is x.")
-atan = _unary("atan", math.atan, "The angle whose tangent is x.")
-sinh = _unary("sinh", math.sinh, "The hyperbolic sine.")
-cosh = _unary("cosh", math.cosh, "The hyperbolic cosine.")
-tanh = _unary("tanh", math.tanh, "The hyperbolic tangent.", _FLOAT_MODES)
-erf = _unary("erf", math.erf, "The error function.")
-sigmoid = _unary("sigmoid", lambda x: 1 / (1 + math.exp(-x)), "1 / (1 + e ** -x).")
-silu = _unary("silu", lambda x: x / (1 + math.exp(-x)), "x * sigmoid(x).")
-floor = _unary("floor", lambda x: float(math.floor(x)), "The largest whole number that is not above x.", integers=False)
-ceil = _unary("ceil", lambda x: float(math.ceil(x)), "The least whole number that is not below x.", integers=False)
-round_ = _unary("round", lambda x: float(round(x)), "The nearest whole number, halves to even.", integers=False)
-trunc = _unary("trunc", lambda x: float(math.trunc(x)), "x without what stands behind the point.", integers=False)
+exp = _unary("exp", math.exp, "Returns e ** x.", _FLOAT_MODES)
+exp2 = _unary("exp2", lambda x: 2.0**x, "Returns 2 ** x.", flushes=True)
+expm1 = _unary("expm1", math.expm1, "Returns e ** x - 1, accurate for small x.")
+log = _unary("log", math.log, "Returns the natural logarithm of x.")
+log2 = _unary("log2", math.log2, "Returns the logarithm of x to base 2.")
+log1p = _unary("log1p", math.log1p, "Returns log(1 + x), accurate for small x.")
+sqrt = _unary("sqrt", math.sqrt, "Returns the square root of x.", (*EXACT, RoundingMode.APPROX), flushes=True)
+rsqrt = _unary("rsqrt", _rsqrt, "Returns 1 / sqrt(x).", flushes=True)
+sin = _unary("sin", math.sin, "Returns the sine of x radians.")
+cos = _unary("cos", math.cos, "Returns the cosine of x radians.")
+tan = _unary("tan", math.tan, "Returns the tangent of x radians.")
+asin = _unary("asin", math.asin, "Returns the angle whose sine is x.")
+acos = _unary("acos", math.acos, "Returns the angle whose cosine is x.")
+atan = _unary("atan", math.atan, "Returns the angle whose tangent is x.")
+sinh = _unary("sinh", math.sinh, "Returns the hyperbolic sine of x.")
+cosh = _unary("cosh", math.cosh, "Returns the hyperbolic cosine of x.")
+tanh = _unary("tanh", math.tanh, "Returns the hyperbolic tangent of x.", _FLOAT_MODES)
+erf = _unary("erf", math.erf, "Returns the error function of x.")
+sigmoid = _unary("sigmoid", lambda x: 1 / (1 + math.exp(-x)), "Returns 1 / (1 + e ** -x).")
+silu = _unary("silu", lambda x: x / (1 + math.exp(-x)), "Returns x * sigmoid(x).")
+floor = _unary("floor", lambda x: float(math.floor(x)), "Returns the largest whole number that is not above x.", integers=False)
+ceil = _unary("ceil", lambda x: float(math.ceil(x)), "Returns the least whole number that is not below x.", integers=False)
+round_ = _unary("round", lambda x: float(round(x)), "Returns the nearest whole number, halves to even.", integers=False)
+trunc = _unary("trunc", lambda x: float(math.trunc(x)), "Returns x without the digits after the point.", integers=False)
 
 
 @language_function
 def abs_(translator, x: operand, /):
-    """The absolute value, in x's dtype."""
+    """Returns the absolute value of x."""
     if is_constant(x):
         return folded("abs", abs, (x,))
     require_arithmetic("abs", x.dtype)
@@ -110,14 +110,14 @@ def _predicate(name, python, doc):
     return language_function(predicate)
 
 
-isnan = _predicate("isnan", math.isnan, "Whether x is a NaN, bool_.")
-isinf = _predicate("isinf", math.isinf, "Whether x is infinite, bool_.")
-isfinite = _predicate("isfinite", math.isfinite, "Whether x is a number, bool_.")
+isnan = _predicate("isnan", math.isnan, "Returns True where x is a NaN.")
+isinf = _predicate("isinf", math.isinf, "Returns True where x is infinite.")
+isfinite = _predicate("isfinite", math.isfinite, "Returns True where x is a finite number.")
 
 
 @language_function
 def fma(translator, x: operand, y: operand, z: operand, /):
-    """x * y + z, rounded once."""
+    """Returns x * y + z, rounded once."""
     tiles, dtype = unified(translator, "fma", (x, y, z))
     if dtype.category != dtypes.FLOAT:
         raise TileTypeError(f"fma: expected floats, got {dtype}")
