@@ -1,6 +1,7 @@
 // tile::rope and rope_: rotary position embedding of query and key in one launch; its gradient turns the
 // other way.
 #include "arguments.h"
+#include "common/tuning.h"
 #include "overlap.h"
 
 namespace {
@@ -179,7 +180,7 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Ro
                 length = x.size(2);
   const bool in_place = some ? query_out.is_same(*query) : key_out.is_same(*key);
   // A tile is 4 heads' positions: on a CPU a long run of each head's memory, on a GPU what registers hold.
-  const int heads = 4, elements = x.is_cpu() ? 16384 : 512;
+  const int heads = 4, elements = x.is_cpu() ? tuning::cpu_tile : tuning::gpu_rotation_tile;
   const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = elements / columns;
   std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);

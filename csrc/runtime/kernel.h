@@ -318,15 +318,23 @@ struct AsLaunched {
   }
   const From& from;
 };
+template <class From>
+struct AsLaunched<std::optional<From>> {
+  template <Struct To>
+  operator std::optional<To>() const {
+    return from ? std::optional<To>(converted<To>(*from)) : std::nullopt;
+  }
+  const std::optional<From>& from;
+};
 template <class P>
 using ParameterOf = Parameter<std::remove_cvref_t<P>>;
 
 }  // namespace detail
 
-// A struct of tensors and numbers as a field of a launch: launch(grid, {.x = x, .options =
-// as_launched(options)}).
-template <detail::Struct S>
-detail::AsLaunched<S> as_launched(const S& fields) {
+// A struct of tensors and numbers, or an optional one, as a field of a launch:
+// launch(grid, {.x = x, .options = as_launched(options)}).
+template <class S>
+requires detail::Struct<S> || detail::is_optional<S> detail::AsLaunched<S> as_launched(const S& fields) {
   return {fields};
 }
 
@@ -348,7 +356,7 @@ class Kernel : public KernelBase {
   }
 
   // The same for a kernel that takes a struct: launch(grid, {.query = query, .rows = 32}).
-  void launch(Grid grid, const typename detail::ParameterOf<P>::Bound&... arguments) requires(
+  void launch(Grid grid, const detail::Launched<std::remove_cvref_t<P>>&... arguments) requires(
       detail::StructParameter<std::remove_cvref_t<P>> || ...) {
     launch_bound(grid, arguments...);
   }
