@@ -1,5 +1,6 @@
 // Kernel: a function over arrays, tiles and constants, compiled once a key and launched over a grid.
 // The C++ type of a parameter says when it is known: Array and Tile at run time, anything else while tracing.
+// A struct stands for its fields.
 #pragma once
 #include <array>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "ir/op.h"
 #include "ir/touched.h"
 #include "runtime/argument.h"
+#include "support/fields.h"
 
 namespace tile {
 
@@ -73,6 +75,11 @@ Value* add_scalar_parameter(Tracer& tracer, DType dtype);
 void key_of_array(LaunchKey& key, const ArrayArgument& array);
 
 template <class T>
+concept has_key_words = requires(LaunchKey& key, const T& value) {
+  key_words(key, value);
+};
+
+template <class T>
 void key_of_constant(LaunchKey& key, const T& value) {
   if constexpr (std::is_floating_point_v<T>)
     key.add(std::bit_cast<uint64_t>(static_cast<double>(value)));
@@ -86,9 +93,54 @@ void key_of_constant(LaunchKey& key, const T& value) {
   } else if constexpr (std::is_pointer_v<T> && std::is_function_v<std::remove_pointer_t<T>>) {
     key.add(reinterpret_cast<uint64_t>(value));
   } else {
+    static_assert(
+        has_key_words<T>,
+        "a kernel's parameter is an Array, a Tile, a std::optional or std::tuple of these, a constant "
+        "(an integer, enum, floating-point number, string, Shape or function, or a type with key_words()), "
+        "or a struct of such fields, by value");
     key_words(key, value);  // a user's type: found by lookup of its namespace
   }
 }
+
+// What launch() takes for an Array and a Tile in a struct: a tensor or an ArrayArgument, and a number.
+struct LaunchedArray {
+  template <class A>
+  requires(!std::is_same_v<A, AnyField> && requires(const A& array) { to_array_argument(array); })
+      LaunchedArray(const A& array)
+      : argument(to_array_argument(array)) {}
+  operator const ArrayArgument&() const { return argument; }
+  ArrayArgument argument;
+};
+struct LaunchedTile {
+  template <class T>
+  requires std::is_arithmetic_v<T> LaunchedTile(T value) : argument(scalar_argument(value)) {}
+  LaunchedTile(const ScalarArgument& argument) : argument(argument) {}
+  operator const ScalarArgument&() const { return argument; }
+  ScalarArgument argument;
+};
+// The type of a parameter at a launch. A struct that holds arrays is a template of what it holds.
+template <class T>
+struct LaunchedOf {
+  using type = T;
+};
+template <>
+struct LaunchedOf<Array> {
+  using type = LaunchedArray;
+};
+template <>
+struct LaunchedOf<Tile> {
+  using type = LaunchedTile;
+};
+template <template <class...> class S, class... T>
+struct LaunchedOf<S<T...>> {
+  using type = S<typename LaunchedOf<T>::type...>;
+};
+template <class T>
+using Launched = typename LaunchedOf<T>::type;
+
+// A struct as the struct that another template argument makes of it, field by field.
+template <class To, class From>
+To converted(const From& from);
 
 // How one parameter P of the kernel function is keyed, passed and bound while tracing.
 template <class P>
@@ -132,11 +184,11 @@ struct Parameter<Tile> {
     return Tile(add_scalar_parameter(tracer, value.dtype));
   }
 };
-// An array or a number that may be missing; whether it is there is known while tracing.
+// What may be missing; whether it is there is known while tracing.
 template <class T>
 struct Parameter<std::optional<T>> {
   static constexpr size_t most_arguments = Parameter<T>::most_arguments;
-  using Bound = std::optional<typename Parameter<T>::Bound>;
+  using Bound = std::optional<Launched<T>>;
   template <class A>
   static Bound convert(const A& argument) {
     if constexpr (requires { argument.has_value(); })
@@ -161,31 +213,31 @@ template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 // Parameters that travel together. One word of the key says which are there.
 template <class... T>
+void pass_all(LaunchKey& key, ArgumentRef*& next, const Launched<T>&... values) {
+  uint64_t there = 0;
+  const auto note = [&]<class P>(const Launched<P>& value) {
+    if constexpr (is_optional<P>) there = there * 2 + value.has_value();
+  };
+  const auto pass_one = [&]<class P>(const Launched<P>& value) {
+    if constexpr (!is_optional<P>)
+      Parameter<P>::pass(key, next, value);
+    else if (value)
+      Parameter<typename P::value_type>::pass(key, next, *value);
+  };
+  (note.template operator()<T>(values), ...);
+  if constexpr ((is_optional<T> || ...)) key.add(there);
+  (pass_one.template operator()<T>(values), ...);
+}
+template <class... T>
 struct Parameter<std::tuple<T...>> {
   static constexpr size_t most_arguments = (Parameter<T>::most_arguments + ... + 0);
-  using Bound = std::tuple<typename Parameter<T>::Bound...>;
+  using Bound = std::tuple<Launched<T>...>;
   template <class... A>
   static Bound convert(const std::tuple<A...>& arguments) {
     return std::apply([](const A&... each) { return Bound(Parameter<T>::convert(each)...); }, arguments);
   }
   static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& values) {
-    uint64_t there = 0;
-    const auto note = [&]<class P>(const typename Parameter<P>::Bound& value) {
-      if constexpr (is_optional<P>) there = there * 2 + value.has_value();
-    };
-    const auto pass_one = [&]<class P>(const typename Parameter<P>::Bound& value) {
-      if constexpr (!is_optional<P>)
-        Parameter<P>::pass(key, next, value);
-      else if (value)
-        Parameter<typename P::value_type>::pass(key, next, *value);
-    };
-    std::apply(
-        [&](const auto&... each) {
-          (note.template operator()<T>(each), ...);
-          key.add(there);
-          (pass_one.template operator()<T>(each), ...);
-        },
-        values);
+    std::apply([&](const auto&... each) { pass_all<T...>(key, next, each...); }, values);
   }
   static std::tuple<T...> bind(Tracer& tracer, const Bound& values) {
     // Braces, because they bind from left to right.
@@ -193,8 +245,98 @@ struct Parameter<std::tuple<T...>> {
         [&](const auto&... each) { return std::tuple<T...>{Parameter<T>::bind(tracer, each)...}; }, values);
   }
 };
+// A struct, whose fields are bound in their order.
+template <class P>
+concept StructParameter = Struct<P> && !has_key_words<P>;
+template <StructParameter P>
+struct Parameter<P> {
+  using Fields = FieldTypes<P>;
+  using Bound = Launched<P>;
+  template <class... T>
+  static constexpr size_t count_arguments(Types<T...>) {
+    return (Parameter<T>::most_arguments + ... + 0);
+  }
+  static constexpr size_t most_arguments = count_arguments(Fields());
+  static_assert(
+      std::is_copy_assignable_v<P>,
+      "a kernel's struct holds its fields by value: Array, Tile, std::optional of one, constants and "
+      "structs of these, no references and nothing const");
+  static_assert(
+      most_arguments == 0 || !std::is_same_v<P, Bound>,
+      "a kernel's struct with an Array or a Tile in it is a template of both, so that a launch can fill it "
+      "with tensors and numbers: template <class Array, class Tile> struct S { Array x; Tile n; };");
+  template <class A>
+  static decltype(auto) convert(const A& argument) {
+    if constexpr (std::is_same_v<A, Bound>)
+      return static_cast<const Bound&>(argument);
+    else
+      return converted<Bound>(argument);
+  }
+  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& values) {
+    each(values, Fields(),
+         [&]<class... T>(Types<T...>, const auto&... value) { pass_all<T...>(key, next, value...); });
+  }
+  static P bind(Tracer& tracer, const Bound& values) {
+    return each(values, Fields(), [&]<class... T>(Types<T...>, const auto&... value) {
+      return P{Parameter<T>::bind(tracer, value)...};
+    });
+  }
+
+ private:
+  template <class... T, class F>
+  static decltype(auto) each(const Bound& values, Types<T...> types, const F& function) {
+    return with_fields<sizeof...(T)>(values, [&](const auto&... value) { return function(types, value...); });
+  }
+};
+
+template <class To, class From>
+To converted_value(const From& from) {
+  if constexpr (Struct<To> && !std::is_convertible_v<const From&, To>)
+    return converted<To>(from);
+  else if constexpr (is_optional<To> && is_optional<From>)
+    return from ? To(converted_value<typename To::value_type>(*from)) : To();
+  else
+    return from;
+}
+template <class To, class From>
+To converted(const From& from) {
+  static_assert(is_struct<From>, "a launch takes a struct for a struct: launch(grid, {.x = x, .rows = 4})");
+  if constexpr (is_struct<From>) {
+    static_assert(field_count<To>() == field_count<From>(),
+                  "a launch takes a struct with as many fields as the kernel's has");
+    return with_fields(from, [&](const auto&... value) {
+      return [&]<class... T>(Types<T...>) { return To{converted_value<T>(value)...}; }(FieldTypes<To>());
+    });
+  }
+}
+
+template <class From>
+struct AsLaunched {
+  template <Struct To>
+  operator To() const {
+    return converted<To>(from);
+  }
+  const From& from;
+};
+template <class From>
+struct AsLaunched<std::optional<From>> {
+  template <Struct To>
+  operator std::optional<To>() const {
+    return from ? std::optional<To>(converted<To>(*from)) : std::nullopt;
+  }
+  const std::optional<From>& from;
+};
+template <class P>
+using ParameterOf = Parameter<std::remove_cvref_t<P>>;
 
 }  // namespace detail
+
+// A struct of tensors and numbers, or an optional one, as a field of a launch:
+// launch(grid, {.x = x, .options = as_launched(options)}).
+template <class S>
+requires detail::Struct<S> || detail::is_optional<S> detail::AsLaunched<S> as_launched(const S& fields) {
+  return {fields};
+}
 
 template <class... P>
 class Kernel : public KernelBase {
@@ -210,28 +352,38 @@ class Kernel : public KernelBase {
   template <class... A>
   void launch(Grid grid, const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "launch: give one argument for each parameter of the kernel");
-    launch_bound(grid, detail::Parameter<P>::convert(arguments)...);
+    launch_bound(grid, detail::ParameterOf<P>::convert(arguments)...);
+  }
+
+  // The same for a kernel that takes a struct: launch(grid, {.query = query, .rows = 32}).
+  void launch(Grid grid, const detail::Launched<std::remove_cvref_t<P>>&... arguments) requires(
+      detail::StructParameter<std::remove_cvref_t<P>> || ...) {
+    launch_bound(grid, arguments...);
   }
 
   // The Tile IR that these arguments would compile, before any pass.
   template <class... A>
   Function trace(const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "trace: give one argument for each parameter of the kernel");
-    return trace_bound(detail::Parameter<P>::convert(arguments)...);
+    return trace_bound(detail::ParameterOf<P>::convert(arguments)...);
   }
 
  private:
   // Not templates: one of each a kernel, whatever it is called with.
-  void launch_bound(Grid grid, const typename detail::Parameter<P>::Bound&... bound) {
+  void launch_bound(Grid grid, const typename detail::ParameterOf<P>::Bound&... bound) {
     LaunchKey key;
-    std::array<ArgumentRef, (detail::Parameter<P>::most_arguments + ... + 0)> passed;
+    std::array<ArgumentRef, (detail::ParameterOf<P>::most_arguments + ... + 0)> passed;
     ArgumentRef* next = passed.data();
-    (detail::Parameter<P>::pass(key, next, bound), ...);
-    const auto body = [&](Tracer& tracer) { Body{function_, detail::Parameter<P>::bind(tracer, bound)...}; };
+    (detail::ParameterOf<P>::pass(key, next, bound), ...);
+    const auto body = [&](Tracer& tracer) {
+      Body{function_, detail::ParameterOf<P>::bind(tracer, bound)...};
+    };
     launch_call(grid, key, {passed.data(), next}, std::ref(body));
   }
-  Function trace_bound(const typename detail::Parameter<P>::Bound&... bound) {
-    return trace_call([&](Tracer& tracer) { Body{function_, detail::Parameter<P>::bind(tracer, bound)...}; });
+  Function trace_bound(const typename detail::ParameterOf<P>::Bound&... bound) {
+    return trace_call([&](Tracer& tracer) {
+      Body{function_, detail::ParameterOf<P>::bind(tracer, bound)...};
+    });
   }
   // A constructor, because braces bind parameters from left to right.
   struct Body {

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/fields.h"
+
 namespace tile {
 
 using BoxedValues = std::vector<c10::IValue>;  // torch's stack: arguments, then results
@@ -31,7 +33,7 @@ struct OpParameter {
       sizeof(T) == 0,
       "an operator's lambda takes at::Tensor, double, int64_t, c10::SymInt, bool, std::string, "
       "at::ScalarType, at::Scalar, at::Device, std::array<bool, N>, std::vector of double, int64_t, "
-      "c10::SymInt, bool, at::Tensor, or std::optional of one of these");
+      "c10::SymInt, bool, at::Tensor, std::optional of one of these, or a struct of such fields");
 };
 
 template <>
@@ -187,8 +189,7 @@ namespace op_detail {
 std::vector<ParameterType> parameter_types(std::initializer_list<ParameterType (*)()> types);
 std::vector<std::string> result_types(std::initializer_list<std::vector<std::string> (*)()> parts);
 
-template <class... P>
-struct Types {};
+using detail::Types;
 template <class F>
 struct Signature : Signature<decltype(&F::operator())> {};
 template <class R, class... P>
@@ -233,19 +234,87 @@ struct Results<std::tuple<T...>> {
 template <class A, class B>
 struct Results<std::pair<A, B>> : Results<std::tuple<A, B>> {};
 
-template <class F, class R, class... P, size_t... I>
-BoxedFunction box(F function, Types<P...>, std::index_sequence<I...>) {
+// The parameters that a schema knows: in the place of a struct its fields, and so on.
+template <class P>
+auto leaves() {
+  if constexpr (detail::is_struct<P>)
+    return []<class... T>(Types<T...>) { return (Types<>() + ... + leaves<T>()); }(detail::FieldTypes<P>());
+  else
+    return Types<P>();
+}
+template <class P>
+using Leaves = decltype(leaves<P>());
+template <class... P>
+constexpr size_t count_of(Types<P...>) {
+  return sizeof...(P);
+}
+template <class... P>
+std::vector<ParameterType> types_of(Types<P...>) {
+  return parameter_types({OpParameter<P>::type...});
+}
+
+// A parameter that was read, as long as the lambda runs: it may be taken by reference.
+template <class P>
+struct Read {
+  using From = decltype(OpParameter<P>::from(std::declval<c10::IValue&>()));
+  explicit Read(c10::IValue* values) : value(OpParameter<P>::from(*values)) {}
+  From&& get() { return static_cast<From&&>(value); }
+  From value;
+};
+// A view of a list: its elements stand here, too.
+template <class P>
+requires std::is_same_v<P, at::IntArrayRef> || std::is_same_v<P, c10::SymIntArrayRef> ||
+    std::is_same_v<P, at::TensorList>
+struct Read<P> {
+  explicit Read(c10::IValue* values) : list(OpParameter<P>::from(*values)), value(list) {}
+  P& get() { return value; }
+  decltype(OpParameter<P>::from(std::declval<c10::IValue&>())) list;
+  P value;
+};
+// Reads parameters one behind the other; apply() calls a function with them.
+template <class... P>
+struct ReadAll {
+  explicit ReadAll(c10::IValue*) {}
+  template <class F, class... Got>
+  decltype(auto) apply(F&& function, Got&&... got) {
+    return function(std::forward<Got>(got)...);
+  }
+};
+template <class P, class... More>
+struct ReadAll<P, More...> {
+  explicit ReadAll(c10::IValue* values) : first(values), more(values + count_of(Leaves<P>())) {}
+  template <class F, class... Got>
+  decltype(auto) apply(F&& function, Got&&... got) {
+    return more.apply(function, std::forward<Got>(got)..., first.get());
+  }
+  Read<P> first;
+  ReadAll<More...> more;
+};
+template <class... P>
+ReadAll<P...> read_all(Types<P...>);
+template <detail::Struct P>
+struct Read<P> {
+  explicit Read(c10::IValue* values)
+      : fields(values),
+        value(fields.apply([]<class... T>(T&&... field) { return P{std::forward<T>(field)...}; })) {}
+  P&& get() { return static_cast<P&&>(value); }
+  decltype(read_all(detail::FieldTypes<P>())) fields;
+  P value;
+};
+
+template <class F, class R, class... P>
+BoxedFunction box(F function, Types<P...>) {
   BoxedFunction boxed;
   boxed.typed = true;
-  boxed.parameters = parameter_types({OpParameter<std::remove_cvref_t<P>>::type...});
+  boxed.parameters = types_of((Types<>() + ... + Leaves<P>()));
   boxed.results = Results<R>::types();
   boxed.any_number = std::is_same_v<R, std::vector<at::Tensor>>;
-  boxed.call = [function = std::move(function)]([[maybe_unused]] c10::IValue* values,
-                                                [[maybe_unused]] BoxedValues& results) {
+  boxed.call = [function = std::move(function)](c10::IValue* values, [[maybe_unused]] BoxedValues& results) {
+    ReadAll<P...> parameters(values);
     if constexpr (std::is_void_v<R>)
-      function(OpParameter<std::remove_cvref_t<P>>::from(values[I])...);
+      parameters.apply(function);
     else
-      Results<R>::push(results, function(OpParameter<std::remove_cvref_t<P>>::from(values[I])...));
+      Results<R>::push(results, parameters.apply(function));
   };
   return boxed;
 }
@@ -256,9 +325,9 @@ template <class F>
 BoxedFunction box(F function) {
   using Signature = op_detail::Signature<F>;
   using Parameters = typename Signature::Parameters;
-  return [&]<class... P>(op_detail::Types<P...> types) {
-    return op_detail::box<F, typename Signature::Result>(std::move(function), types,
-                                                         std::index_sequence_for<P...>{});
+  return [&]<class... P>(op_detail::Types<P...>) {
+    return op_detail::box<F, typename Signature::Result>(std::move(function),
+                                                         op_detail::Types<std::remove_cvref_t<P>...>());
   }(Parameters{});
 }
 inline BoxedFunction box(BoxedFunction function) { return function; }

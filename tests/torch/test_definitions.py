@@ -20,6 +20,10 @@ MISTAKES = {
     "torchs": "aten::relu: is registered already, by other means than tile::op; choose another name",
     "count": "tw::count: outputs takes 1 parameters, but the schema gives it 2; declare it (const at::Tensor& x, double f)",
     "parameter": "tw::parameter: outputs takes int64_t as parameter 2, but 'f' is float in the schema; declare it double f",
+    "field": "tw::field: outputs takes int64_t as parameter 2, but 'f' is float in the schema; declare it double f",
+    "nested_field": "tw::nested_field: outputs takes bool as parameter 3, but 'g' is float in the schema; declare it double g",
+    "field_count": "tw::field_count: outputs takes 3 parameters, but the schema gives it 2; "
+    "declare it (const at::Tensor& x, int64_t f)",
     "symbolic": "tw::symbolic: outputs takes int64_t as parameter 2, but 'n' is SymInt in the schema; declare it c10::SymInt n",
     "optional": "tw::optional: run takes double as parameter 2, but 'n' is SymInt[]? in the schema; "
     "declare it std::optional<std::vector<int64_t>> n",
@@ -51,6 +55,16 @@ MISTAKES = {
     "leading": "tw::leading: leading: 'y' is no argument; they are x",
     "sums": "tw::sums: fold: 'z' is no result; they are out",
 }
+
+
+def test_a_struct_of_parameters_stands_for_its_fields(ops):
+    x, weight = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 3.0])
+    out, total = ops.weighted(x, weight, 2.0, 1.0, [5, 2], "known", [True, True])
+    assert torch.equal(out, torch.tensor([60.0, 150.0])) and torch.equal(total, out + x)
+    out, total = ops.weighted(x, None, 3.0, None, [], "known", [True, False])
+    assert torch.equal(out, x * 3) and total is None
+    with pytest.raises(ValueError, match="tt::weighted: name is other; it must be known"):
+        ops.weighted(x, None, 3.0, None, [], "other", [True, True])
 
 
 def test_every_argument_type(ops):

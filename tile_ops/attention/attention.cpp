@@ -24,40 +24,26 @@ const auto attention_ =
        "is_causal=False, str causal_align=\"bottom_right\", float? scale=None, int[2] window=[-1, -1], float "
        "softcap=0.0, Tensor? alibi_slopes=None, Tensor? sinks=None, float dropout_p=0.0, Tensor? seed=None) "
        "-> (Tensor out, Tensor lse)")
-        .outputs([](const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
-                    bool is_causal, const std::string& causal_align, std::optional<double> scale,
-                    at::IntArrayRef window, double softcap, const OptionalTensor& alibi_slopes,
-                    const OptionalTensor& sinks, double dropout_p, const OptionalTensor& seed) {
-          check_inputs(query, key, value, bias);
-          check_request(
-              {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed},
-              query.sym_size(0), query.sym_size(1), query.scalar_type());
+        .outputs([](const Operands& of, const OptionalTensor& bias, const Request& request) {
+          const Tensor& query = of.query;
+          check_inputs(of, bias);
+          check_request(request, query.sym_size(0), query.sym_size(1), query.scalar_type());
           std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
           const c10::SymIntArrayRef rows(sizes.data(), 3);
           Tensor lse = at::empty_symint(rows, sum_options(query));
-          sizes[3] = value.sym_size(3);
+          sizes[3] = of.value.sym_size(3);
           return std::tuple(empty_in_order(query, sizes), std::move(lse));
         })
         .saves("Tensor top, Tensor weight, Tensor residual")
-        .saved_outputs([](const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&, bool,
-                          const std::string&, std::optional<double>, at::IntArrayRef, double,
-                          const OptionalTensor&, const OptionalTensor&, double, const OptionalTensor&,
-                          const Tensor& out, const Tensor& lse) {
-          // Empty where out is not rounded.
-          std::vector<c10::SymInt> sizes = out.sym_sizes().vec();
-          if (out.scalar_type() == lse.scalar_type()) sizes[3] = 0;
-          return std::tuple(result_like(lse), result_like(lse), empty_in_order(out, sizes));
-        })
-        .run([](const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
-                bool is_causal, const std::string& causal_align, std::optional<double> scale,
-                at::IntArrayRef window, double softcap, const OptionalTensor& alibi_slopes,
-                const OptionalTensor& sinks, double dropout_p, const OptionalTensor& seed, Tensor& out,
-                Tensor& lse, const OptionalTensor& top, const OptionalTensor& weight,
-                const OptionalTensor& residual) {
-          run_forward(
-              {query, key, value, bias, out, lse, top, weight, residual},
-              {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed});
-        })
+        .saved_outputs(
+            [](const Operands&, const OptionalTensor&, const Request&, const Tensor& out, const Tensor& lse) {
+              // Empty where out is not rounded.
+              std::vector<c10::SymInt> sizes = out.sym_sizes().vec();
+              if (out.scalar_type() == lse.scalar_type()) sizes[3] = 0;
+              return std::tuple(result_like(lse), result_like(lse), empty_in_order(out, sizes));
+            })
+        .run([](const Operands& of, const OptionalTensor& bias, const Request& request,
+                const Results& results) { run_forward(of, bias, request, results); })
         .vmap([](VmapCall& call) {
           return fold_batch(call, {"query", "key", "value"});
         })
@@ -70,21 +56,16 @@ const auto attention_backward_ =
        "causal_align, float? scale, int[2] window, float softcap, Tensor? alibi_slopes, Tensor? sinks, float "
        "dropout_p, Tensor? seed, bool[5] output_mask) -> "
        "(Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_attn_bias, Tensor grad_sinks)")
-        .outputs([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
-                    const Tensor& key, const Tensor& value, const Tensor& out, const Tensor& top,
-                    const Tensor& weight, const Tensor& residual, const OptionalTensor& bias, bool is_causal,
-                    const std::string& causal_align, std::optional<double> scale, at::IntArrayRef window,
-                    double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks,
-                    double dropout_p, const OptionalTensor& seed, std::array<bool, 5> mask) {
-          check_inputs(query, key, value, bias);
-          check_request(
-              {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed},
-              query.sym_size(0), query.sym_size(1), query.scalar_type());
+        .outputs([](const GradientsOfResults& incoming, const Operands& of, const Saved& saved,
+                    const OptionalTensor& bias, const Request& request, std::array<bool, 5> mask) {
+          const auto& [query, key, value] = of;
+          const OptionalTensor& sinks = request.sinks;
+          check_inputs(of, bias);
+          check_request(request, query.sym_size(0), query.sym_size(1), query.scalar_type());
           const c10::SymIntArrayRef rows = query.sym_sizes().slice(0, 3);
-          check_saved(query, {rows[0], rows[1], rows[2], value.sym_size(3)}, rows,
-                      {out, top, weight, residual});
-          check_gradient(grad_out, out, "out");
-          check_gradient(grad_lse, top, "lse");
+          check_saved(query, {rows[0], rows[1], rows[2], value.sym_size(3)}, rows, saved);
+          check_gradient(incoming.grad_out, saved.out, "out");
+          check_gradient(incoming.grad_lse, saved.top, "lse");
           if (mask[3] && (!bias || !bias->is_floating_point()))
             fail(ErrorKind::value, "output_mask asks for the gradient of 'attn_bias', which is ",
                  bias ? "a bool mask" : "not given", "; clear its bit");
@@ -98,17 +79,10 @@ const auto attention_backward_ =
                             mask[3] ? empty_in_order(*bias) : Tensor(),
                             mask[4] ? empty_in_order(*sinks) : Tensor());
         })
-        .run([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
-                const Tensor& key, const Tensor& value, const Tensor& out, const Tensor& top,
-                const Tensor& weight, const Tensor& residual, const OptionalTensor& bias, bool is_causal,
-                const std::string& causal_align, std::optional<double> scale, at::IntArrayRef window,
-                double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks,
-                double dropout_p, const OptionalTensor& seed, const std::array<bool, 5>&, Tensor& grad_query,
-                Tensor& grad_key, Tensor& grad_value, Tensor& grad_bias, Tensor& grad_sinks) {
-          run_backward(
-              {grad_out, grad_lse, query, key, value, bias, out, top, weight, residual, grad_query, grad_key,
-               grad_value, grad_bias, grad_sinks},
-              {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed});
+        .run([](const GradientsOfResults& incoming, const Operands& of, const Saved& saved,
+                const OptionalTensor& bias, const Request& request, const std::array<bool, 5>&,
+                const Operands& grads, Tensor& grad_bias, Tensor& grad_sinks) {
+          run_backward({incoming, of, bias, saved, grads, grad_bias, grad_sinks}, request);
         })
         .vmap([](VmapCall& call) {
           if (call.wanted({"grad_attn_bias"})) return call.loop();

@@ -8,16 +8,14 @@ namespace {
 // Probabilities and gradients of scores for a tile of one head; three kernels use it.
 class Gradients {
  public:
-  Gradients(const Call& call, Array query, Array key, Array value, const std::optional<Array>& bias,
-            const std::optional<Array>& grad_out, Array top, Array weight, Array delta, Tile head, int depth,
-            DType operand)
-      : scores(call, query, key, bias, head, depth, operand),
-        value_(call.keys.of(value, head / call.group).tiled_view({call.cols, depth})),
-        top_(call.queries.of(top, head).tiled_view({call.rows})),
-        weight_(call.queries.of(weight, head).tiled_view({call.rows})),
-        delta_(call.queries.of(delta, head).tiled_view({call.rows})),
+  Gradients(const Call& call, const Incoming<Array>& from, Tile head, int depth, DType operand)
+      : scores(call, from.in, head, depth, operand),
+        value_(call.keys.of(from.in.value, head / call.group).tiled_view({call.cols, depth})),
+        top_(call.queries.of(from.top, head).tiled_view({call.rows})),
+        weight_(call.queries.of(from.weight, head).tiled_view({call.rows})),
+        delta_(call.queries.of(from.delta, head).tiled_view({call.rows})),
         operand_(operand) {
-    if (grad_out) grad_out_ = call.queries.of(*grad_out, head).tiled_view({call.rows, depth});
+    if (from.grad_out) grad_out_ = call.queries.of(*from.grad_out, head).tiled_view({call.rows, depth});
   }
 
   struct At {
@@ -62,44 +60,40 @@ Range all_or_one(Tile own, Tile whole, Tile index) {
 
 }  // namespace
 
-Tile row_deltas(const std::optional<Array>& grad_out, const Array& out, const std::optional<Array>& residual,
-                const std::optional<Array>& grad_lse, const Sample& sample, Tile head, Tile i, int rows,
-                int depth, DType dtype) {
+Tile row_deltas(const RowGradients<Array>& of, const Sample& sample, Tile head, Tile i, int rows, int depth,
+                DType dtype) {
   auto rows_of = [&](const Array& array) {
     return sample.of(array, head).tiled_view({rows, depth}).load({i, 0}).astype(dtype);
   };
   Tile sum = zeros({rows}, dtype);
-  if (grad_out) {
-    Tile whole = residual ? rows_of(out) + rows_of(*residual) : rows_of(out);
-    sum = (rows_of(*grad_out) * whole).sum(1);
+  if (of.grad_out) {
+    Tile whole = of.residual ? rows_of(of.out) + rows_of(*of.residual) : rows_of(of.out);
+    sum = (rows_of(*of.grad_out) * whole).sum(1);
   }
-  if (grad_lse) sum -= sample.of(*grad_lse, head).tiled_view({rows}).load({i}).astype(dtype);
+  if (of.grad_lse) sum -= sample.of(*of.grad_lse, head).tiled_view({rows}).load({i}).astype(dtype);
   return sum;
 }
 
-void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
-                    std::optional<Array> grad_lse, Array delta, Options::Parameters options, int rows,
-                    int depth) {
+void backward_delta(const RowGradients<Array>& of, Array delta, const Options& options, int rows, int depth) {
   Tile i = bid(0), head = bid(1);
-  Sample sample(Options(options).query_starts, bid(2));
-  Tile sum = row_deltas(grad_out, out, residual, grad_lse, sample, head, i, rows, depth, delta.dtype());
+  Sample sample(options.query_starts, bid(2));
+  Tile sum = row_deltas(of, sample, head, i, rows, depth, delta.dtype());
   sample.of(delta, head).tiled_view({rows}).store({i}, sum);
 }
 
-void backward_keys(Array query, Array key, Array value, std::optional<Array> bias,
-                   std::optional<Array> grad_out, Array top, Array weight, Array delta,
-                   std::optional<Array> grad_key, std::optional<Array> grad_value,
-                   std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
-                   Tile group, Options::Parameters options, Tile span, std::optional<Tile> first, int rows,
-                   int cols, int depth, DType operand, bool heads_first) {
+void backward_keys(const BackwardKeys<Array, Tile>& of) {
+  const auto& [from, grad_key, grad_value, grad_query, partial, rule, span, first, tile, operand,
+               heads_first] = of;
+  const Array &query = from.in.query, &key = from.in.key;
+  const int depth = tile.depth;
   const Place place(heads_first);
   Tile key_heads = key.dim(1), own = first ? *first + bid(0) : bid(0);
-  Tile key_head = first ? mod(own, key_heads) : place.head,
+  Tile group = rule.group, key_head = first ? mod(own, key_heads) : place.head,
        batch = first ? floordiv(own, key_heads) : place.batch, first_head = key_head * group;
   DType dtype = sum_dtype(query.dtype());
-  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  Call call(from.in, batch, rule, tile);
   Tile factor = call.scale;
-  Shape query_tile{rows, depth}, key_tile{cols, depth};
+  Shape query_tile{tile.rows, depth}, key_tile{tile.cols, depth};
   // Of a head: sums of the gradient of query.
   const auto sums = [&](const Tile& head) {
     return partial ? (*partial)[{bid(0), head - first_head}].tiled_view(query_tile)
@@ -115,7 +109,7 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
   for (Tile j : range(first_tile, min(first_tile + span, key_tiles))) {
     Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
     for (Tile head : range(first_head, first_head + group)) {
-      Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth, operand);
+      Gradients gradients(call, from, head, depth, operand);
       for (Tile i : gradients.scores.seeing_rows(j)) {
         auto t = gradients.at(i, j);
         Tile grad_score = (t.grad_product * factor).astype(operand);
@@ -136,26 +130,25 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
         call.queries.of(*grad_query, head).tiled_view(query_tile).store({i, 0}, sums(head).load({i, 0}));
 }
 
-void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
-                    std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
-                    Tile scale, Tile offset, Tile group, Options::Parameters options, int rows, int cols,
-                    int depth, DType operand, bool heads_first) {
-  const Place place(heads_first);
+void backward_query(const BackwardQuery<Array, Tile>& of) {
+  const auto [rows, cols, depth] = of.tile;
+  const Place place(of.heads_first);
   Tile i = place.tiles - 1 - place.tile, head = place.head, batch = place.batch;
-  DType dtype = sum_dtype(query.dtype());
-  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  DType dtype = sum_dtype(of.from.in.query.dtype());
+  Call call(of.from.in, batch, of.rule, of.tile);
   Tile factor = call.scale, sum = zeros({rows, depth}, dtype);
-  Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth, operand);
+  Gradients gradients(call, of.from, head, depth, of.operand);
   for (Tile j : gradients.scores.visible_keys(i)) {
     auto t = gradients.at(i, j);
-    sum = mma((t.grad_product * factor).astype(operand), t.k, sum);
+    sum = mma((t.grad_product * factor).astype(of.operand), t.k, sum);
   }
-  call.queries.of(grad_query, head).tiled_view({rows, depth}).store({i, 0}, sum);
+  call.queries.of(of.grad_query, head).tiled_view({rows, depth}).store({i, 0}, sum);
 }
 
-void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,
-                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group,
-                   Options::Parameters options, int rows, int cols, int depth, DType operand) {
+void backward_bias(const BackwardBias<Array, Tile>& of) {
+  const auto& [query, key, value, bias] = of.from.in;
+  const Array& grad_bias = of.grad_bias;
+  const auto [rows, cols, depth] = of.tile;
   // bid(0) counts the tiles of one head's bias.
   Tile bias_cols = cdiv(grad_bias.dim(3), cols), row_tile = bid(0) / bias_cols, key_tile = bid(0) % bias_cols;
   Tile row_tiles = cdiv(query.dim(2), rows), key_tiles = cdiv(key.dim(2), cols);
@@ -163,8 +156,8 @@ void backward_bias(Array query, Array key, Array value, Array bias, std::optiona
   Tile sum = zeros({rows, cols}, dtype);
   for (Tile batch : all_or_one(grad_bias.dim(0), query.dim(0), bid(2)))
     for (Tile head : all_or_one(grad_bias.dim(1), query.dim(1), bid(1))) {
-      Call call(query, key, batch, scale, offset, group, rows, cols, options);
-      Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth, operand);
+      Call call(of.from.in, batch, of.rule, of.tile);
+      Gradients gradients(call, of.from, head, depth, of.operand);
       for (Tile j : all_or_one(bias_cols, key_tiles, key_tile))
         for (Tile i : all_or_one(cdiv(grad_bias.dim(2), rows), row_tiles, row_tile))
           sum += gradients.at(i, j).grad_score;

@@ -22,7 +22,7 @@ Tile out_of_blocks(const Tile& sum, int rows, int depth) {
 }
 
 // Among all heads, one of a launch's own.
-Tile of_all(const Tile& own, const Members& members) {
+Tile of_all(const Tile& own, const std::optional<Members<Tile>>& members) {
   if (!members) return own;
   const auto& [group, first, count] = *members;
   return own / count * group + first + own % count;
@@ -30,41 +30,41 @@ Tile of_all(const Tile& own, const Members& members) {
 
 }  // namespace
 
-void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
-                   std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
-                   Tile scale, Members members, Options::Parameters options, int rows, int depth) {
-  Tile i = bid(0), own = bid(1), batch = bid(2), head = of_all(own, members);
-  Sample sample(Options(options).query_starts, batch);
+void backward_rows(const BackwardRows<Array, Tile>& of) {
+  const int rows = of.rows;
+  Tile i = bid(0), own = bid(1), batch = bid(2), head = of_all(own, of.members);
+  Sample sample(of.options.query_starts, batch);
   auto row_of = [&](Array array, double pad) {
     return sample.of(array, head).tiled_view({rows}).load({i}, pad).astype(f32);
   };
-  Tile sum = row_deltas(grad_out, out, residual, grad_lse, sample, head, i, rows, depth, f32);
+  Tile sum = row_deltas(of.of, sample, head, i, rows, of.depth, f32);
   // Past the last row, and in rows that attend to nothing: exp2(-inf) = 0.
-  shift[{batch, own}].tiled_view({rows}).store({i}, row_of(top, inf) * -log2_e + log2(row_of(weight, 0)));
-  delta[{batch, own}].tiled_view({rows}).store({i}, sum * -scale.astype(f32));
+  of.shift[{batch, own}].tiled_view({rows}).store({i},
+                                                  row_of(of.top, inf) * -log2_e + log2(row_of(of.weight, 0)));
+  of.delta[{batch, own}].tiled_view({rows}).store({i}, sum * -of.scale.astype(f32));
 }
 
-void backward_rounded(Array sums, Array grad_query, Members members, Options::Parameters options, int rows,
-                      int depth) {
+void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>> members,
+                      const Options& options, int rows, int depth) {
   Tile i = bid(0), own = bid(1), batch = bid(2);
-  Sample sample(Options(options).query_starts, batch);
+  Sample sample(options.query_starts, batch);
   Tile sum = sums[{batch, own, i}].tiled_view({rows * depth}).load({0});
   sample.of(grad_query, of_all(own, members))
       .tiled_view({rows, depth})
       .store({i, 0}, out_of_blocks(sum, rows, depth));
 }
 
-void backward_transposed(Array query, Array key, Array value, std::optional<Array> bias,
-                         std::optional<Array> grad_out, Array shift, Array delta,
-                         std::optional<Array> grad_key, std::optional<Array> grad_value,
-                         std::optional<Array> sums, Tile scale, Tile offset, Tile group, Members members,
-                         bool more, Options::Parameters options, int rows, int cols, int depth) {
+void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
+  const auto& [in, grad_out, shift, delta, grad_key, grad_value, sums, scoring, more, tile] = of;
+  const auto& [query, key, value, bias] = in;
+  const auto [rows, cols, depth] = tile;
+  const auto& members = scoring.members;
   const Place place(true);
-  Tile count = members ? std::get<2>(*members) : group;
+  Tile count = members ? members->count : scoring.group;
   Tile j = place.tile, key_head = place.head, batch = place.batch, first_own = key_head * count;
   const DType operand = query.dtype();
   Shape query_tile{rows, depth}, key_tile{cols, depth};
-  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  Call call(in, batch, scoring, tile);
   Tile k = call.keys.of(key, key_head).tiled_view(key_tile).load({j, 0}),
        v = call.keys.of(value, key_head).tiled_view(key_tile).load({j, 0});
   Tile sum_key = zeros(key_tile, f32), sum_value = zeros(key_tile, f32);

@@ -14,7 +14,8 @@ void check_tensor(const Tensor& tensor, const char* name, int64_t rank, const ch
          "; convert it to Half, BFloat16, Float or Double");
 }
 
-void check_dtypes(const Tensor& query, const Tensor& key, const Tensor& value) {
+void check_dtypes(const Operands& of) {
+  const auto& [query, key, value] = of;
   if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type())
     fail(ErrorKind::type, "'query' is ", c10::toString(query.scalar_type()), ", 'key' ",
          c10::toString(key.scalar_type()), " and 'value' ", c10::toString(value.scalar_type()),
@@ -39,12 +40,13 @@ void check_depth(const c10::SymInt& depth) {
          "; split it over more heads");
 }
 
-void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias) {
+void check_inputs(const Operands& of, const OptionalTensor& bias) {
+  const auto& [query, key, value] = of;
   constexpr const char* shape = "[batch, heads, length, head_dim]";
   check_tensor(query, "query", 4, shape);
   check_tensor(key, "key", 4, shape);
   check_tensor(value, "value", 4, shape);
-  check_dtypes(query, key, value);
+  check_dtypes(of);
   if (key.sym_size(0) != value.sym_size(0) || key.sym_size(1) != value.sym_size(1) ||
       key.sym_size(2) != value.sym_size(2))
     fail(ErrorKind::value, "'key' is ", key.sym_sizes(), " but 'value' ", value.sym_sizes(),

@@ -1,6 +1,7 @@
 // Attention for generating text: a few queries of each sequence over its cache of keys and values.
 #include "decode_kernels.h"
 
+#include "../common/tuning.h"
 #include "problem.h"
 
 namespace tile::attention {
@@ -9,13 +10,26 @@ namespace {
 Kernel decode_kernel("attention_decode", decode);
 Kernel combine_kernel("attention_decode_combine", decode_combine);
 
-void check_decode(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& lengths,
-                  const OptionalTensor& table, const Request& request) {
+// What the operator takes, in the order of its schema.
+struct Given {
+  Operands of;  // key and value: the cache
+  const Tensor& lengths;
+  const OptionalTensor& table;
+  std::optional<double> scale;
+  at::IntArrayRef window;
+  double softcap;
+  const OptionalTensor &alibi_slopes, &sinks;
+};
+
+void check_decode(const Given& given) {
+  const auto& [query, key, value] = given.of;
+  const Tensor& lengths = given.lengths;
+  const OptionalTensor& table = given.table;
   const char* shape = table ? "[pages, heads, page size, head_dim]" : "[batch, heads, length, head_dim]";
   check_tensor(query, "query", 4, "[batch, heads, length, head_dim]");
   check_tensor(key, "key_cache", 4, shape);
   check_tensor(value, "value_cache", 4, shape);
-  check_dtypes(query, key, value);
+  check_dtypes(given.of);
   if (!key.sym_sizes().slice(0, 3).equals(value.sym_sizes().slice(0, 3)))
     fail(ErrorKind::value, "'key_cache' is ", key.sym_sizes(), " but 'value_cache' ", value.sym_sizes(),
          "; only their head_dim may differ");
@@ -42,7 +56,10 @@ void check_decode(const Tensor& query, const Tensor& key, const Tensor& value, c
     fail(ErrorKind::value, "'query' is ", query.sym_sizes(), " but 'key_cache' ", key.sym_sizes(),
          "; their batch must be equal, or give a block_table");
   }
-  check_request(request, batch, query.sym_size(1), query.scalar_type());
+  const OptionalTensor no_seed;
+  check_request({true, "bottom_right", given.scale, given.window, given.softcap, given.alibi_slopes,
+                 given.sinks, 0, no_seed},
+                batch, query.sym_size(1), query.scalar_type());
 }
 
 // On the CPU the values are at hand; a GPU's kernel asserts that they fit.
@@ -67,10 +84,7 @@ std::optional<ArrayArgument> joined(const Tensor& query, int64_t key_heads) {
   return array;
 }
 
-struct DecodeTile {
-  int rows, cols, depth;
-};
-DecodeTile decode_tile(const Tensor& query, int64_t rows, int64_t depth, int64_t page) {
+TileSize decode_tile(const Tensor& query, int64_t rows, int64_t depth, int64_t page) {
   const bool wide = query.scalar_type() == at::kDouble;
   const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
   int cols = query.is_cpu() ? 128 : wide || extent > 128 ? 32 : 64;
@@ -79,59 +93,64 @@ DecodeTile decode_tile(const Tensor& query, int64_t rows, int64_t depth, int64_t
 }
 // Blocks that share a head's keys: enough for every multiprocessor, but with some tiles each.
 int64_t splits(const Tensor& query, int64_t blocks, int64_t key_tiles) {
-  const int64_t wanted = query.is_cpu() ? 16 : 528, least_tiles = query.is_cpu() ? 2 : 4;
+  const int64_t wanted = query.is_cpu() ? tuning::cpu_decode_blocks : tuning::gpu_decode_blocks,
+                least_tiles = query.is_cpu() ? tuning::cpu_decode_tiles : tuning::gpu_decode_tiles;
   return std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(blocks, 1)), 1,
                              std::max<int64_t>(1, key_tiles / least_tiles));
 }
 
-void run_decode(const Tensor& given, const Tensor& key, const Tensor& value, const Tensor& lengths,
-                const OptionalTensor& table, const Request& request, const Tensor& out, const Tensor& lse) {
-  const int64_t batch = given.size(0), heads = given.size(1), queries = given.size(2), page = key.size(2),
-                key_heads = key.size(1), most = table ? table->size(1) * page : page;
+void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
+  const Tensor &given_query = given.of.query, &key = given.of.key, &value = given.of.value,
+               &lengths = given.lengths;
+  const OptionalTensor& table = given.table;
+  const int64_t batch = given_query.size(0), heads = given_query.size(1), queries = given_query.size(2),
+                page = key.size(2), key_heads = key.size(1), most = table ? table->size(1) * page : page;
   if (lengths.is_cpu())
     lengths.scalar_type() == at::kInt ? check_values<int>(lengths, most)
                                       : check_values<int64_t>(lengths, most);
   if (lse.numel() == 0) return;
-  const Tensor query = joined(given, key_heads) ? given : given.contiguous();
+  const Tensor query = joined(given_query, key_heads) ? given_query : given_query.contiguous();
   const bool direct = joined(out, key_heads).has_value();
   const Tensor result = direct ? out : at::empty(out.sizes(), out.options());
   const int64_t rows = heads / key_heads * queries, depth = std::max(query.size(3), value.size(3));
-  const DecodeTile tile = decode_tile(query, rows, depth, table ? page : 0);
+  const TileSize tile = decode_tile(query, rows, depth, table ? page : 0);
   const int64_t row_tiles = ceil_div(rows, tile.rows),
                 parts = splits(query, row_tiles * key_heads * batch, ceil_div(most, tile.cols));
 
   DecodeOptionsOf<Tensor, int, double> options;
   if (table) options.table = table, options.page_tiles = static_cast<int>(page / tile.cols);
-  if (request.window[0] >= 0)
-    options.before = static_cast<int>(std::min<int64_t>(request.window[0], 1 << 29));
-  if (request.softcap != 0) options.softcap = request.softcap;
-  if (request.alibi_slopes) options.slopes = request.alibi_slopes->expand({batch, heads});
-  options.sinks = request.sinks;
+  if (given.window[0] >= 0) options.before = static_cast<int>(std::min<int64_t>(given.window[0], 1 << 29));
+  if (given.softcap != 0) options.softcap = given.softcap;
+  if (given.alibi_slopes) options.slopes = given.alibi_slopes->expand({batch, heads});
+  options.sinks = given.sinks;
 
-  OptionalTensor sums, tops, totals;
+  std::optional<Shares<Tensor>> shares;
   if (parts > 1) {
-    sums = at::empty({parts, batch, key_heads, rows, value.size(3)}, lse.options());
-    tops = at::empty({parts, batch, key_heads, rows}, lse.options());
-    totals = result_like(*tops);
+    const Tensor tops = at::empty({parts, batch, key_heads, rows}, lse.options());
+    shares = {at::empty({parts, batch, key_heads, rows, value.size(3)}, lse.options()), tops,
+              result_like(tops)};
   }
   const ArrayArgument outputs = *joined(result, key_heads);
   const Tensor logs = lse.view({batch, key_heads, rows});
   const DType dtype = to_dtype(query.scalar_type());
-  decode_kernel.launch({parts, row_tiles * key_heads, batch}, *joined(query, key_heads), key, value, lengths,
-                       outputs, logs, sums, tops, totals, request.scale.value_or(usual_scale(query.size(3))),
-                       static_cast<int>(queries), options.all(), tile.rows, tile.cols, tile.depth,
-                       query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4, operand_dtype(query));
-  if (parts > 1)
-    combine_kernel.launch({row_tiles, key_heads, batch}, *sums, *tops, *totals, request.sinks, outputs, logs,
+  decode_kernel.launch({parts, row_tiles * key_heads, batch},
+                       {.query = *joined(query, key_heads),
+                        .key = key,
+                        .value = value,
+                        .lengths = lengths,
+                        .out = outputs,
+                        .lse = logs,
+                        .shares = as_launched(shares),
+                        .scale = given.scale.value_or(usual_scale(query.size(3))),
+                        .queries = static_cast<int>(queries),
+                        .options = as_launched(options),
+                        .tile = tile,
+                        .part = query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4,
+                        .operand = operand_dtype(query)});
+  if (shares)
+    combine_kernel.launch({row_tiles, key_heads, batch}, *shares, given.sinks, outputs, logs,
                           static_cast<int>(queries), tile.rows, tile.depth);
   if (!direct) out.copy_(result);
-}
-
-const std::string bottom_right = "bottom_right";
-Request request_of(std::optional<double> scale, at::IntArrayRef window, double softcap,
-                   const OptionalTensor& alibi_slopes, const OptionalTensor& sinks) {
-  static const OptionalTensor no_seed;
-  return {true, bottom_right, scale, window, softcap, alibi_slopes, sinks, 0, no_seed};
 }
 
 const auto attention_decode =
@@ -139,23 +158,15 @@ const auto attention_decode =
        "Tensor? "
        "block_table=None, float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? "
        "alibi_slopes=None, Tensor? sinks=None) -> (Tensor out, Tensor lse)")
-        .outputs([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& lengths,
-                    const OptionalTensor& table, std::optional<double> scale, at::IntArrayRef window,
-                    double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks) {
-          check_decode(query, key, value, lengths, table,
-                       request_of(scale, window, softcap, alibi_slopes, sinks));
+        .outputs([](const Given& given) {
+          check_decode(given);
+          const Tensor& query = given.of.query;
           std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
           Tensor lse = at::empty_symint(c10::SymIntArrayRef(sizes.data(), 3), sum_options(query));
-          sizes[3] = value.sym_size(3);
+          sizes[3] = given.of.value.sym_size(3);
           return std::tuple(empty_in_order(query, sizes), std::move(lse));
         })
-        .run([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& lengths,
-                const OptionalTensor& table, std::optional<double> scale, at::IntArrayRef window,
-                double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks, Tensor& out,
-                Tensor& lse) {
-          run_decode(query, key, value, lengths, table,
-                     request_of(scale, window, softcap, alibi_slopes, sinks), out, lse);
-        })
+        .run([](const Given& given, Tensor& out, Tensor& lse) { run_decode(given, out, lse); })
         .autocast("lower");
 
 }  // namespace

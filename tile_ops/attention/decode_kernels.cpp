@@ -29,11 +29,10 @@ void finish(Running r, const std::optional<Array>& sinks, const Tile& head, cons
 
 }  // namespace
 
-void decode(Array query, Array key, Array value, Array lengths, Array out, Array lse,
-            std::optional<Array> parts, std::optional<Array> tops, std::optional<Array> totals, Tile scale,
-            Tile queries, DecodeOptions::Parameters all, int rows, int cols, int depth, int part,
-            DType operand) {
-  const DecodeOptions options(all);
+void decode(const Decode<Array, Tile>& of) {
+  const auto& [query, key, value, lengths, out, lse, shares, scale, queries, options, tile, part, operand] =
+      of;
+  const auto [rows, cols, depth] = tile;
   const DType dtype = sum_dtype(query.dtype());
   Tile split = bid(0), row_tiles = cdiv(query.dim(2), rows), key_head = bid(1) / row_tiles,
        i = bid(1) % row_tiles, batch = bid(2), factor = scale.astype(dtype);
@@ -108,18 +107,19 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
   }
   r.total = totals_of.sum(1, true);
 
-  if (!parts) {
+  if (!shares) {
     finish(r, options.sinks, head, out[{batch, key_head}].tiled_view({rows, depth}),
            lse[{batch, key_head}].tiled_view({rows}), i);
     return;
   }
-  (*parts)[{split, batch, key_head}].tiled_view({rows, depth}).store({i, 0}, r.sum);
-  (*tops)[{split, batch, key_head}].tiled_view({rows}).store({i}, r.top.reshape({rows}));
-  (*totals)[{split, batch, key_head}].tiled_view({rows}).store({i}, r.total.reshape({rows}));
+  shares->sums[{split, batch, key_head}].tiled_view({rows, depth}).store({i, 0}, r.sum);
+  shares->tops[{split, batch, key_head}].tiled_view({rows}).store({i}, r.top.reshape({rows}));
+  shares->totals[{split, batch, key_head}].tiled_view({rows}).store({i}, r.total.reshape({rows}));
 }
 
-void decode_combine(Array parts, Array tops, Array totals, std::optional<Array> sinks, Array out, Array lse,
+void decode_combine(const Shares<Array>& shares, std::optional<Array> sinks, Array out, Array lse,
                     Tile queries, int rows, int depth) {
+  const auto& [parts, tops, totals] = shares;
   Tile i = bid(0), key_head = bid(1), batch = bid(2);
   Running r = nothing_yet(rows, depth, parts.dtype());
   for (Tile split : range(parts.dim(0))) {

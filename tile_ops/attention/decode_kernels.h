@@ -6,7 +6,6 @@
 // dim] with table [batch, pages of a sequence].
 #pragma once
 #include <optional>
-#include <tuple>
 
 #include "kernels.h"
 
@@ -20,24 +19,32 @@ struct DecodeOptionsOf {
   std::optional<Number> softcap;
   std::optional<Array> slopes;  // [batch, heads]
   std::optional<Array> sinks;   // [heads]
-  auto all() const { return std::tuple(table, page_tiles, before, softcap, slopes, sinks); }
-};
-struct DecodeOptions : DecodeOptionsOf<Array, Tile, Tile> {
-  using Parameters = decltype(DecodeOptionsOf<Array, Tile, Tile>().all());
-  DecodeOptions(const Parameters& all)
-      : DecodeOptionsOf(std::apply([](const auto&... each) { return DecodeOptionsOf{each...}; }, all)) {}
 };
 
-// Block (split, key head and row tile, batch). lengths: the keys of each sequence, of which the last are the
-// queries' own. queries: of a head. With parts, [splits, batch, key heads, rows, head dim], a block stores
-// its sums there, and in tops and totals, [splits, batch, key heads, rows], what they are relative to; else
-// out and lse.
-void decode(Array query, Array key, Array value, Array lengths, Array out, Array lse,
-            std::optional<Array> parts, std::optional<Array> tops, std::optional<Array> totals, Tile scale,
-            Tile queries, DecodeOptions::Parameters options, int rows, int cols, int depth, int part,
-            DType operand);
-// Puts the parts together; block (row tile, key head, batch).
-void decode_combine(Array parts, Array tops, Array totals, std::optional<Array> sinks, Array out, Array lse,
+// Where blocks leave their shares: [splits, batch, key heads, rows, head dim], and what these are relative
+// to, [splits, batch, key heads, rows].
+template <class Array>
+struct Shares {
+  Array sums, tops, totals;
+};
+
+// Block (split, key head and row tile, batch).
+template <class Array, class Tile>
+struct Decode {
+  Array query, key, value;
+  Array lengths;  // the keys of each sequence, of which the last are the queries' own
+  Array out, lse;
+  std::optional<Shares<Array>> shares;  // without them a block has all keys, and stores out and lse
+  Tile scale;
+  Tile queries;  // of a head
+  DecodeOptionsOf<Array, Tile, Tile> options;
+  TileSize tile;
+  int part;  // of the head dim: a score is summed up in such parts
+  DType operand;
+};
+void decode(const Decode<Array, Tile>& of);
+// Puts the shares together; block (row tile, key head, batch).
+void decode_combine(const Shares<Array>& shares, std::optional<Array> sinks, Array out, Array lse,
                     Tile queries, int rows, int depth);
 
 }  // namespace tile::attention

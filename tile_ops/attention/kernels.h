@@ -6,7 +6,6 @@
 // nothing.
 #pragma once
 #include <optional>
-#include <tuple>
 
 #include "tile.h"
 
@@ -18,8 +17,19 @@ inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : 
 double least_number(DType dtype);
 inline constexpr double log2_e = 1.4426950408889634;
 
-// Options of a call besides a scale, a bias and a last key. Missing ones cost nothing. At run
-// time tensors and numbers, in a kernel arrays and tiles.
+// Queries, keys and head dim of a tile.
+struct TileSize {
+  int rows, cols, depth;
+};
+
+// What a call's kernels take, in a kernel as arrays and tiles, on the host as tensors and numbers.
+template <class Array>
+struct Inputs {
+  Array query, key, value;
+  std::optional<Array> bias;
+};
+
+// Options of a call besides a scale, a bias and a last key. Missing ones cost nothing.
 template <class Array, class Integer, class Number>
 struct OptionsOf {
   std::optional<Integer> first;         // query r attends to no key before r + first
@@ -33,16 +43,24 @@ struct OptionsOf {
   // [batch + 1]: samples of their own lengths lie one behind the other, in arrays [1, heads, all, depth].
   std::optional<Array> query_starts, key_starts;
   bool from_last = false;  // of these, offset, first and diagonal count from the last query and key
+};
+using Options = OptionsOf<Array, Tile, Tile>;
 
-  auto all() const {
-    return std::tuple(first, softcap, slopes, diagonal, seed, dropout, heads_before, sinks, query_starts,
-                      key_starts, from_last);
-  }
+// Of launches that have some query heads of each key head only: of `group`, `count` from `first` on.
+template <class Integer>
+struct Members {
+  Integer group, first, count;
 };
-struct Options : OptionsOf<Array, Tile, Tile> {
-  using Parameters = decltype(OptionsOf<Array, Tile, Tile>().all());
-  Options(const Parameters& all);
+
+// How queries see and score keys.
+template <class Array, class Integer, class Number>
+struct RuleOf {
+  Number scale;
+  Integer offset, group;  // group: query heads that share a key head
+  std::optional<Members<Integer>> members;
+  OptionsOf<Array, Integer, Number> options;
 };
+using Rule = RuleOf<Array, Tile, Tile>;
 
 // A block's tile of rows and how many there are, its head and sample. On a GPU the grid's first axis counts
 // heads: blocks of all heads that have the most to do begin first. On a CPU it counts tiles: a head's follow
@@ -71,8 +89,7 @@ class Sample {
 
 // The parameters of a call's kernels; offsets are the sample's own.
 struct Call {
-  Call(const Array& query, const Array& key, const Tile& batch, const Tile& scale, const Tile& offset,
-       const Tile& group, int rows, int cols, const Options& options);
+  Call(const Inputs<Array>& in, const Tile& batch, const Rule& rule, const TileSize& tile);
   Array query, key;
   Tile batch, scale, offset, group;
   int rows, cols;
@@ -119,8 +136,7 @@ class ScoreRule {
 // The scores of one head of queries.
 class Scores {
  public:
-  Scores(const Call& call, const Array& query, const Array& key, const std::optional<Array>& bias,
-         const Tile& head, int depth, DType operand);
+  Scores(const Call& call, const Inputs<Array>& in, const Tile& head, int depth, DType operand);
 
   Tile query(Tile i) const { return query_.load({i, 0}).astype(operand_); }
   Tile key(Tile j) const { return key_.load({j, 0}).astype(operand_); }
@@ -149,62 +165,118 @@ class Scores {
   DType operand_;
 };
 
-// negative: scale is. top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight,
-// which loses less than exp(score - lse) where scores are large. residual: what rounding took from out.
-void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Array top,
-             Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group,
-             Options::Parameters options, int rows, int cols, int depth, DType operand, bool heads_first,
-             bool negative);
+template <class Array, class Tile>
+struct Forward {
+  Inputs<Array> in;
+  Array out, lse;
+  // [batch, heads, query]: the probabilities are exp(score - top) * weight, which loses less than exp(score -
+  // lse) where scores are large.
+  Array top, weight;
+  std::optional<Array> residual;  // what rounding took from out
+  RuleOf<Array, Tile, Tile> rule;
+  TileSize tile;
+  DType operand;
+  bool heads_first;
+  bool negative;  // scale is
+};
+void forward(const Forward<Array, Tile>& of);
 
-// sum(grad_out * (out + residual)) - grad_lse of the rows of tile i, [rows]: what a row's gradients of scores
-// have in common.
-Tile row_deltas(const std::optional<Array>& grad_out, const Array& out, const std::optional<Array>& residual,
-                const std::optional<Array>& grad_lse, const Sample& sample, Tile head, Tile i, int rows,
-                int depth, DType dtype);
+// What rows' gradients of scores have in common comes from these: sum(grad_out * (out + residual)) -
+// grad_lse.
+template <class Array>
+struct RowGradients {
+  std::optional<Array> grad_out;
+  Array out;
+  std::optional<Array> residual, grad_lse;
+};
+// That of the rows of tile i, [rows].
+Tile row_deltas(const RowGradients<Array>& of, const Sample& sample, Tile head, Tile i, int rows, int depth,
+                DType dtype);
 // delta: those.
-void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
-                    std::optional<Array> grad_lse, Array delta, Options::Parameters options, int rows,
-                    int depth);
+void backward_delta(const RowGradients<Array>& of, Array delta, const Options& options, int rows, int depth);
+
+// What the gradients of scores are computed from.
+template <class Array>
+struct Incoming {
+  Inputs<Array> in;
+  std::optional<Array> grad_out;
+  Array top, weight, delta;  // of the forward; of backward_delta
+};
 
 // A block has `span` tiles of keys of one key head and adds up over all queries of its group. With grad_query
-// it has every key of the head (span reaches them all) and so adds up that gradient too: in place where it
-// has the dtype of sums, else in the block's part of `partial`, [blocks, group, rows, depth]. Such blocks
-// count along one axis of the grid; `first` are samples' key heads of earlier launches.
-void backward_keys(Array query, Array key, Array value, std::optional<Array> bias,
-                   std::optional<Array> grad_out, Array top, Array weight, Array delta,
-                   std::optional<Array> grad_key, std::optional<Array> grad_value,
-                   std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
-                   Tile group, Options::Parameters options, Tile span, std::optional<Tile> first, int rows,
-                   int cols, int depth, DType operand, bool heads_first);
+// it has every key of the head (span reaches them all) and so adds up that gradient too.
+template <class Array, class Tile>
+struct BackwardKeys {
+  Incoming<Array> from;
+  std::optional<Array> grad_key, grad_value, grad_query;
+  // Where grad_query has not the dtype of sums, a block adds it up in its part of these, [blocks, group,
+  // rows, depth].
+  std::optional<Array> partial;
+  RuleOf<Array, Tile, Tile> rule;
+  Tile span;
+  // With grad_query blocks count along one axis of the grid; these are samples' key heads of earlier
+  // launches.
+  std::optional<Tile> first;
+  TileSize tile;
+  DType operand;
+  bool heads_first;
+};
+void backward_keys(const BackwardKeys<Array, Tile>& of);
 
-void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
-                    std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
-                    Tile scale, Tile offset, Tile group, Options::Parameters options, int rows, int cols,
-                    int depth, DType operand, bool heads_first);
+template <class Array, class Tile>
+struct BackwardQuery {
+  Incoming<Array> from;
+  Array grad_query;
+  RuleOf<Array, Tile, Tile> rule;
+  TileSize tile;
+  DType operand;
+  bool heads_first;
+};
+void backward_query(const BackwardQuery<Array, Tile>& of);
 
-// The same by tensor cores, in launches that may have some query heads of each key head only: of `group`,
-// `count` from `first` on. shift, delta and sums hold a launch's own heads, the others are of all.
-using Members = std::optional<std::tuple<Tile, Tile, Tile>>;  // group, first, count
-// First, of each row: exp2(score * log2 e + shift) are its probabilities, and delta the sum of backward_delta
-// times -scale; both arrays, [batch, heads, rows], reach over the whole of the last tile.
-void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
-                   std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
-                   Tile scale, Members members, Options::Parameters options, int rows, int depth);
-// A block has a tile of keys. With sums, float32 zeros [batch, heads, row tiles, rows * depth], it adds its
-// part of the gradient of query there, in no fixed order; they are rounded afterwards. more: the gradients of
-// key and value are added to what an earlier launch stored.
-void backward_transposed(Array query, Array key, Array value, std::optional<Array> bias,
-                         std::optional<Array> grad_out, Array shift, Array delta,
-                         std::optional<Array> grad_key, std::optional<Array> grad_value,
-                         std::optional<Array> sums, Tile scale, Tile offset, Tile group, Members members,
-                         bool more, Options::Parameters options, int rows, int cols, int depth);
-void backward_rounded(Array sums, Array grad_query, Members members, Options::Parameters options, int rows,
-                      int depth);
+// The same by tensor cores, in launches that may have some query heads of each key head only. shift, delta
+// and sums hold a launch's own heads, the others are of all.
+template <class Array, class Tile>
+struct BackwardRows {
+  RowGradients<Array> of;
+  Array top, weight;
+  // [batch, heads, rows], over the whole of the last tile: exp2(score * log2 e + shift) are a row's
+  // probabilities, and delta is the sum of backward_delta times -scale.
+  Array shift, delta;
+  Tile scale;
+  std::optional<Members<Tile>> members;
+  OptionsOf<Array, Tile, Tile> options;
+  int rows, depth;
+};
+void backward_rows(const BackwardRows<Array, Tile>& of);
+// A block has a tile of keys.
+template <class Array, class Tile>
+struct BackwardTransposed {
+  Inputs<Array> in;
+  std::optional<Array> grad_out;
+  Array shift, delta;
+  std::optional<Array> grad_key, grad_value;
+  // float32 zeros [batch, heads, row tiles, rows * depth]: a block adds its part of the gradient of query
+  // there, in no fixed order; they are rounded afterwards.
+  std::optional<Array> sums;
+  RuleOf<Array, Tile, Tile> rule;
+  bool more;  // the gradients of key and value are added to what an earlier launch stored
+  TileSize tile;
+};
+void backward_transposed(const BackwardTransposed<Array, Tile>& of);
+void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>> members,
+                      const Options& options, int rows, int depth);
 
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
-void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,
-                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group,
-                   Options::Parameters options, int rows, int cols, int depth, DType operand);
+template <class Array, class Tile>
+struct BackwardBias {
+  Incoming<Array> from;
+  Array grad_bias;
+  RuleOf<Array, Tile, Tile> rule;
+  TileSize tile;
+  DType operand;
+};
+void backward_bias(const BackwardBias<Array, Tile>& of);
 
 // The same where the bias is one number a row and there are no sinks: a row's gradients of scores add up to
 // that of its lse.

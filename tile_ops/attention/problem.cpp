@@ -1,5 +1,7 @@
 // Which kernels run for a call of attention, and on what tiles.
 #include "problem.h"
+
+#include "../common/tuning.h"
 #include "splits.h"
 
 namespace tile::attention {
@@ -16,11 +18,8 @@ Kernel bias_kernel("attention_backward_bias", backward_bias);
 Kernel row_bias_kernel("attention_backward_row_bias", backward_row_bias);
 Kernel sinks_kernel("attention_backward_sinks", backward_sinks);
 
-// Queries, keys and head dim of a tile. Few values, because each is another kernel; 64 is a bucket of its
-// own, because tiles without padding are faster.
-struct TileSize {
-  int rows, cols, depth;
-};
+// Sizes of tiles have few values, because each is another kernel; 64 is a bucket of its own, because tiles
+// without padding are faster.
 bool is_small(const Tensor& tensor) {
   return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
 }
@@ -57,17 +56,18 @@ TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forwa
 constexpr int64_t enough_heads = 8;
 
 // The parameters of a call's kernels, found on the host.
+using HostRule = RuleOf<Tensor, int, double>;
 struct Problem {
-  Problem(const Tensor& query, const Tensor& key, const Tensor& value, const Request& request,
-          const Packed* packed)
-      : batch(packed ? packed->query_starts.size(0) - 1 : query.size(0)),
-        heads(query.size(1)),
-        rows(packed ? packed->rows : query.size(2)),
-        key_heads(key.size(1)),
-        keys(packed ? packed->keys : key.size(2)),
-        depth(std::max(query.size(3), value.size(3))),
-        group(static_cast<int>(heads / std::max<int64_t>(key_heads, 1))),
-        scale(request.scale.value_or(usual_scale(query.size(3)))) {
+  Problem(const Operands& of, const Request& request, const Packed* packed)
+      : batch(packed ? packed->query_starts.size(0) - 1 : of.query.size(0)),
+        heads(of.query.size(1)),
+        rows(packed ? packed->rows : of.query.size(2)),
+        key_heads(of.key.size(1)),
+        keys(packed ? packed->keys : of.key.size(2)),
+        depth(std::max(of.query.size(3), of.value.size(3))),
+        group(heads / std::max<int64_t>(key_heads, 1)),
+        rule{request.scale.value_or(usual_scale(of.query.size(3))), 0, static_cast<int>(group), {}, {}} {
+    auto& options = rule.options;
     const bool from_last = request.causal_align == "bottom_right";
     // Of packed samples a kernel adds the sample's own to this.
     const int64_t diagonal = from_last && !packed ? keys - rows : 0;
@@ -76,7 +76,7 @@ struct Problem {
     if (request.is_causal) after = 0;
     // Farther than any key: lengths are far below it, and sums of the two are int32.
     constexpr int64_t all = 1 << 29;
-    offset = static_cast<int>(after >= 0 ? diagonal + std::min(after, all) : packed ? all : keys);
+    rule.offset = static_cast<int>(after >= 0 ? diagonal + std::min(after, all) : packed ? all : keys);
     if (before >= 0) options.first = static_cast<int>(diagonal - std::min(before, all));
     if (request.softcap != 0) options.softcap = request.softcap;
     if (request.alibi_slopes) {
@@ -90,23 +90,20 @@ struct Problem {
     options.key_starts = packed->key_starts;
     options.from_last = from_last && (after >= 0 || before >= 0 || request.alibi_slopes);
   }
-  int64_t batch, heads, rows, key_heads, keys, depth;
-  int group, offset = 0;
-  double scale;
-  OptionsOf<Tensor, int, double> options;
+  int64_t batch, heads, rows, key_heads, keys, depth, group;
+  HostRule rule;
 
   Beside beside(const OptionalTensor& bias) const {
+    const auto& options = rule.options;
     if (options.softcap || options.slopes || options.dropout) return Beside::options;
     return bias ? Beside::bias : Beside::nothing;
   }
 };
 
-// In 16 bits that pass has sums of the queries' gradient beside the result: of as many key heads at once as
-// these bytes hold.
-constexpr int64_t most_sum_bytes = 40 << 20;
+// In 16 bits that pass has sums of the queries' gradient beside the result, of so many key heads at once.
 int64_t heads_at_once(const Tensor& query, const Problem& p) {
   const int64_t each = p.group * p.rows * query.size(3) * static_cast<int64_t>(sizeof(float));
-  return std::min(p.batch * p.key_heads, most_sum_bytes / std::max<int64_t>(each, 1));
+  return std::min(p.batch * p.key_heads, tuning::attention_head_sum_bytes / std::max<int64_t>(each, 1));
 }
 
 // Returns true if heads are the grid's first axis, which a kernel's Place must know; and that grid.
@@ -139,11 +136,11 @@ bool in_chunks(const Tensor& x) {
 }
 // One pass over large tiles. Of a deep head, what is not in chunks would fill registers: the smaller tiles of
 // two passes are left for it.
-bool takes_transposed(const Tensor& query, const Tensor& key, const Tensor& value,
-                      const OptionalTensor& grad_out, const Problem& p) {
+bool takes_transposed(const Operands& of, const OptionalTensor& grad_out, const Problem& p) {
+  const auto& [query, key, value] = of;
   if (!is_small(query) || query.is_cpu() || p.depth > 128) return false;
   // Its sums are as long as the longest of packed samples.
-  if (p.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
+  if (p.rule.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
   return p.depth <= 64 ||
          (in_chunks(query) && in_chunks(key) && in_chunks(value) && (!grad_out || in_chunks(*grad_out)));
 }
@@ -152,10 +149,10 @@ TileSize transposed_tile_size(const Tensor& query, const Problem& p) {
   if (p.beside(std::nullopt) == Beside::options)
     return {32, 64, p.depth <= 64 ? 64 : gpu_depth(query, p.depth)};
   if (p.depth <= 64) return {32, 128, 64};
-  constexpr int needed = 160 * 1024;  // tiles of key and value, two of scores, two each of query and grad_out
   const int depth = gpu_depth(query, p.depth);
-  return most_shared_bytes(to_array_argument(query)) >= needed ? TileSize{64, 128, depth}
-                                                               : TileSize{32, 64, depth};
+  return most_shared_bytes(to_array_argument(query)) >= tuning::attention_large_tiles_bytes
+             ? TileSize{64, 128, depth}
+             : TileSize{32, 64, depth};
 }
 
 // The part's own of [samples, heads, ...]; of what is packed, its heads of all samples.
@@ -164,14 +161,17 @@ Tensor own_part(const Tensor& of, const Split& part, int64_t heads_of_key) {
   const Tensor own = heads == of.size(1) ? of : of.narrow(1, part.key_head * heads_of_key, heads);
   return of.size(0) == 1 || part.samples == of.size(0) ? own : own.narrow(0, part.sample, part.samples);
 }
-OptionsOf<Tensor, int, double> own_options(const Problem& p, const Split& part) {
-  auto options = p.options;
+HostRule own_rule(const Problem& p, const Split& part) {
+  HostRule rule = p.rule;
+  auto& options = rule.options;
   if (options.slopes) options.slopes = own_part(*options.slopes, part, p.group);
   for (OptionalTensor* starts : {&options.query_starts, &options.key_starts})
     if (*starts) *starts = (*starts)->narrow(0, part.sample, part.samples + 1);
   const int64_t before = part.key_head * p.group + (options.query_starts ? 0 : part.sample * p.heads);
   if (options.dropout && before) options.heads_before = static_cast<int>(before);
-  return options;
+  if (part.count < p.group)
+    rule.members = {rule.group, static_cast<int>(part.first), static_cast<int>(part.count)};
+  return rule;
 }
 
 // A launch for keys, and what it needs of each row. With `adds` also the gradient of its query heads.
@@ -183,43 +183,58 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
   const auto own_if = [&](const OptionalTensor& tensor, int64_t heads_of_key) {
     return tensor && tensor->defined() ? OptionalTensor(own(*tensor, heads_of_key)) : std::nullopt;
   };
-  const auto options = own_options(p, part);
-  auto of_rows = options;
+  const auto& [query, key, value] = call.operands;
+  const auto& [out, top, weight, residual] = call.saved;
+  const HostRule rule = own_rule(p, part);
+  auto of_rows = rule.options;
   of_rows.heads_before.reset();  // these do not ask, and have one kernel less
   const int64_t heads = part.key_heads * part.count, row_tiles = ceil_div(p.rows, tile.rows),
                 key_tiles = ceil_div(p.keys, tile.cols);
-  std::optional<std::tuple<int, int, int>> members;
-  if (part.count < p.group) members = {p.group, static_cast<int>(part.first), static_cast<int>(part.count)};
-  const Tensor shift = at::empty({part.samples, heads, row_tiles * tile.rows}, call.top.options()),
+  const Tensor shift = at::empty({part.samples, heads, row_tiles * tile.rows}, top.options()),
                delta = result_like(shift);
   if (shift.numel())
-    rows_kernel.launch({row_tiles, heads, part.samples}, own_if(call.grad_out, p.group),
-                       own(call.out, p.group), own_if(if_any(call.residual), p.group),
-                       own_if(call.grad_lse, p.group), own(call.top, p.group), own(call.weight, p.group),
-                       shift, delta, p.scale, members, of_rows.all(), tile.rows, tile.depth);
+    rows_kernel.launch({row_tiles, heads, part.samples},
+                       {.of = {.grad_out = own_if(call.incoming.grad_out, p.group),
+                               .out = own(out, p.group),
+                               .residual = own_if(if_any(residual), p.group),
+                               .grad_lse = own_if(call.incoming.grad_lse, p.group)},
+                        .top = own(top, p.group),
+                        .weight = own(weight, p.group),
+                        .shift = shift,
+                        .delta = delta,
+                        .scale = rule.scale,
+                        .members = as_launched(rule.members),
+                        .options = as_launched(of_rows),
+                        .rows = tile.rows,
+                        .depth = tile.depth});
   OptionalTensor sums;
-  if (adds)
-    sums = at::empty({part.samples, heads, row_tiles, tile.rows * tile.depth}, call.top.options()).zero_();
+  if (adds) sums = at::empty({part.samples, heads, row_tiles, tile.rows * tile.depth}, top.options()).zero_();
   if (key_tiles)
-    transposed_kernel.launch({part.key_heads, key_tiles, part.samples}, own(call.query, p.group),
-                             own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
-                             own_if(call.grad_out, p.group), shift, delta, own_if(call.grad_key, 1),
-                             own_if(call.grad_value, 1), sums, p.scale, p.offset, p.group, members,
-                             part.first > 0, options.all(), tile.rows, tile.cols, tile.depth);
+    transposed_kernel.launch({part.key_heads, key_tiles, part.samples},
+                             {.in = {own(query, p.group), own(key, 1), own(value, 1), own_if(bias, p.group)},
+                              .grad_out = own_if(call.incoming.grad_out, p.group),
+                              .shift = shift,
+                              .delta = delta,
+                              .grad_key = own_if(call.grads.key, 1),
+                              .grad_value = own_if(call.grads.value, 1),
+                              .sums = sums,
+                              .rule = as_launched(rule),
+                              .more = part.first > 0,
+                              .tile = tile});
   if (adds && shift.numel())
-    rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grad_query, p.group), members,
-                          options.all(), tile.rows, tile.depth);
+    rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grads.query, p.group),
+                          rule.members, rule.options, tile.rows, tile.depth);
 }
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
 bool run_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  const TileSize tile = transposed_tile_size(call.query, p);
+  const TileSize tile = transposed_tile_size(call.operands.query, p);
   const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
   const int64_t row_bytes =
       ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
   std::optional<std::vector<Split>> of_sums;
-  if (call.grad_query.defined() && !wants_fixed_order())
+  if (call.grads.query.defined() && !wants_fixed_order())
     of_sums = splits_of_sums(heads, row_bytes * tile.depth);
   for (const Split& part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes))
     run_part(call, bias, p, tile, part, of_sums.has_value());
@@ -233,73 +248,96 @@ DType operand_dtype(const Tensor& query) {
   return multiplies_as_it_is(to_array_argument(query)) ? dtype : sum_dtype(dtype);
 }
 
-void run_forward(const Forward& call, const Request& request, const Packed* packed) {
-  const Problem p(call.query, call.key, call.value, request, packed);
-  const Tensor &query = call.query, &lse = call.lse;
+void run_forward(const Operands& operands, const OptionalTensor& bias, const Request& request,
+                 const Results& results, const Packed* packed) {
+  const Problem p(operands, request, packed);
+  const Tensor &query = operands.query, &lse = results.lse;
   if (lse.numel() == 0) return;
-  const TileSize tile = tile_size(query, p.depth, 64, true, p.beside(call.bias));
-  forward_kernel.launch(places(query, ceil_div(p.rows, tile.rows), p.heads, p.batch), query, call.key,
-                        call.value, whole_bias(call.bias, p), call.out, lse,
-                        call.top ? *call.top : at::empty(lse.sizes(), lse.options()),
-                        call.weight ? *call.weight : at::empty(lse.sizes(), lse.options()),
-                        if_any(call.residual), p.scale, p.offset, p.group, p.options.all(), tile.rows,
-                        tile.cols, tile.depth, operand_dtype(query), heads_first(query), p.scale < 0);
+  const TileSize tile = tile_size(query, p.depth, 64, true, p.beside(bias));
+  forward_kernel.launch(places(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
+                        {.in = {query, operands.key, operands.value, whole_bias(bias, p)},
+                         .out = results.out,
+                         .lse = lse,
+                         .top = results.top ? *results.top : at::empty(lse.sizes(), lse.options()),
+                         .weight = results.weight ? *results.weight : at::empty(lse.sizes(), lse.options()),
+                         .residual = if_any(results.residual),
+                         .rule = as_launched(p.rule),
+                         .tile = tile,
+                         .operand = operand_dtype(query),
+                         .heads_first = heads_first(query),
+                         .negative = p.rule.scale < 0});
 }
 
 void run_backward(const Backward& call, const Request& request, const Packed* packed) {
-  const Tensor &query = call.query, &key = call.key, &value = call.value, &top = call.top;
-  const Problem p(query, key, value, request, packed);
+  const auto& [query, key, value] = call.operands;
+  const auto& [out, top, weight, residual] = call.saved;
+  const Problem p(call.operands, request, packed);
   const OptionalTensor scores_bias = whole_bias(call.bias, p);
-  const bool for_keys = call.grad_key.defined() || call.grad_value.defined();
+  const bool for_keys = call.grads.key.defined() || call.grads.value.defined();
   const int64_t heads = p.batch * p.key_heads, at_once = is_small(query) ? heads_at_once(query, p) : heads;
-  const bool one_pass = for_keys && call.grad_query.defined() && query.is_cpu() && at_once >= enough_heads;
+  const bool one_pass = for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads;
   const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const bool transposed = for_keys && takes_transposed(query, key, value, call.grad_out, p);
+  const bool transposed = for_keys && takes_transposed(call.operands, call.incoming.grad_out, p);
   const bool for_query =
-      !(transposed && run_transposed(call, scores_bias, p)) && call.grad_query.defined() && !one_pass;
+      !(transposed && run_transposed(call, scores_bias, p)) && call.grads.query.defined() && !one_pass;
   const Tensor delta = at::empty(top.sizes(), top.options());
   if (delta.numel() && (!transposed || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
-    delta_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
-                        call.grad_lse, delta, p.options.all(), tile.rows, static_cast<int>(most_depth));
+    delta_kernel.launch({row_tiles, p.heads, p.batch},
+                        {call.incoming.grad_out, out, if_any(residual), call.incoming.grad_lse}, delta,
+                        as_launched(p.rule.options), tile.rows, static_cast<int>(most_depth));
 
+  const Incoming<Tensor> from{{query, key, value, scores_bias}, call.incoming.grad_out, top, weight, delta};
+  const DType operand = operand_dtype(query);
   if (for_keys && !transposed && p.batch * p.key_heads > 0) {
     const auto launch = [&](const Grid& grid, int64_t span, const OptionalTensor& result,
                             const OptionalTensor& sums, std::optional<int> first) {
-      keys_kernel.launch(grid, query, key, value, scores_bias, call.grad_out, top, call.weight, delta,
-                         if_defined(call.grad_key), if_defined(call.grad_value), result, sums, p.scale,
-                         p.offset, p.group, p.options.all(), static_cast<int>(span), first, tile.rows,
-                         tile.cols, tile.depth, operand_dtype(query), heads_first(query));
+      keys_kernel.launch(grid, {.from = as_launched(from),
+                                .grad_key = if_defined(call.grads.key),
+                                .grad_value = if_defined(call.grads.value),
+                                .grad_query = result,
+                                .partial = sums,
+                                .rule = as_launched(p.rule),
+                                .span = static_cast<int>(span),
+                                .first = first,
+                                .tile = tile,
+                                .operand = operand,
+                                .heads_first = heads_first(query)});
     };
     if (one_pass && is_small(query)) {
       const Tensor sums = at::empty({at_once, p.group, p.rows, query.size(3)}, top.options());
       for (int64_t first = 0; first < heads; first += at_once)
-        launch({std::min(at_once, heads - first)}, key_tiles, call.grad_query, sums, static_cast<int>(first));
+        launch({std::min(at_once, heads - first)}, key_tiles, call.grads.query, sums,
+               static_cast<int>(first));
     } else if (one_pass) {
-      launch({1, p.key_heads, p.batch}, key_tiles, call.grad_query, std::nullopt, std::nullopt);
+      launch({1, p.key_heads, p.batch}, key_tiles, call.grads.query, std::nullopt, std::nullopt);
     } else if (key_tiles) {
       launch(places(query, key_tiles, p.key_heads, p.batch), 1, std::nullopt, std::nullopt, std::nullopt);
     }
   }
   if (for_query && delta.numel())
-    query_kernel.launch(places(query, row_tiles, p.heads, p.batch), query, key, value, scores_bias,
-                        call.grad_out, top, call.weight, delta, call.grad_query, p.scale, p.offset, p.group,
-                        p.options.all(), tile.rows, tile.cols, tile.depth, operand_dtype(query),
-                        heads_first(query));
+    query_kernel.launch(places(query, row_tiles, p.heads, p.batch), {.from = as_launched(from),
+                                                                     .grad_query = call.grads.query,
+                                                                     .rule = as_launched(p.rule),
+                                                                     .tile = tile,
+                                                                     .operand = operand,
+                                                                     .heads_first = heads_first(query)});
   if (call.grad_bias.defined() && call.grad_bias.numel()) {
     const Tensor sums = four_dimensions(call.grad_bias);
     const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
-    if (bias_cols == 1 && p.keys != 1 && !p.options.sinks)
-      row_bias_kernel.launch({bias_tiles, sums.size(1), sums.size(0)}, call.grad_lse, call.weight, sums,
+    if (bias_cols == 1 && p.keys != 1 && !p.rule.options.sinks)
+      row_bias_kernel.launch({bias_tiles, sums.size(1), sums.size(0)}, call.incoming.grad_lse, weight, sums,
                              tile.rows);
     else
-      bias_kernel.launch({bias_tiles * ceil_div(bias_cols, tile.cols), sums.size(1), sums.size(0)}, query,
-                         key, value, *scores_bias, call.grad_out, top, call.weight, delta, sums, p.scale,
-                         p.offset, p.group, p.options.all(), tile.rows, tile.cols, tile.depth,
-                         operand_dtype(query));
+      bias_kernel.launch({bias_tiles * ceil_div(bias_cols, tile.cols), sums.size(1), sums.size(0)},
+                         {.from = as_launched(from),
+                          .grad_bias = sums,
+                          .rule = as_launched(p.rule),
+                          .tile = tile,
+                          .operand = operand});
   }
   if (call.grad_sinks.defined() && p.heads)
-    sinks_kernel.launch({p.heads}, *request.sinks, top, call.weight, delta, call.grad_sinks, 1024);
+    sinks_kernel.launch({p.heads}, *request.sinks, top, weight, delta, call.grad_sinks, 1024);
 }
 
 }  // namespace tile::attention

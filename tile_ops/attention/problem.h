@@ -12,7 +12,21 @@ namespace tile::attention {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// The options of a call as they are given.
+// What operators take, in the order of their schemas.
+struct Operands {
+  const Tensor &query, &key, &value;
+};
+struct GradientsOfResults {
+  const OptionalTensor &grad_out, &grad_lse;
+};
+// Tensors that a gradient gets from the forward, with the extents of out or a number a row.
+struct Saved {
+  const Tensor &out, &top, &weight, &residual;
+};
+struct Results {
+  const Tensor &out, &lse;
+  const OptionalTensor &top, &weight, &residual;
+};
 struct Request {
   bool is_causal;
   const std::string& causal_align;
@@ -41,15 +55,11 @@ inline double usual_scale(int64_t depth) {
 
 // ValueError, TypeError or NotImplementedError where a call is not accepted. batch: the number of samples.
 void check_tensor(const Tensor& tensor, const char* name, int64_t rank, const char* shape);
-void check_dtypes(const Tensor& query, const Tensor& key, const Tensor& value);
-void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias);
+void check_dtypes(const Operands& of);
+void check_inputs(const Operands& of, const OptionalTensor& bias);
 void check_integers(const Tensor& tensor, const char* name);
 void check_heads(const c10::SymInt& heads, const c10::SymInt& key_heads);
 void check_depth(const c10::SymInt& depth);
-// Tensors that a gradient gets from the forward, with the extents of out or a number a row.
-struct Saved {
-  const Tensor &out, &top, &weight, &residual;
-};
 void check_saved(const Tensor& query, std::vector<c10::SymInt> out_sizes, c10::SymIntArrayRef rows,
                  const Saved& saved);
 void check_gradient(const OptionalTensor& grad, const Tensor& of, const char* name);
@@ -69,21 +79,17 @@ DType operand_dtype(const Tensor& query);
 
 // Packed tensors are [1, heads, all, head dim] here. Saved results that nobody asked for are written all the
 // same, so that there is one kernel; but not the large one.
-struct Forward {
-  const Tensor &query, &key, &value;
-  const OptionalTensor& bias;
-  const Tensor &out, &lse;
-  const OptionalTensor &top, &weight, &residual;
-};
-void run_forward(const Forward& call, const Request& request, const Packed* packed = nullptr);
+void run_forward(const Operands& operands, const OptionalTensor& bias, const Request& request,
+                 const Results& results, const Packed* packed = nullptr);
 
 // Gradients that are not defined are not wanted.
 struct Backward {
-  const OptionalTensor &grad_out, &grad_lse;
-  const Tensor &query, &key, &value;
+  GradientsOfResults incoming;
+  Operands operands;
   const OptionalTensor& bias;
-  const Tensor &out, &top, &weight, &residual;
-  const Tensor &grad_query, &grad_key, &grad_value, &grad_bias, &grad_sinks;
+  Saved saved;
+  Operands grads;
+  const Tensor &grad_bias, &grad_sinks;
 };
 void run_backward(const Backward& call, const Request& request, const Packed* packed = nullptr);
 

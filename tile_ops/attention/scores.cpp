@@ -9,9 +9,6 @@ double least_number(DType dtype) {
   return dtype == f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
 }
 
-Options::Options(const Parameters& all)
-    : OptionsOf(std::apply([](const auto&... each) { return OptionsOf{each...}; }, all)) {}
-
 namespace {
 
 Tile scalar_of(const Array& array, const Operand& index) {
@@ -26,23 +23,22 @@ Sample::Sample(const std::optional<Array>& starts, const Tile& batch) : batch_(b
   stop = scalar_of(*starts, batch + 1).astype(i32);
 }
 
-Call::Call(const Array& query, const Array& key, const Tile& batch, const Tile& scale, const Tile& offset,
-           const Tile& group, int rows, int cols, const Options& options)
-    : query(query),
-      key(key),
+Call::Call(const Inputs<Array>& in, const Tile& batch, const Rule& rule, const TileSize& tile)
+    : query(in.query),
+      key(in.key),
       batch(batch),
-      scale(scale.astype(sum_dtype(query.dtype()))),
-      offset(offset),
-      group(group),
-      rows(rows),
-      cols(cols),
-      options(options),
+      scale(rule.scale.astype(sum_dtype(query.dtype()))),
+      offset(rule.offset),
+      group(rule.group),
+      rows(tile.rows),
+      cols(tile.cols),
+      options(rule.options),
       queries(options.query_starts, batch),
       keys(options.key_starts, batch) {
   if (!options.from_last) return;
   const Tile more = key_count() - queries.of(query, 0).dim(0);
-  this->offset += more;
-  for (std::optional<Tile>* each : {&this->options.first, &this->options.diagonal})
+  offset += more;
+  for (std::optional<Tile>* each : {&options.first, &options.diagonal})
     if (*each) **each += more;
 }
 
@@ -116,12 +112,11 @@ Tile ScoreRule::only_kept(const Tile& values, const std::optional<Tile>& kept) c
   return where(*kept, values * (1 / (1 - call_.options.dropout->astype(values.dtype()))), 0);
 }
 
-Scores::Scores(const Call& call, const Array& query, const Array& key, const std::optional<Array>& bias,
-               const Tile& head, int depth, DType operand)
-    : rule(call, head, bias, false),
+Scores::Scores(const Call& call, const Inputs<Array>& in, const Tile& head, int depth, DType operand)
+    : rule(call, head, in.bias, false),
       call_(call),
-      query_(call.queries.of(query, head).tiled_view({call.rows, depth})),
-      key_(call.keys.of(key, head / call.group).tiled_view({call.cols, depth})),
+      query_(call.queries.of(in.query, head).tiled_view({call.rows, depth})),
+      key_(call.keys.of(in.key, head / call.group).tiled_view({call.cols, depth})),
       operand_(operand) {}
 
 Tile Scores::greatest(Tile product, Tile i, Tile j, bool negative) const {

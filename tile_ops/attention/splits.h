@@ -4,13 +4,15 @@
 #include <optional>
 #include <vector>
 
+#include "../common/tuning.h"
+
 namespace tile::attention {
 
-// bytes: of a launch's sums; what else it keeps of a row, 8 bytes beside 256 of sums at least, makes 64 MiB
-// of them. blocks: as many keep a chip's multiprocessors busy. fewest: with fewer, sums are not worth their
-// cuts.
+// bytes: of a launch's sums. blocks: as many keep a chip's multiprocessors busy. fewest: with fewer, sums are
+// not worth their cuts.
 struct Limits {
-  int64_t bytes = 62 << 20, blocks = 512, fewest = 132;
+  int64_t bytes = tuning::attention_sum_bytes, blocks = tuning::attention_part_blocks,
+          fewest = tuning::attention_fewest_blocks;
 };
 // Those of all calls; tests of small shapes set others.
 extern Limits split_limits;

@@ -23,13 +23,20 @@ void check_starts(const Tensor& starts, const char* name) {
          "; it must be [sequences + 1]: where each begins, and the end of the last");
 }
 
-void check_packed(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& query_starts,
-                  const Tensor& key_starts, const Request& request) {
+// Where samples begin, and the longest of them, as the operators take them.
+struct Samples {
+  const Tensor &query_starts, &key_starts;
+  const c10::SymInt &rows, &keys;
+};
+
+void check_packed(const Operands& of, const Samples& samples, const Request& request) {
+  const auto& [query, key, value] = of;
+  const Tensor &query_starts = samples.query_starts, &key_starts = samples.key_starts;
   constexpr const char* shape = "[all rows, heads, head_dim]";
   check_tensor(query, "query", 3, shape);
   check_tensor(key, "key", 3, shape);
   check_tensor(value, "value", 3, shape);
-  check_dtypes(query, key, value);
+  check_dtypes(of);
   if (key.sym_size(0) != value.sym_size(0) || key.sym_size(1) != value.sym_size(1))
     fail(ErrorKind::value, "'key' is ", key.sym_sizes(), " but 'value' ", value.sym_sizes(),
          "; their rows and heads must be equal");
@@ -71,9 +78,12 @@ void check_lengths(const Tensor& starts, const char* name, int64_t all, int64_t 
 }
 
 // No sequence is longer than all rows: what a kernel's 32 bits do not hold is as good as that.
-Packed packed_samples(const Tensor& query, const Tensor& key, const Tensor& query_starts,
-                      const Tensor& key_starts, int64_t rows, int64_t keys) {
-  return {query_starts, key_starts, std::min(rows, query.size(0)), std::min(keys, key.size(0))};
+Packed packed_samples(const Operands& of, const Samples& samples) {
+  const int64_t rows = samples.rows.expect_int(), keys = samples.keys.expect_int();
+  check_lengths(samples.query_starts, "cu_seqlens_q", of.query.size(0), rows, "max_seqlen_q");
+  check_lengths(samples.key_starts, "cu_seqlens_k", of.key.size(0), keys, "max_seqlen_k");
+  return {samples.query_starts, samples.key_starts, std::min(rows, of.query.size(0)),
+          std::min(keys, of.key.size(0))};
 }
 
 const auto attention_varlen =
@@ -82,42 +92,26 @@ const auto attention_varlen =
        "causal_align=\"bottom_right\", float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? "
        "alibi_slopes=None, Tensor? sinks=None, float dropout_p=0.0, Tensor? seed=None) "
        "-> (Tensor out, Tensor lse)")
-        .outputs([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& query_starts,
-                    const Tensor& key_starts, const c10::SymInt&, const c10::SymInt&, bool is_causal,
-                    const std::string& causal_align, std::optional<double> scale, at::IntArrayRef window,
-                    double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks,
-                    double dropout_p, const OptionalTensor& seed) {
-          check_packed(
-              query, key, value, query_starts, key_starts,
-              {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed});
-          std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
-          Tensor lse = at::empty_symint({sizes[1], sizes[0]}, sum_options(query));
-          sizes[2] = value.sym_size(2);
-          return std::tuple(empty_in_order(query, sizes), std::move(lse));
+        .outputs([](const Operands& of, const Samples& samples, const Request& request) {
+          check_packed(of, samples, request);
+          std::vector<c10::SymInt> sizes = of.query.sym_sizes().vec();
+          Tensor lse = at::empty_symint({sizes[1], sizes[0]}, sum_options(of.query));
+          sizes[2] = of.value.sym_size(2);
+          return std::tuple(empty_in_order(of.query, sizes), std::move(lse));
         })
         .saves("Tensor top, Tensor weight, Tensor residual")
-        .saved_outputs([](const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                          const c10::SymInt&, const c10::SymInt&, bool, const std::string&,
-                          std::optional<double>, at::IntArrayRef, double, const OptionalTensor&,
-                          const OptionalTensor&, double, const OptionalTensor&, const Tensor& out,
-                          const Tensor& lse) {
-          std::vector<c10::SymInt> sizes = out.sym_sizes().vec();
-          if (out.scalar_type() == lse.scalar_type()) sizes[2] = 0;
-          return std::tuple(result_like(lse), result_like(lse), empty_in_order(out, sizes));
-        })
-        .run([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& query_starts,
-                const Tensor& key_starts, int64_t rows, int64_t keys, bool is_causal,
-                const std::string& causal_align, std::optional<double> scale, at::IntArrayRef window,
-                double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks,
-                double dropout_p, const OptionalTensor& seed, Tensor& out, Tensor& lse,
-                const OptionalTensor& top, const OptionalTensor& weight, const OptionalTensor& residual) {
-          check_lengths(query_starts, "cu_seqlens_q", query.size(0), rows, "max_seqlen_q");
-          check_lengths(key_starts, "cu_seqlens_k", key.size(0), keys, "max_seqlen_k");
-          const Packed samples = packed_samples(query, key, query_starts, key_starts, rows, keys);
-          run_forward({packed(query), packed(key), packed(value), std::nullopt, packed(out), of_rows(lse),
-                       of_rows(top), of_rows(weight), packed(residual)},
-                      {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed},
-                      &samples);
+        .saved_outputs(
+            [](const Operands&, const Samples&, const Request&, const Tensor& out, const Tensor& lse) {
+              std::vector<c10::SymInt> sizes = out.sym_sizes().vec();
+              if (out.scalar_type() == lse.scalar_type()) sizes[2] = 0;
+              return std::tuple(result_like(lse), result_like(lse), empty_in_order(out, sizes));
+            })
+        .run([](const Operands& of, const Samples& samples, const Request& request, const Results& results) {
+          const Packed packed_as = packed_samples(of, samples);
+          run_forward({packed(of.query), packed(of.key), packed(of.value)}, std::nullopt, request,
+                      {packed(results.out), of_rows(results.lse), of_rows(results.top),
+                       of_rows(results.weight), packed(results.residual)},
+                      &packed_as);
         })
         .autocast("lower")
         .grad("tile::attention_varlen_backward");
@@ -130,20 +124,15 @@ const auto attention_varlen_backward =
        "int[2] "
        "window, float softcap, Tensor? alibi_slopes, Tensor? sinks, float dropout_p, Tensor? seed, bool[4] "
        "output_mask) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_sinks)")
-        .outputs([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
-                    const Tensor& key, const Tensor& value, const Tensor& query_starts,
-                    const Tensor& key_starts, const c10::SymInt&, const c10::SymInt&, const Tensor& out,
-                    const Tensor& top, const Tensor& weight, const Tensor& residual, bool is_causal,
-                    const std::string& causal_align, std::optional<double> scale, at::IntArrayRef window,
-                    double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks,
-                    double dropout_p, const OptionalTensor& seed, std::array<bool, 4> mask) {
-          check_packed(
-              query, key, value, query_starts, key_starts,
-              {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed});
+        .outputs([](const GradientsOfResults& incoming, const Operands& of, const Samples& samples,
+                    const Saved& saved, const Request& request, std::array<bool, 4> mask) {
+          const auto& [query, key, value] = of;
+          const OptionalTensor& sinks = request.sinks;
+          check_packed(of, samples, request);
           const c10::SymInt rows[] = {query.sym_size(1), query.sym_size(0)};
-          check_saved(query, {rows[1], rows[0], value.sym_size(2)}, rows, {out, top, weight, residual});
-          check_gradient(grad_out, out, "out");
-          check_gradient(grad_lse, top, "lse");
+          check_saved(query, {rows[1], rows[0], value.sym_size(2)}, rows, saved);
+          check_gradient(incoming.grad_out, saved.out, "out");
+          check_gradient(incoming.grad_lse, saved.top, "lse");
           if (mask[3] && !sinks)
             fail(ErrorKind::value,
                  "output_mask asks for the gradient of 'sinks', which is not given; clear its bit");
@@ -153,23 +142,19 @@ const auto attention_varlen_backward =
           return std::tuple(wanted(mask[0], query), wanted(mask[1], key), wanted(mask[2], value),
                             mask[3] ? empty_in_order(*sinks) : Tensor());
         })
-        .run([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
-                const Tensor& key, const Tensor& value, const Tensor& query_starts, const Tensor& key_starts,
-                int64_t rows, int64_t keys, const Tensor& out, const Tensor& top, const Tensor& weight,
-                const Tensor& residual, bool is_causal, const std::string& causal_align,
-                std::optional<double> scale, at::IntArrayRef window, double softcap,
-                const OptionalTensor& alibi_slopes, const OptionalTensor& sinks, double dropout_p,
-                const OptionalTensor& seed, const std::array<bool, 4>&, Tensor& grad_query, Tensor& grad_key,
-                Tensor& grad_value, Tensor& grad_sinks) {
-          check_lengths(query_starts, "cu_seqlens_q", query.size(0), rows, "max_seqlen_q");
-          check_lengths(key_starts, "cu_seqlens_k", key.size(0), keys, "max_seqlen_k");
-          const Packed samples = packed_samples(query, key, query_starts, key_starts, rows, keys);
+        .run([](const GradientsOfResults& incoming, const Operands& of, const Samples& samples,
+                const Saved& saved, const Request& request, const std::array<bool, 4>&, const Operands& grads,
+                Tensor& grad_sinks) {
+          const Packed packed_as = packed_samples(of, samples);
           run_backward(
-              {packed(grad_out), of_rows(grad_lse), packed(query), packed(key), packed(value), std::nullopt,
-               packed(out), of_rows(top), of_rows(weight), packed(residual), if_wanted(grad_query),
-               if_wanted(grad_key), if_wanted(grad_value), Tensor(), grad_sinks},
-              {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed},
-              &samples);
+              {{packed(incoming.grad_out), of_rows(incoming.grad_lse)},
+               {packed(of.query), packed(of.key), packed(of.value)},
+               std::nullopt,
+               {packed(saved.out), of_rows(saved.top), of_rows(saved.weight), packed(saved.residual)},
+               {if_wanted(grads.query), if_wanted(grads.key), if_wanted(grads.value)},
+               Tensor(),
+               grad_sinks},
+              request, &packed_as);
         });
 
 }  // namespace

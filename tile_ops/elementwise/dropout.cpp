@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "../common/arguments.h"
+#include "../common/tuning.h"
 #include "tile/rows.h"
 
 namespace {
@@ -9,10 +10,22 @@ namespace {
 using at::Tensor;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 
-// Arrays are [slices, rows, columns], `seed` [slices, 2]: Philox's key and stream. Elements are numbered as
-// the columns of one row, or by first + slice * slice_step + row * row_step + column * column_step.
-void dropout_kernel(Array input, Array seed, Array out, Tile threshold, Tile scale, Tile first,
-                    Tile slice_step, Tile row_step, Tile column_step, bool one_row, int rows, int columns) {
+// Arrays are [slices, rows, columns]. Elements are numbered as the columns of one row, or by first + slice *
+// slice_step + row * row_step + column * column_step.
+template <class Array, class Tile>
+struct DropoutOf {
+  Array input;
+  Array seed;  // [slices, 2]: Philox's key and stream
+  Array out;
+  Tile threshold;  // random bits below it drop an element
+  Tile scale;      // of those that are kept
+  Tile first, slice_step, row_step, column_step;
+  bool one_row;
+  int rows, columns;  // of a tile
+};
+void dropout_kernel(const DropoutOf<Array, Tile>& of) {
+  const auto& [input, seed, out, threshold, scale, first, slice_step, row_step, column_step, one_row, rows,
+               columns] = of;
   hint_threads(-1);  // a thread's blocks of Philox share its keys
   DType compute = compute_dtype(input.dtype());
   Tile j = bid(0), i = bid(1), slice = bid(2);
@@ -91,7 +104,7 @@ void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out, 
   }
   const bool cpu = input.is_cpu(), one_row = axes.empty() && rows.size == 1 && columns.number == 1 &&
                                              slices.number == 0 && begin.number == 0;
-  const int elements = cpu ? 16384 : 4096;
+  const int elements = cpu ? tuning::cpu_tile : tuning::gpu_tile;
   const int wide = one_row ? elements : columns.size > 512 ? 1024 : 64, high = elements / wide;
   const auto threshold = static_cast<int64_t>(std::min(std::ldexp(p, 32), 0x1p32 - 1));
   const Grid grid{ceil_div(columns.size, wide), ceil_div(rows.size, high), slices.size};
@@ -109,11 +122,20 @@ void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out, 
       return strided(tensor, {slices.size, rows.size, columns.size},
                      {slices.*step, rows.*step, columns.*step}, at.*step);
     };
-    dropout_of.launch(
-        grid, view(input, &Axis::input),
-        strided(seed, {slices.size, 2}, {leading && seed.size(0) > 1 ? seed.stride(0) : 0, seed.stride(-1)}),
-        view(out, &Axis::out), threshold, 1 / (1 - p), at.number, slices.number, rows.number, columns.number,
-        one_row, high, wide);
+    dropout_of.launch(grid,
+                      {.input = view(input, &Axis::input),
+                       .seed = strided(seed, {slices.size, 2},
+                                       {leading && seed.size(0) > 1 ? seed.stride(0) : 0, seed.stride(-1)}),
+                       .out = view(out, &Axis::out),
+                       .threshold = threshold,
+                       .scale = 1 / (1 - p),
+                       .first = at.number,
+                       .slice_step = slices.number,
+                       .row_step = rows.number,
+                       .column_step = columns.number,
+                       .one_row = one_row,
+                       .rows = high,
+                       .columns = wide});
   }
 }
 

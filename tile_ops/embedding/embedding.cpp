@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../common/arguments.h"
+#include "../common/tuning.h"
 #include "tile/rows.h"
 
 namespace {
@@ -23,11 +24,17 @@ void embedding_kernel(Array weight, Array indices, Array out, int rows, int colu
 }
 Kernel embedding_of("embedding", embedding_kernel);
 
-// Block b sorts out the indices of its bin, the rows [b * bin, (b + 1) * bin) of the table: `places` and `at`
-// get the places of these indices in order and the rows they name, from begin[b] to end[b]. It begins behind
-// as many as there are smaller indices, so that no block waits for another.
-void bins_kernel(Array indices, Array places, Array at, Array begin, Array end, Tile bin, Tile padding,
-                 int elements) {
+// The indices of each bin, rows [b * bin, (b + 1) * bin) of the table.
+template <class Array>
+struct Bins {
+  Array places, at;  // the places of a bin's indices in order, and the rows they name
+  Array begin, end;  // of each bin in these
+};
+
+// Block b sorts out the indices of its bin. It begins behind as many as there are smaller indices, so that no
+// block waits for another.
+void bins_kernel(Array indices, const Bins<Array>& bins, Tile bin, Tile padding, int elements) {
+  const auto& [places, at, begin, end] = bins;
   hint_threads(1);  // registers: an index is 64 bits wide
   View tiles = indices.tiled_view({elements});
   Tile low = bid(0).astype(i64) * bin, high = low + bin;
@@ -53,8 +60,9 @@ Kernel bins_of("embedding_bins", bins_kernel);
 
 // Block (i, j): `rows` rows of the gradient, some columns, each a tile. It adds the rows of grad_out whose
 // indices are its own, in order; `together` of them load at once.
-void embedding_backward_kernel(Array grad, Array places, Array at, Array begin, Array end, Array out,
-                               Tile bin, int together, int rows, int columns) {
+void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, Tile bin, int together,
+                               int rows, int columns) {
+  const auto& [places, at, begin, end] = bins;
   DType compute = compute_dtype(out.dtype());
   Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
   View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns});
@@ -102,8 +110,9 @@ Kernel chains_of("embedding_chains", chains_kernel);
 
 // The same on a CPU: a block clears the rows of its bin and passes over its indices once. Those of a row are
 // added up along its chain and stored once.
-void embedding_backward_chained_kernel(Array grad, Array places, Array at, Array begin, Array end,
-                                       Array first, Array next, Array out, Tile bin, int rows, int columns) {
+void embedding_backward_chained_kernel(Array grad, const Bins<Array>& bins, Array first, Array next,
+                                       Array out, Tile bin, int rows, int columns) {
+  const auto& [places, at, begin, end] = bins;
   Tile b = bid(0), j = bid(1), low = b.astype(i64) * bin;
   View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns}),
        cleared = out.slice(0, low, min(low + bin, out.dim(0).astype(i64))).tiled_view({rows, columns});
@@ -164,7 +173,7 @@ const auto embedding =
           require_indices("indices", indices, {weight.size(0), "weight has", "rows"});
           if (out.numel() == 0) return;
           const int64_t count = indices.numel(), width = weight.size(1);
-          const int elements = weight.is_cpu() ? 16384 : 4096,
+          const int elements = weight.is_cpu() ? tuning::cpu_tile : tuning::gpu_tile,
                     columns = width <= 64    ? 64
                               : width <= 256 ? 256
                                              : 1024,
@@ -200,18 +209,18 @@ const auto embedding_backward =
           const auto ints = [&](int64_t size) {
             return at::empty({size}, indices.options().dtype(at::kInt));
           };
-          const Tensor places = ints(count), at = ints(count), begin = ints(bins), end = ints(bins);
-          bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 512 : 2048);
+          const Bins<Tensor> of_bins{ints(count), ints(count), ints(bins), ints(bins)};
+          bins_of.launch({bins}, flat(indices), of_bins, bin, padding_idx, cpu ? 512 : 2048);
           const Tensor grads = rows_of(grad_out, width);
           const Grid on_cpu{bins, ceil_div(width, columns)};
           if (cpu) {
             const Tensor first = ints(height), next = ints(count);
-            chains_of.launch({bins}, at, begin, end, first, next, bin, 4096);
-            embedding_backward_chained.launch(on_cpu, grads, places, at, begin, end, first, next, grad_weight,
-                                              bin, rows, columns);
+            chains_of.launch({bins}, of_bins.at, of_bins.begin, of_bins.end, first, next, bin, 4096);
+            embedding_backward_chained.launch(on_cpu, grads, of_bins, first, next, grad_weight, bin, rows,
+                                              columns);
           } else {
-            embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, places,
-                                         at, begin, end, grad_weight, bin, 4, rows, columns);
+            embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, of_bins,
+                                         grad_weight, bin, 4, rows, columns);
           }
         });
 

@@ -9,9 +9,14 @@ using std::optional;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 using Sizes = std::vector<c10::SymInt>;
 
+struct Inputs {
+  const Tensor &input, &target;
+  const optional<Tensor>& weight;
+};
+
 // One sample is a batch of one.
-Logits batch(const Tensor& input, const Tensor& target, const optional<Tensor>& weight,
-             const LossOptions& options) {
+Logits batch(const Inputs& given, const LossOptions& options) {
+  const auto& [input, target, weight] = given;
   Logits of{input, target, weight, sum_of_weights(weight, options), input.size(input.dim() == 1 ? 0 : 1)};
   if (input.dim() == 1) {
     of.logits = input.unsqueeze(0);
@@ -26,10 +31,10 @@ RowLse lse_in_batch(const optional<Tensor>& saved, const Tensor& input) {
   return row_lse(in_batch(saved, input), input.scalar_type());
 }
 
-void check(const Tensor& input, const Tensor& target, const optional<Tensor>& weight,
-           const std::string& reduction, double label_smoothing) {
+void check(const Inputs& of, const LossRequest& request) {
+  const auto& [input, target, weight] = of;
   require_floating("input", input);
-  check_loss_options(reduction, label_smoothing);
+  check_loss_options(request);
   if (input.dim() == 0)
     fail(ErrorKind::value, "input has no dimensions; it must be [C], [N, C] or [N, C, d1, ...]");
   const int64_t axis = input.dim() == 1 ? 0 : 1;
@@ -59,25 +64,23 @@ const auto cross_entropy =
     op("tile::cross_entropy(Tensor input, Tensor target, *, Tensor? weight=None, int ignore_index=-100, "
        "str reduction=\"mean\", float label_smoothing=0.0, float z_loss=0.0) -> Tensor out")
         .saves("Tensor lse, Tensor divisors")
-        .outputs([](const Tensor& input, const Tensor& target, const optional<Tensor>& weight, int64_t,
-                    const std::string& reduction, double label_smoothing, double) {
-          check(input, target, weight, reduction, label_smoothing);
-          return at::empty_symint(reduction == "none" ? target.sym_sizes() : c10::SymIntArrayRef(),
-                                  input.options());
+        .outputs([](const Inputs& of, const LossRequest& request) {
+          check(of, request);
+          return at::empty_symint(request.reduction == "none" ? of.target.sym_sizes() : c10::SymIntArrayRef(),
+                                  of.input.options());
         })
-        .saved_outputs([](const Tensor& input, const Tensor& target, const optional<Tensor>&, int64_t,
-                          const std::string& reduction, double, double) {
-          const auto options = input.options().dtype(compute_dtype(input.scalar_type()));
-          return std::tuple(empty_lse(input, target),
-                            reduction == "mean" ? at::empty({2}, options) : Tensor());
+        .saved_outputs([](const Inputs& of, const LossRequest& request) {
+          const auto options = of.input.options().dtype(compute_dtype(of.input.scalar_type()));
+          return std::tuple(empty_lse(of.input, of.target),
+                            request.reduction == "mean" ? at::empty({2}, options) : Tensor());
         })
-        .run([](const Tensor& input, const Tensor& target, const optional<Tensor>& weight,
-                int64_t ignore_index, const std::string& reduction, double label_smoothing, double z_loss,
-                Tensor& out, const optional<Tensor>& lse, const optional<Tensor>& divisors) {
-          const LossOptions options{ignore_index, label_smoothing, z_loss};
-          const LossReduction reduce = parse_reduction(reduction);
-          const Logits of = batch(input, target, weight, options);
-          check_classes(target, of.classes, ignore_index);
+        .run([](const Inputs& given, const LossRequest& request, Tensor& out, const optional<Tensor>& lse,
+                const optional<Tensor>& divisors) {
+          const Tensor& input = given.input;
+          const LossOptions options = request.options();
+          const LossReduction reduce = parse_reduction(request.reduction);
+          const Logits of = batch(given, options);
+          check_classes(given.target, of.classes, options.ignore_index);
           const bool none = reduce == LossReduction::none;
           LossParts parts;
           loss_forward(of, options, std::nullopt, lse_in_batch(lse, input),
@@ -94,22 +97,20 @@ const auto cross_entropy_backward =
     op("tile::cross_entropy_backward(Tensor grad_out, Tensor input, Tensor target, Tensor? weight, "
        "int ignore_index, str reduction, float label_smoothing, float z_loss, Tensor lse, Tensor? divisors) "
        "-> Tensor grad_input")
-        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& target,
-                    const optional<Tensor>& weight, int64_t, const std::string& reduction,
-                    double label_smoothing, double, const Tensor& lse, const optional<Tensor>& divisors) {
-          check(input, target, weight, reduction, label_smoothing);
-          check_loss_gradient(grad_out, input.scalar_type(), input.scalar_type(), target, lse, divisors,
-                              reduction);
-          return result_like(input);
+        .outputs([](const Tensor& grad_out, const Inputs& of, const LossRequest& request,
+                    const SavedOfLoss& saved) {
+          check(of, request);
+          const at::ScalarType dtype = of.input.scalar_type();
+          check_loss_gradient(grad_out, dtype, dtype, of.target, saved, request.reduction);
+          return result_like(of.input);
         })
-        .run([](const Tensor& grad_out, const Tensor& input, const Tensor& target,
-                const optional<Tensor>& weight, int64_t ignore_index, const std::string&,
-                double label_smoothing, double z_loss, const Tensor& lse, const optional<Tensor>& divisors,
-                Tensor& grad_input) {
-          const LossOptions options{ignore_index, label_smoothing, z_loss};
-          const Logits of = batch(input, target, weight, options);
-          check_classes(target, of.classes, ignore_index);
-          loss_backward(of, options, grad_out, lse_in_batch(lse, input), divisors,
+        .run([](const Tensor& grad_out, const Inputs& given, const LossRequest& request,
+                const SavedOfLoss& saved, Tensor& grad_input) {
+          const Tensor& input = given.input;
+          const LossOptions options = request.options();
+          const Logits of = batch(given, options);
+          check_classes(given.target, of.classes, options.ignore_index);
+          loss_backward(of, options, grad_out, lse_in_batch(saved.lse, input), saved.divisors,
                         *in_batch(grad_input, input));
         })
         .vmap([](VmapCall& call) {

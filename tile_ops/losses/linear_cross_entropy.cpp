@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "../common/arguments.h"
+#include "../common/tuning.h"
 #include "../products/gemm.h"
 #include "rows_of_logits.h"
 
@@ -12,12 +13,11 @@ using at::Tensor;
 using std::optional;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 
-constexpr int64_t mib = 1 << 20;
-// Bytes that a call allocates at most beyond its results and what it saves, by what they are for.
-constexpr int64_t forward_logits = 32 * mib, backward_logits = 16 * mib, input_sums = 24 * mib,
-                  weight_sums = 8 * mib;
-// Rows whose logits are a chunk, at most: the weights are read once for so many.
-constexpr int64_t most_rows = 4096;
+// Bytes that a call allocates at most beyond its results and what it saves, by what they are for; and the
+// rows whose logits are a chunk, at most.
+constexpr int64_t forward_logits = tuning::forward_logits_bytes,
+                  backward_logits = tuning::backward_logits_bytes, input_sums = tuning::input_sums_bytes,
+                  weight_sums = tuning::weight_sums_bytes, most_rows = tuning::logit_chunk_rows;
 
 // So many of something of some bytes, in multiples of 64 where there are as many.
 int64_t fitting(int64_t bytes, int64_t each, int64_t most) {
@@ -219,11 +219,16 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   }
 }
 
-void check(const Tensor& input, const Tensor& weight, const Tensor& target, const optional<Tensor>& bias,
-           const std::string& reduction, double label_smoothing) {
+struct Inputs {
+  const Tensor &input, &weight, &target;
+  const optional<Tensor>& bias;
+};
+
+void check(const Inputs& of, const LossRequest& request) {
+  const auto& [input, weight, target, bias] = of;
   require_floating("input", input);
   require_same_dtype("input", input, "weight", weight);
-  check_loss_options(reduction, label_smoothing);
+  check_loss_options(request);
   if (input.dim() == 0 || weight.dim() != 2 || weight.sym_size(1) != input.sym_size(-1))
     fail(ErrorKind::value, "input is ", input.sym_sizes(), " and weight ", weight.sym_sizes(),
          "; they must be [..., d] and [classes, d]");
@@ -243,24 +248,20 @@ const auto linear_cross_entropy =
        "int ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0, float z_loss=0.0) -> "
        "Tensor out")
         .saves("Tensor lse, Tensor divisors")
-        .outputs([](const Tensor& input, const Tensor& weight, const Tensor& target,
-                    const optional<Tensor>& bias, int64_t, const std::string& reduction,
-                    double label_smoothing, double) {
-          check(input, weight, target, bias, reduction, label_smoothing);
-          return at::empty_symint(reduction == "none" ? target.sym_sizes() : c10::SymIntArrayRef(),
-                                  input.options().dtype(compute_dtype(input.scalar_type())));
+        .outputs([](const Inputs& of, const LossRequest& request) {
+          check(of, request);
+          return at::empty_symint(request.reduction == "none" ? of.target.sym_sizes() : c10::SymIntArrayRef(),
+                                  of.input.options().dtype(compute_dtype(of.input.scalar_type())));
         })
-        .saved_outputs([](const Tensor& input, const Tensor&, const Tensor& target, const optional<Tensor>&,
-                          int64_t, const std::string& reduction, double, double) {
-          const auto options = input.options().dtype(compute_dtype(input.scalar_type()));
-          return std::tuple(empty_lse(input, target),
-                            reduction == "mean" ? at::empty({2}, options) : Tensor());
+        .saved_outputs([](const Inputs& of, const LossRequest& request) {
+          const auto options = of.input.options().dtype(compute_dtype(of.input.scalar_type()));
+          return std::tuple(empty_lse(of.input, of.target),
+                            request.reduction == "mean" ? at::empty({2}, options) : Tensor());
         })
-        .run([](const Tensor& input, const Tensor& weight, const Tensor& target, const optional<Tensor>& bias,
-                int64_t ignore_index, const std::string& reduction, double label_smoothing, double z_loss,
-                Tensor& out, const optional<Tensor>& lse, const optional<Tensor>& divisors) {
-          forward({weight, bias, {ignore_index, label_smoothing, z_loss}}, input, target,
-                  parse_reduction(reduction), out, row_lse(lse, input.scalar_type()), divisors);
+        .run([](const Inputs& of, const LossRequest& request, Tensor& out, const optional<Tensor>& lse,
+                const optional<Tensor>& divisors) {
+          forward({of.weight, of.bias, request.options()}, of.input, of.target,
+                  parse_reduction(request.reduction), out, row_lse(lse, of.input.scalar_type()), divisors);
         })
         .autocast("lower")
         .grad("tile::linear_cross_entropy_backward");
@@ -269,30 +270,27 @@ const auto linear_cross_entropy_backward =
     op("tile::linear_cross_entropy_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor target, "
        "Tensor? bias, int ignore_index, str reduction, float label_smoothing, float z_loss, Tensor lse, "
        "Tensor? divisors, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)")
-        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& weight, const Tensor& target,
-                    const optional<Tensor>& bias, int64_t, const std::string& reduction,
-                    double label_smoothing, double, const Tensor& lse, const optional<Tensor>& divisors,
-                    std::array<bool, 3> wanted) {
-          check(input, weight, target, bias, reduction, label_smoothing);
-          check_loss_gradient(grad_out, compute_dtype(input.scalar_type()), input.scalar_type(), target, lse,
-                              divisors, reduction);
-          return std::tuple(wanted[0] ? result_like(input) : Tensor(),
-                            wanted[1] ? result_like(weight) : Tensor(),
-                            wanted[2] && bias ? result_like(*bias) : Tensor());
+        .outputs([](const Tensor& grad_out, const Inputs& of, const LossRequest& request,
+                    const SavedOfLoss& saved, std::array<bool, 3> wanted) {
+          check(of, request);
+          const at::ScalarType dtype = of.input.scalar_type();
+          check_loss_gradient(grad_out, compute_dtype(dtype), dtype, of.target, saved, request.reduction);
+          return std::tuple(wanted[0] ? result_like(of.input) : Tensor(),
+                            wanted[1] ? result_like(of.weight) : Tensor(),
+                            wanted[2] && of.bias ? result_like(*of.bias) : Tensor());
         })
-        .run([](const Tensor& grad_out, const Tensor& input, const Tensor& weight, const Tensor& target,
-                const optional<Tensor>& bias, int64_t ignore_index, const std::string& reduction,
-                double label_smoothing, double z_loss, const Tensor& lse, const optional<Tensor>& divisors,
-                std::array<bool, 3>, const optional<Tensor>& grad_input, const optional<Tensor>& grad_weight,
-                const optional<Tensor>& grad_bias) {
-          check_classes(target, weight.size(0), ignore_index);
-          const auto flat = [&](const Tensor& t) { return t.reshape({target.numel()}); };
-          const bool each = reduction == "none" || target.dim() == 0;
-          backward({{weight, bias, {ignore_index, label_smoothing, z_loss}},
+        .run([](const Tensor& grad_out, const Inputs& of, const LossRequest& request,
+                const SavedOfLoss& saved, std::array<bool, 3>, const optional<Tensor>& grad_input,
+                const optional<Tensor>& grad_weight, const optional<Tensor>& grad_bias) {
+          const auto& [input, weight, target, bias] = of;
+          check_classes(target, weight.size(0), request.ignore_index);
+          const auto flat = [&of](const Tensor& t) { return t.reshape({of.target.numel()}); };
+          const bool each = request.reduction == "none" || target.dim() == 0;
+          backward({{weight, bias, request.options()},
                     each ? flat(grad_out) : grad_out,
                     flat(target),
-                    row_lse(lse, input.scalar_type()).each(flat),
-                    divisors,
+                    row_lse(saved.lse, input.scalar_type()).each(flat),
+                    saved.divisors,
                     input.scalar_type()},
                    input, grad_input, grad_weight, grad_bias);
         });

@@ -6,6 +6,7 @@
 #include "../common/arguments.h"
 #include "../common/logsumexp.h"
 #include "../common/partial_sums.h"
+#include "../common/tuning.h"
 #include "../norms/norm.h"
 
 namespace tile {
@@ -33,12 +34,38 @@ struct Known {
   Tile top, total, picked, sum, center;
 };
 
-// group: of so many neighbours, which lie in one thread, a sum, and where rows are walked a maximum, is made
-// apart; 0: none.
-Known known_rows(const Array& x, const RowView& in, const Tile& row, const TargetRows& rows_of,
-                 const Tile& place, const std::optional<Array>& weight, const std::optional<Array>& state,
-                 const Tile& first, DType compute, bool smooth, int rows, int columns, int group, bool whole,
-                 int axis) {
+// What both kernels take of a loss.
+template <class Tile>
+struct LossNumbers {
+  Tile ignore_index, label_smoothing, z_loss;
+  Tile first, classes;  // the first class of these logits, and all there are
+  bool smooth;          // label_smoothing is not 0
+};
+
+template <class Array, class Tile>
+struct LossForward {
+  Array x, target;
+  std::optional<Array> weight;       // [classes]
+  std::optional<Array> weight_sum;   // [1]: of all classes
+  std::optional<Array> state;        // [row_state, n]: what is known of rows whose logits come in parts
+  std::optional<Array> lse, rest;    // as RowLse
+  std::optional<Array> loss, parts;  // of each row; of each block, [kinds, blocks]
+  LossNumbers<Tile> numbers;
+  int kinds;                  // rows of parts
+  std::optional<Tile> tiles;  // row tiles of a block
+  int rows, columns;          // of a tile
+  int group;   // of so many neighbours, which lie in one thread, a sum, and where rows are walked a maximum,
+               // is made apart; 0: none
+  bool whole;  // a tile has whole rows
+  int axis;    // of columns in a tile
+};
+
+Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Tile& row,
+                 const TargetRows& rows_of, const Tile& place, DType compute) {
+  const auto& [x, target, weight, weight_sum, state, lse, rest, loss, parts, numbers, kinds, tiles, rows,
+               columns, group, whole, axis] = of;
+  const Tile& first = numbers.first;
+  const bool smooth = numbers.smooth;
   const Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
   // The product rounds: of 16-bit logits it does not show.
   const auto exponential = [&](const Tile& v) {
@@ -92,18 +119,16 @@ Known known_rows(const Array& x, const RowView& in, const Tile& row, const Targe
   return known;
 }
 
-void loss_kernel(Array x, Array target, std::optional<Array> weight, std::optional<Array> weight_sum,
-                 std::optional<Array> state, std::optional<Array> lse, std::optional<Array> rest,
-                 std::optional<Array> loss, std::optional<Array> parts, Tile ignore_index,
-                 Tile label_smoothing, Tile z_loss, Tile first, Tile classes, bool smooth, int kinds,
-                 std::optional<Tile> tiles, int rows, int columns, int group, bool whole, int axis) {
+void loss_kernel(const LossForward<Array, Tile>& of) {
+  const auto& [x, target, weight, weight_sum, state, lse, rest, loss, parts, numbers, kinds, tiles, rows,
+               columns, group, whole, axis] = of;
+  const auto& [ignore_index, label_smoothing, z_loss, first, classes, smooth] = numbers;
   const DType compute = compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), targets(target, bid(1), rows, 1, axis);
   Tile sum = zeros({}, compute), divisor = sum, sum_z = sum, count = sum;
   each_row_tile(x, tiles, rows, [&](const Tile& row) {
     const TargetRows at(x, targets, row, ignore_index, classes, rows, axis);
-    const Known known = known_rows(x, in, row, at, at.target - first, weight, state, first, compute, smooth,
-                                   rows, columns, group, whole, axis);
+    const Known known = known_rows(of, in, row, at, at.target - first, compute);
     Tile log_total = log(known.total), row_lse = known.top + log_total;
     Tile value = known.top - known.picked + log_total;
     Tile own = where(at.ignored, full({}, 0, compute), 1);
@@ -146,11 +171,20 @@ Kernel loss_of("cross_entropy", loss_kernel);
 
 // With p = exp(logit - lse), w the weight of the target and u = smoothing / classes, of a row
 // (1 - smoothing) w s (p - [target]) + u s (sum of weights p - weight) + 2 z lse s_z p.
-void loss_backward_kernel(Array grad, Array x, Array target, Array lse, std::optional<Array> rest, Array dx,
-                          std::optional<Array> weight, std::optional<Array> weight_sum,
-                          std::optional<Array> divisors, Tile ignore_index, Tile label_smoothing, Tile z_loss,
-                          Tile first, Tile classes, bool smooth, std::optional<Tile> tiles, int rows,
-                          int columns, int axis) {
+template <class Array, class Tile>
+struct LossBackward {
+  Array grad, x, target, lse;
+  std::optional<Array> rest;
+  Array dx;
+  std::optional<Array> weight, weight_sum, divisors;
+  LossNumbers<Tile> numbers;
+  std::optional<Tile> tiles;  // row tiles of a block
+  int rows, columns, axis;
+};
+void loss_backward_kernel(const LossBackward<Array, Tile>& of) {
+  const auto& [grad, x, target, lse, rest, dx, weight, weight_sum, divisors, numbers, tiles, rows, columns,
+               axis] = of;
+  const auto& [ignore_index, label_smoothing, z_loss, first, classes, smooth] = numbers;
   const DType compute = compute_dtype(x.dtype());
   const auto values = [&](const Array& array) { return RowView(array, bid(1), rows, 1, axis); };
   RowView in(x, bid(1), rows, columns, axis), out(dx, bid(1), rows, columns, axis);
@@ -209,6 +243,13 @@ void loss_sum_kernel(Array parts, Array out, std::optional<Array> divisors, bool
 }
 Kernel loss_sum_of("cross_entropy_sum", loss_sum_kernel);
 
+auto numbers_of(const Logits& of, const LossOptions& options) {
+  return LossNumbers<ScalarArgument>{
+      scalar_argument(options.ignore_index), scalar_argument(options.label_smoothing),
+      scalar_argument(options.z_loss),       scalar_argument(of.first),
+      scalar_argument(of.classes),           options.label_smoothing != 0};
+}
+
 // One value a row as logits [n, 1, ...]; of a scalar the same for all.
 ArrayArgument row_values(const at::Tensor& values, const at::Tensor& logits) {
   ArrayArgument array = to_array_argument(logits);
@@ -227,7 +268,8 @@ ArrayArgument row_values(const at::Tensor& values, const at::Tensor& logits) {
 // Tiles of so many columns at most, on a GPU: the next ones load while these are computed.
 RowTile loss_tile(const Rows& rows, int most_columns) {
   RowTile tile = row_tile(rows);
-  if (rows.on_gpu() && !rows.transposed() && rows.columns() > 8192) tile = {1, most_columns, RowFit::looped};
+  if (rows.on_gpu() && !rows.transposed() && rows.columns() > tuning::long_row)
+    tile = {1, most_columns, RowFit::looped};
   return tile;
 }
 
@@ -240,8 +282,9 @@ LossReduction parse_reduction(const std::string& reduction) {
   fail(ErrorKind::value, "reduction is \"", reduction, "\"; it must be \"none\", \"mean\" or \"sum\"");
 }
 
-void check_loss_options(const std::string& reduction, double label_smoothing) {
-  parse_reduction(reduction);
+void check_loss_options(const LossRequest& request) {
+  const double label_smoothing = request.label_smoothing;
+  parse_reduction(request.reduction);
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
     fail(ErrorKind::value, "label_smoothing is ", label_smoothing, "; it must be from 0 to 1");
 }
@@ -275,8 +318,8 @@ RowLse row_lse(const std::optional<at::Tensor>& saved, at::ScalarType input) {
 }
 
 void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, at::ScalarType input,
-                         const at::Tensor& target, const at::Tensor& lse,
-                         const std::optional<at::Tensor>& divisors, const std::string& reduction) {
+                         const at::Tensor& target, const SavedOfLoss& saved, const std::string& reduction) {
+  const auto& [lse, divisors] = saved;
   require_agrees("grad_out", grad_out, reduction == "none" ? target.sym_sizes() : c10::SymIntArrayRef(),
                  dtype, of_result);
   const at::ScalarType compute = compute_dtype(dtype);
@@ -316,7 +359,7 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
       parts->sums = at::empty({kinds, blocks}, x.options().dtype(compute_dtype(x.scalar_type())));
   };
   if (rows.empty()) return room(0);
-  const RowTile tile = loss_tile(rows, 4096);
+  const RowTile tile = loss_tile(rows, tuning::loss_columns);
   const RowBlocks blocks = row_blocks(rows, tile);
   const int64_t each = blocks.grid.x * blocks.grid.y;
   room(each * rows.count());
@@ -332,10 +375,23 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
       return values ? std::optional(rows.view(next++)) : std::nullopt;
     };
     const auto to_lse = view(saved.lse), to_rest = view(saved.rest), to_loss = view(loss);
-    loss_of.launch(blocks.grid, rows.view(0), rows.view(1), of.weight, of.weight_sum, state, to_lse, to_rest,
-                   to_loss, own, options.ignore_index, options.label_smoothing, options.z_loss, of.first,
-                   of.classes, options.label_smoothing != 0, static_cast<int>(kinds), blocks.tiles, tile.rows,
-                   tile.columns, group, tile.whole(), rows.transposed() ? 0 : 1);
+    loss_of.launch(blocks.grid, {.x = rows.view(0),
+                                 .target = rows.view(1),
+                                 .weight = of.weight,
+                                 .weight_sum = of.weight_sum,
+                                 .state = state,
+                                 .lse = to_lse,
+                                 .rest = to_rest,
+                                 .loss = to_loss,
+                                 .parts = own,
+                                 .numbers = as_launched(numbers_of(of, options)),
+                                 .kinds = static_cast<int>(kinds),
+                                 .tiles = blocks.tiles,
+                                 .rows = tile.rows,
+                                 .columns = tile.columns,
+                                 .group = group,
+                                 .whole = tile.whole(),
+                                 .axis = rows.transposed() ? 0 : 1});
   });
 }
 
@@ -349,15 +405,24 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
   if (saved.rest) arrays.push_back(row_values(*saved.rest, x));
   Rows rows(arrays, 1u << 1);
   if (rows.empty()) return;
-  const RowTile tile = loss_tile(rows, 8192);
+  const RowTile tile = loss_tile(rows, tuning::loss_backward_columns);
   const RowBlocks blocks = row_blocks(rows, tile);
   const Grid grid{blocks.grid.x, blocks.grid.y, ceil_div(rows.columns(), tile.columns)};
   rows.each([&](int64_t) {
-    loss_backward_of.launch(grid, rows.view(4), rows.view(1), rows.view(2), rows.view(3),
-                            saved.rest ? std::optional(rows.view(5)) : std::nullopt, rows.view(0), of.weight,
-                            of.weight_sum, divisors, options.ignore_index, options.label_smoothing,
-                            options.z_loss, of.first, of.classes, options.label_smoothing != 0, blocks.tiles,
-                            tile.rows, tile.columns, rows.transposed() ? 0 : 1);
+    loss_backward_of.launch(grid, {.grad = rows.view(4),
+                                   .x = rows.view(1),
+                                   .target = rows.view(2),
+                                   .lse = rows.view(3),
+                                   .rest = saved.rest ? std::optional(rows.view(5)) : std::nullopt,
+                                   .dx = rows.view(0),
+                                   .weight = of.weight,
+                                   .weight_sum = of.weight_sum,
+                                   .divisors = divisors,
+                                   .numbers = as_launched(numbers_of(of, options)),
+                                   .tiles = blocks.tiles,
+                                   .rows = tile.rows,
+                                   .columns = tile.columns,
+                                   .axis = rows.transposed() ? 0 : 1});
   });
 }
 

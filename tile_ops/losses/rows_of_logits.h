@@ -10,9 +10,22 @@ struct LossOptions {
   double label_smoothing, z_loss;
 };
 
+// The options of both losses in the order of their schemas, and what their gradients are given of the
+// forward.
+struct LossRequest {
+  int64_t ignore_index;
+  const std::string& reduction;
+  double label_smoothing, z_loss;
+  LossOptions options() const { return {ignore_index, label_smoothing, z_loss}; }
+};
+struct SavedOfLoss {
+  const at::Tensor& lse;
+  const std::optional<at::Tensor>& divisors;
+};
+
 enum class LossReduction { none, mean, sum };
 LossReduction parse_reduction(const std::string& reduction);
-void check_loss_options(const std::string& reduction, double label_smoothing);
+void check_loss_options(const LossRequest& request);
 // Class indices of these sizes. `sizes_of`: whose, for the error.
 void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const char* sizes_of);
 // log(sum(exp(x))) of each row, and what rounding it took off, where the input is float32: without that its
@@ -32,8 +45,7 @@ at::Tensor empty_lse(const at::Tensor& input, const at::Tensor& target);
 RowLse row_lse(const std::optional<at::Tensor>& saved, at::ScalarType input);
 // What a gradient is given of the result, which has this dtype, and of what the forward saved.
 void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, at::ScalarType input,
-                         const at::Tensor& target, const at::Tensor& lse,
-                         const std::optional<at::Tensor>& divisors, const std::string& reduction);
+                         const at::Tensor& target, const SavedOfLoss& saved, const std::string& reduction);
 // On the CPU an index that is no class is an error; a GPU makes NaN of its row.
 void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index);
 

@@ -4,9 +4,20 @@
 namespace tile {
 namespace {
 
-void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
-                       std::optional<Array> mean, std::optional<Array> rstd, Tile eps,
-                       std::optional<Tile> tiles, int rows, int columns, RowFit fit, int axis) {
+template <class Array, class Tile>
+struct LayerNormOf {
+  Array x;
+  std::optional<Array> weight, bias;  // [columns]
+  Array y;
+  std::optional<Array> mean, rstd;  // one value a row
+  Tile eps;
+  std::optional<Tile> tiles;  // row tiles of a block
+  int rows, columns;
+  RowFit fit;
+  int axis;  // of columns in a tile
+};
+void layer_norm_kernel(const LayerNormOf<Array, Tile>& of) {
+  const auto& [x, weight, bias, y, mean, rstd, eps, tiles, rows, columns, fit, axis] = of;
   const bool whole = fit != RowFit::looped;
   // The squares wait for the mean; of longer rows a thread would have too much. Sums of float32 would round
   // more.
@@ -59,25 +70,35 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
 
 Kernel layer_norm_forward("layer_norm", layer_norm_kernel);
 
+// What the operators take, in the order of their schemas.
+struct Inputs {
+  const at::Tensor& input;
+  c10::SymIntArrayRef normalized_shape;
+  const std::optional<at::Tensor>&weight, &bias;
+};
+struct Gradients {
+  const std::optional<at::Tensor>&input, &weight, &bias;
+};
+void check(const Inputs& of) {
+  check_norm_input(of.input, of.normalized_shape);
+  check_parameters(of.weight, of.bias, of.input, of.normalized_shape, "normalized_shape is");
+}
+
 const auto layer_norm =
     op("tile::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
        "float eps=1e-5) -> Tensor out")
         .saves("Tensor mean, Tensor rstd")
-        .outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
-                    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double) {
-          check_norm_input(input, normalized_shape);
-          check_parameters(weight, bias, input, normalized_shape, "normalized_shape is");
-          return result_like(input);
+        .outputs([](const Inputs& of, double) {
+          check(of);
+          return result_like(of.input);
         })
-        .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
-                          const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, double) {
-          const auto statistics = [&] { return empty_statistics(input, normalized_shape.size()); };
+        .saved_outputs([](const Inputs& of, double) {
+          const auto statistics = [&] { return empty_statistics(of.input, of.normalized_shape.size()); };
           return std::tuple(statistics(), statistics());
         })
-        .run([](const at::Tensor& input, at::IntArrayRef normalized_shape,
-                const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double eps,
-                at::Tensor& out, const std::optional<at::Tensor>& mean,
+        .run([](const Inputs& of, double eps, at::Tensor& out, const std::optional<at::Tensor>& mean,
                 const std::optional<at::Tensor>& rstd) {
+          const auto& [input, normalized_shape, weight, bias] = of;
           const std::optional<at::Tensor> weights = flat_parameter(weight), biases = flat_parameter(bias);
           TensorPointers statistics;
           if (mean) statistics = {&*mean, &*rstd};
@@ -88,9 +109,18 @@ const auto layer_norm =
             const RowTile tile = row_tile_for_threads(views);
             const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
-              layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0),
-                                        statistic(2), statistic(3), eps, blocks.tiles, tile.rows,
-                                        tile.columns, tile.fit, views.transposed() ? 0 : 1);
+              layer_norm_forward.launch(blocks.grid, {.x = views.view(1),
+                                                      .weight = weights,
+                                                      .bias = biases,
+                                                      .y = views.view(0),
+                                                      .mean = statistic(2),
+                                                      .rstd = statistic(3),
+                                                      .eps = eps,
+                                                      .tiles = blocks.tiles,
+                                                      .rows = tile.rows,
+                                                      .columns = tile.columns,
+                                                      .fit = tile.fit,
+                                                      .axis = views.transposed() ? 0 : 1});
             });
           });
         })
@@ -103,25 +133,20 @@ const auto layer_norm_backward =
        "Tensor? bias, "
        "Tensor mean, Tensor rstd, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor "
        "grad_bias)")
-        .outputs([](const at::Tensor& grad_out, const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
-                    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-                    const at::Tensor& mean, const at::Tensor& rstd, std::array<bool, 3> output_mask) {
-          check_norm_input(input, normalized_shape);
-          check_parameters(weight, bias, input, normalized_shape, "normalized_shape is");
-          check_norm_gradient("grad_out", grad_out, input);
+        .outputs([](const at::Tensor& grad_out, const Inputs& of, const at::Tensor& mean,
+                    const at::Tensor& rstd, std::array<bool, 3> output_mask) {
+          check(of);
+          check_norm_gradient("grad_out", grad_out, of.input);
           for (const auto& [name, saved] : {std::pair("mean", &mean), std::pair("rstd", &rstd)})
-            check_statistics(name, *saved, input, normalized_shape.size());
-          return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
-                            parameter_gradient(output_mask[1], weight),
-                            parameter_gradient(output_mask[2], bias));
+            check_statistics(name, *saved, of.input, of.normalized_shape.size());
+          return std::tuple(output_mask[0] ? result_like(of.input) : at::Tensor(),
+                            parameter_gradient(output_mask[1], of.weight),
+                            parameter_gradient(output_mask[2], of.bias));
         })
-        .run([](const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,
-                const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>&,
-                const at::Tensor& mean, const at::Tensor& rstd, std::array<bool, 3>,
-                const std::optional<at::Tensor>& grad_input, const std::optional<at::Tensor>& grad_weight,
-                const std::optional<at::Tensor>& grad_bias) {
-          norm_backward({grad_out, input, normalized_shape.size(), weight, mean, rstd, grad_input,
-                         grad_weight, grad_bias});
+        .run([](const at::Tensor& grad_out, const Inputs& of, const at::Tensor& mean, const at::Tensor& rstd,
+                std::array<bool, 3>, const Gradients& grads) {
+          norm_backward({grad_out, of.input, of.normalized_shape.size(), of.weight, mean, rstd, grads.input,
+                         grads.weight, grads.bias});
         })
         .leading({"grad_out", "input", "mean", "rstd"}, {"grad_weight", "grad_bias"});
 

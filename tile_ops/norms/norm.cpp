@@ -3,12 +3,23 @@
 
 #include "../common/arguments.h"
 #include "../common/partial_sums.h"
+#include "../common/tuning.h"
 
 namespace tile {
 namespace {
 
 // With d = x - mean, xhat = d rstd and u = g w: dx = rstd (u - mean(u) - xhat mean(u xhat)), dw = sum(g
 // xhat), db = sum(g). rms_norm has d = x and no middle term.
+template <class Array>
+struct BackwardOf {
+  Array g, x;                                // the gradient of the result, and the input
+  std::optional<Array> added, weight, mean;  // added: to dx
+  Array rstd;
+};
+struct RowCut {
+  int rows, columns;  // of a tile
+  int axis;           // of columns in it
+};
 struct BackwardTiles {
   RowView g, x;
   std::optional<RowView> added, mean;
@@ -17,18 +28,16 @@ struct BackwardTiles {
   DType compute;
   int columns, axis;
 
-  BackwardTiles(const Array& grad, const Array& input, const std::optional<Array>& grad_added,
-                const std::optional<Array>& weight, const std::optional<Array>& means, const Array& rstds,
-                const Operand& slice, int rows, int columns, int axis)
-      : g(grad, slice, rows, columns, axis),
-        x(input, slice, rows, columns, axis),
-        rstd(rstds, slice, rows, 1, axis),
-        weight(weight),
-        compute(rstds.dtype()),
-        columns(columns),
-        axis(axis) {
-    if (grad_added) added = RowView(*grad_added, slice, rows, columns, axis);
-    if (means) mean.emplace(*means, slice, rows, 1, axis);
+  BackwardTiles(const BackwardOf<Array>& of, const Operand& slice, const RowCut& cut)
+      : g(of.g, slice, cut.rows, cut.columns, cut.axis),
+        x(of.x, slice, cut.rows, cut.columns, cut.axis),
+        rstd(of.rstd, slice, cut.rows, 1, cut.axis),
+        weight(of.weight),
+        compute(of.rstd.dtype()),
+        columns(cut.columns),
+        axis(cut.axis) {
+    if (of.added) added = RowView(*of.added, slice, cut.rows, columns, axis);
+    if (of.mean) mean.emplace(*of.mean, slice, cut.rows, 1, axis);
   }
   Tile grad(const Tile& row, const Operand& k) const { return g.load(row, k).astype(compute); }
   Tile centred(const Tile& row, const Operand& k) const {
@@ -57,15 +66,22 @@ struct BackwardTiles {
   }
 };
 
-// A block's row tiles, and the row of the partial sums that is its own. `tiles`: so many in a
-// row; without it blocks take turns, so that all work in one part of memory. The whole row fits the tile.
-// `late`: rows are added up after the loop, until then each in its own registers. An iteration takes
-// `together` tiles, whose sums then wait for each other once.
-void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
-                          std::optional<Array> mean, Array rstd, std::optional<Array> dx,
-                          std::optional<Array> dw, std::optional<Array> db, std::optional<Tile> tiles,
-                          bool late, int together, int rows, int columns, int axis) {
-  BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
+// A block's row tiles, and the row of the partial sums that is its own. The whole row fits the tile.
+template <class Array, class Tile>
+struct NormBackwardOf {
+  BackwardOf<Array> of;
+  std::optional<Array> dx, dw, db;
+  std::optional<Tile>
+      tiles;     // so many in a row; without it blocks take turns: all work in one part of memory
+  bool late;     // rows are added up after the loop, until then each in its own registers
+  int together;  // tiles of an iteration, whose sums then wait for each other once
+  RowCut cut;
+};
+void norm_backward_kernel(const NormBackwardOf<Array, Tile>& call) {
+  const auto& [of, dx, dw, db, tiles, late, together, cut] = call;
+  const auto [rows, columns, axis] = cut;
+  const Array& x = of.x;
+  BackwardTiles in(of, bid(1), cut);
   Tile extent = x.dim(2).astype(in.compute);
   const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
   Tile sum_w = zeros(late ? all : Shape{columns}, in.compute), sum_b = sum_w;
@@ -103,10 +119,10 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::opt
 }
 
 // dx of rows longer than a tile.
-void norm_backward_long_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
-                               std::optional<Array> mean, Array rstd, Array dx, int rows, int columns,
-                               int axis) {
-  BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
+void norm_backward_long_kernel(const BackwardOf<Array>& of, Array dx, const RowCut& cut) {
+  const auto [rows, columns, axis] = cut;
+  const auto& [g, x, added, weight, mean, rstd] = of;
+  BackwardTiles in(of, bid(1), cut);
   RowView out(dx, bid(1), rows, columns, axis);
   Tile row = bid(0), extent = x.dim(2).astype(in.compute);
   auto weighted = [&](const Tile& k) { return in.weighted(in.grad(row, k), k); };
@@ -123,9 +139,11 @@ void norm_backward_long_kernel(Array g, Array x, std::optional<Array> added, std
 }
 
 // The sums over rows of long rows: a block has some columns, and some row tiles of a slice.
-void norm_columns_kernel(Array g, Array x, std::optional<Array> mean, Array rstd, std::optional<Array> dw,
-                         std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
-  BackwardTiles in(g, x, std::nullopt, std::nullopt, mean, rstd, bid(2), rows, columns, axis);
+void norm_columns_kernel(const BackwardOf<Array>& of, std::optional<Array> dw, std::optional<Array> db,
+                         Tile tiles, const RowCut& cut) {
+  const auto [rows, columns, axis] = cut;
+  const Array& x = of.x;
+  BackwardTiles in(of, bid(2), cut);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
   Tile k = bid(0);
   for (Tile row : block_rows(x, tiles, rows, bid(1))) {
@@ -230,19 +248,20 @@ struct GpuRows {
   RowTile tile;
   int together;    // rows
   bool wide;       // beside a mean its registers are too few for blocks that take turns
-  int64_t blocks;  // as many as run at once, 16 warps on each of 132 multiprocessors
+  int64_t blocks;  // as many as run at once, 16 warps on each multiprocessor
 };
 GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
-  const int turn = static_cast<int>(16384 / element_bytes);
+  const int turn = static_cast<int>(tuning::norm_turn_bytes / element_bytes);
   GpuRows rows{tile, 1, tile.columns > turn, 0};
   if (axis && tile.whole()) {
     if (tile.columns > 2 * turn)
-      rows.tile = {1, 8192, RowFit::looped};
+      rows.tile = {1, tuning::long_row, RowFit::looped};
     else if (tile.rows == 1)
       rows.together = std::clamp(turn / tile.columns, 1, 4);
   }
   rows.blocks = std::max<int64_t>(
-      132, int64_t{264} * turn / (int64_t{rows.tile.rows} * rows.together * rows.tile.columns));
+      tuning::multiprocessors,
+      tuning::two_blocks_each * turn / (int64_t{rows.tile.rows} * rows.together * rows.tile.columns));
   return rows;
 }
 
@@ -250,6 +269,7 @@ GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
 
 void norm_backward(const NormBackward& call) {
   const std::optional<at::Tensor> weight = flat_parameter(call.weight);
+  const auto vector = weight ? std::optional(to_array_argument(*weight)) : std::nullopt;
   // Without grad_input its place in the views is taken by the input, which is then only read.
   TensorPointers tensors{call.grad_input ? &*call.grad_input : &call.input, &call.grad_out, &call.input};
   TensorPointers statistics{&call.rstd};
@@ -271,8 +291,9 @@ void norm_backward(const NormBackward& call) {
         if (views.on_gpu() && axis) sums.columns = std::min(sums.columns, 4096);
         if (!tile.whole() && !views.on_gpu())
           sums = axis ? RowTile{16, 1024, tile.fit} : RowTile{256, 64, tile.fit};
-        const Parts split = parts(ceil_div(views.rows(), sums.rows * together),
-                                  views.slices() * views.count(), views.on_gpu() ? on_gpu.blocks : 64);
+        const Parts split =
+            parts(ceil_div(views.rows(), sums.rows * together), views.slices() * views.count(),
+                  views.on_gpu() ? on_gpu.blocks : tuning::cpu_norm_parts);
         const int64_t blocks = views.slices() * split.blocks;
         if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
         if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
@@ -284,21 +305,30 @@ void norm_backward(const NormBackward& call) {
             return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
           };
           std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
+          const BackwardOf<ArrayArgument> of{views.view(1), views.view(2), added,
+                                             vector,        mean,          views.view(first)};
+          const RowCut cut{tile.rows, tile.columns, axis};
           if (tile.whole()) {
-            backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), added,
-                                   weight, mean, views.view(first), dx, dw, db,
-                                   in_turns ? std::nullopt : std::optional(static_cast<int>(split.tiles)),
-                                   views.on_gpu() && tile.rows > 1, together, tile.rows, tile.columns, axis);
+            backward_kernel.launch(
+                {split.blocks, views.slices()},
+                {.of = as_launched(of),
+                 .dx = dx,
+                 .dw = dw,
+                 .db = db,
+                 .tiles = in_turns ? std::nullopt : std::optional(static_cast<int>(split.tiles)),
+                 .late = views.on_gpu() && tile.rows > 1,
+                 .together = together,
+                 .cut = cut});
             return;
           }
           if (dx)
-            backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1),
-                                        views.view(2), added, weight, mean, views.view(first), *dx, tile.rows,
-                                        tile.columns, axis);
-          if (dw || db)
+            backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, of, *dx, cut);
+          if (dw || db) {
+            const BackwardOf<ArrayArgument> sums_of{of.g, of.x, {}, {}, mean, of.rstd};
             columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
-                                  views.view(1), views.view(2), mean, views.view(first), dw, db,
-                                  static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
+                                  sums_of, dw, db, static_cast<int>(split.tiles),
+                                  RowCut{sums.rows, sums.columns, axis});
+          }
         });
       },
       call.grad_input.has_value());

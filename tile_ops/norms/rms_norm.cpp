@@ -8,9 +8,20 @@ namespace tile {
 namespace {
 
 // y = norm(x), or norm(x + residual), of the sum as it is stored.
-void rms_norm_kernel(Array x, std::optional<Array> residual, std::optional<Array> weight, Array y,
-                     std::optional<Array> sum, std::optional<Array> rstd, Tile eps, std::optional<Tile> tiles,
-                     int rows, int columns, bool whole, int axis) {
+template <class Array, class Tile>
+struct RmsNormOf {
+  Array x;
+  std::optional<Array> residual, weight;
+  Array y;
+  std::optional<Array> sum, rstd;
+  Tile eps;
+  std::optional<Tile> tiles;  // row tiles of a block
+  int rows, columns;
+  bool whole;  // a tile has whole rows
+  int axis;    // of columns in a tile
+};
+void rms_norm_kernel(const RmsNormOf<Array, Tile>& of) {
+  const auto& [x, residual, weight, y, sum, rstd, eps, tiles, rows, columns, whole, axis] = of;
   if (residual && has_short_rows(x, rows, columns)) hint_threads(-1);  // more of the four arrays under way
   DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
@@ -92,9 +103,18 @@ void run_rms_norm(const at::Tensor& input, const at::Tensor* residual, size_t ax
             return there ? std::optional(views.view(k)) : std::nullopt;
           };
           auto& kernel = residual ? add_rms_norm_forward : rms_norm_forward;
-          kernel.launch(blocks.grid, views.view(results), view(residual, 3), vector, views.view(0),
-                        view(sum, 1), view(rstd.has_value(), first), epsilon(input, eps), blocks.tiles,
-                        tile.rows, tile.columns, tile.whole(), views.transposed() ? 0 : 1);
+          kernel.launch(blocks.grid, {.x = views.view(results),
+                                      .residual = view(residual, 3),
+                                      .weight = vector,
+                                      .y = views.view(0),
+                                      .sum = view(sum, 1),
+                                      .rstd = view(rstd.has_value(), first),
+                                      .eps = epsilon(input, eps),
+                                      .tiles = blocks.tiles,
+                                      .rows = tile.rows,
+                                      .columns = tile.columns,
+                                      .whole = tile.whole(),
+                                      .axis = views.transposed() ? 0 : 1});
         });
       },
       results);

@@ -12,7 +12,7 @@ using std::optional;
 using namespace tile;         // NOLINT: an operator's file is written in the kernel language
 using namespace tile::adamw;  // NOLINT
 
-// The lists of a call; the last is there where AMSGrad is wanted.
+// The lists of a call, in the order of the schema; the last is there where AMSGrad is wanted.
 struct Lists {
   at::TensorList params, grads, exp_avgs, exp_avg_sqs, steps;
   const optional<std::vector<Tensor>>& max_exp_avg_sqs;
@@ -213,22 +213,7 @@ const auto adamw_in_place =
        "beta2=0.999, "
        "float eps=1e-08, float weight_decay=0.01, bool maximize=False, Tensor? lr_tensor=None, Tensor? "
        "grad_scale=None, Tensor? found_inf=None) -> ()")
-        .outputs([](at::TensorList params, at::TensorList grads, at::TensorList exp_avgs,
-                    at::TensorList exp_avg_sqs, at::TensorList steps,
-                    const optional<std::vector<Tensor>>& max_exp_avg_sqs, double lr, double beta1,
-                    double beta2, double eps, double weight_decay, bool maximize,
-                    const optional<Tensor>& lr_tensor, const optional<Tensor>& grad_scale,
-                    const optional<Tensor>& found_inf) {
-          check({params, grads, exp_avgs, exp_avg_sqs, steps, max_exp_avg_sqs},
-                {lr, beta1, beta2, eps, weight_decay, maximize, lr_tensor, grad_scale, found_inf});
-        })
-        .run([](at::TensorList params, at::TensorList grads, at::TensorList exp_avgs,
-                at::TensorList exp_avg_sqs, at::TensorList steps,
-                const optional<std::vector<Tensor>>& max_exp_avg_sqs, double lr, double beta1, double beta2,
-                double eps, double weight_decay, bool maximize, const optional<Tensor>& lr_tensor,
-                const optional<Tensor>& grad_scale, const optional<Tensor>& found_inf) {
-          step({params, grads, exp_avgs, exp_avg_sqs, steps, max_exp_avg_sqs},
-               {lr, beta1, beta2, eps, weight_decay, maximize, lr_tensor, grad_scale, found_inf});
-        });
+        .outputs([](const Lists& lists, const Options& options) { check(lists, options); })
+        .run([](const Lists& lists, const Options& options) { step(lists, options); });
 
 }  // namespace

@@ -40,12 +40,22 @@ Tile scalar(Array array) { return array.tiled_view({1}).load({0}).reshape({}); }
 
 // Block b takes `tiles` tiles of the parameter whose blocks begin at or before it. What depends on the step
 // is computed in f64: 1 - beta^step cancels.
+template <class Lists, class Begins, class Array, class Tile>
+struct GroupOf {
+  Lists params, grads, exp_avgs, exp_avg_sqs;
+  optional<Lists> max_exp_avg_sqs;
+  Lists steps;
+  Begins begins;  // the first block of each
+  Tile lr, beta1, beta2, log_beta1, log_beta2, eps, weight_decay;
+  Tile sign;                                         // of gradients: -1 climbs
+  optional<Array> lr_tensor, grad_scale, found_inf;  // of one element each
+  int tiles, size;
+};
 template <size_t N>
-void adamw_kernel(Many<Array, N> params, Many<Array, N> grads, Many<Array, N> exp_avgs,
-                  Many<Array, N> exp_avg_sqs, optional<Many<Array, N>> max_exp_avg_sqs, Many<Array, N> steps,
-                  Many<Tile, N> begins, Tile lr, Tile beta1, Tile beta2, Tile log_beta1, Tile log_beta2,
-                  Tile eps, Tile weight_decay, Tile sign, optional<Array> lr_tensor,
-                  optional<Array> grad_scale, optional<Array> found_inf, int tiles, int size) {
+void adamw_kernel(const GroupOf<Many<Array, N>, Many<Tile, N>, Array, Tile>& of) {
+  const auto& [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, begins, lr, beta1, beta2,
+               log_beta1, log_beta2, eps, weight_decay, sign, lr_tensor, grad_scale, found_inf, tiles, size] =
+      of;
   const auto param = listed(params), grad = listed(grads), mean = listed(exp_avgs),
              square = listed(exp_avg_sqs), step = listed(steps);
   const auto begin = listed(begins);
@@ -101,11 +111,26 @@ void launch(K& kernel, const std::vector<Job>& jobs, size_t from, bool amsgrad, 
     const auto if_there = [](const optional<at::Tensor>& t) {
       return t ? optional(number(*t)) : std::nullopt;
     };
-    kernel.launch({blocks}, list(0), list(1), list(2), list(3), amsgrad ? optional(list(4)) : std::nullopt,
-                  std::tuple(job(I).step...), std::tuple(begins[I]...), options.lr, options.beta1,
-                  options.beta2, std::log(options.beta1), std::log(options.beta2), options.eps,
-                  options.weight_decay, options.maximize ? -1.0 : 1.0, if_there(options.lr_tensor),
-                  if_there(options.grad_scale), if_there(options.found_inf), tiles, size);
+    kernel.launch({blocks}, {.params = list(0),
+                             .grads = list(1),
+                             .exp_avgs = list(2),
+                             .exp_avg_sqs = list(3),
+                             .max_exp_avg_sqs = amsgrad ? optional(list(4)) : std::nullopt,
+                             .steps = std::tuple(job(I).step...),
+                             .begins = std::tuple(begins[I]...),
+                             .lr = options.lr,
+                             .beta1 = options.beta1,
+                             .beta2 = options.beta2,
+                             .log_beta1 = std::log(options.beta1),
+                             .log_beta2 = std::log(options.beta2),
+                             .eps = options.eps,
+                             .weight_decay = options.weight_decay,
+                             .sign = options.maximize ? -1.0 : 1.0,
+                             .lr_tensor = if_there(options.lr_tensor),
+                             .grad_scale = if_there(options.grad_scale),
+                             .found_inf = if_there(options.found_inf),
+                             .tiles = tiles,
+                             .size = size});
   }
   (std::make_index_sequence<N>{});
 }

@@ -11,7 +11,7 @@ namespace tile::adamw {
 struct Options {
   double lr, beta1, beta2, eps, weight_decay;
   bool maximize;
-  std::optional<at::Tensor> lr_tensor, grad_scale, found_inf;
+  const std::optional<at::Tensor>&lr_tensor, &grad_scale, &found_inf;
 };
 
 // One parameter and what belongs to it, each as one axis.

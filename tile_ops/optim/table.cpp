@@ -13,11 +13,18 @@ using std::optional;
 constexpr int64_t span = int64_t{1} << 20;
 constexpr int lists = 5, columns = 2 * lists + 1;
 
-// places: of a block, high and low in each list, and its elements; numbers: its -lr / (1 - beta1^step) and
-// 1 / sqrt(1 - beta2^step).
-void adamw_kernel(Array params, Array grads, Array exp_avgs, Array exp_avg_sqs,
-                  optional<Array> max_exp_avg_sqs, Array places, Array numbers, Tile decay, Tile change1,
-                  Tile keep2, Tile change2, Tile eps, Tile turn, int size) {
+template <class Array, class Tile>
+struct TableOf {
+  Array params, grads, exp_avgs, exp_avg_sqs;
+  optional<Array> max_exp_avg_sqs;
+  Array places;   // of a block, high and low in each list, and its elements
+  Array numbers;  // of a block, its -lr / (1 - beta1^step) and 1 / sqrt(1 - beta2^step)
+  Tile decay, change1, keep2, change2, eps, turn;  // as Coefficients
+  int size;
+};
+void adamw_kernel(const TableOf<Array, Tile>& of) {
+  const auto& [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, places, numbers, decay, change1, keep2,
+               change2, eps, turn, size] = of;
   const auto from = [&](Array table, int column) {
     return table[{bid(0)}].tiled_view({1}).load({column}).reshape({});
   };
@@ -105,10 +112,21 @@ void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& opt
       numbers.push_back(down);
     }
   }
-  adamw_of_all.launch({static_cast<int64_t>(numbers.size()) / 2}, whole[0], whole[1], whole[2], whole[3],
-                      amsgrad ? optional(whole[4]) : std::nullopt, table(places, columns, DType::i64),
-                      table(numbers, 2, DType::f64), -lr * options.weight_decay, 1 - options.beta1,
-                      options.beta2, 1 - options.beta2, options.eps, turn, size);
+  adamw_of_all.launch({static_cast<int64_t>(numbers.size()) / 2},
+                      {.params = whole[0],
+                       .grads = whole[1],
+                       .exp_avgs = whole[2],
+                       .exp_avg_sqs = whole[3],
+                       .max_exp_avg_sqs = amsgrad ? optional(whole[4]) : std::nullopt,
+                       .places = table(places, columns, DType::i64),
+                       .numbers = table(numbers, 2, DType::f64),
+                       .decay = -lr * options.weight_decay,
+                       .change1 = 1 - options.beta1,
+                       .keep2 = options.beta2,
+                       .change2 = 1 - options.beta2,
+                       .eps = options.eps,
+                       .turn = turn,
+                       .size = size});
 }
 
 }  // namespace tile::adamw

@@ -12,9 +12,12 @@ using namespace tile;  // NOLINT: an operator's file is written in the kernel la
 
 using Sizes = std::vector<c10::SymInt>;
 
+struct Operands {
+  const Tensor &input, &gate_weight, &up_weight;
+};
 // The result's, after everything that gated_matmul() demands of its arguments holds.
-Sizes checked_sizes(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
-                    const std::string& activation) {
+Sizes checked_sizes(const Operands& of, const std::string& activation) {
+  const auto& [input, gate_weight, up_weight] = of;
   require_floating("input", input);
   require_same_dtype("input", input, "gate_weight", gate_weight);
   require_same_dtype("input", input, "up_weight", up_weight);
@@ -33,9 +36,8 @@ Sizes checked_sizes(const Tensor& input, const Tensor& gate_weight, const Tensor
   sizes.back() = gate_weight.sym_size(1);
   return sizes;
 }
-Tensor result(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
-              const std::string& activation) {
-  return at::empty_symint(checked_sizes(input, gate_weight, up_weight, activation), input.options());
+Tensor result(const Operands& of, const std::string& activation) {
+  return at::empty_symint(checked_sizes(of, activation), of.input.options());
 }
 
 // A vector is a matrix of one row.
@@ -46,10 +48,10 @@ Tensor matrix(const Tensor& tensor) {
 // Computes the gradients of the input, [..., k], and of the weights, from the gradients of both products.
 // Large gradients of products are made in chunks. A product's gradient that no wanted one needs is not
 // written.
-void run_gradients(const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
-                   const Tensor& up_weight, Activation activation, const Tensor& pre_gate,
-                   const Tensor& pre_up, const Tensor& grad_input, const Tensor& grad_gate_weight,
-                   const Tensor& grad_up_weight) {
+void run_gradients(const Tensor& grad_out, const Operands& of, Activation activation, const Tensor& pre_gate,
+                   const Tensor& pre_up, const Operands& grads) {
+  const auto& [input, gate_weight, up_weight] = of;
+  const auto& [grad_input, grad_gate_weight, grad_up_weight] = grads;
   const at::IntArrayRef whole = pre_gate.sizes();
   const bool of_gate = grad_input.defined() || grad_gate_weight.defined(),
              of_up = grad_input.defined() || grad_up_weight.defined();
@@ -93,17 +95,15 @@ const auto gated_matmul =
        "Tensor out")
         .outputs(result)
         .saves("Tensor pre_gate, Tensor pre_up")
-        .saved_outputs([](const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
-                          const std::string& activation) {
-          const auto pre = [&] { return result(input, gate_weight, up_weight, activation); };
-          return std::tuple(pre(), pre());
+        .saved_outputs([](const Operands& of, const std::string& activation) {
+          return std::tuple(result(of, activation), result(of, activation));
         })
-        .run([](const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
-                const std::string& activation, Tensor& out, Tensor& pre_gate, Tensor& pre_up) {
-          multiply(matrix(input), gate_weight, matrix(out),
+        .run([](const Operands& of, const std::string& activation, Tensor& out, Tensor& pre_gate,
+                Tensor& pre_up) {
+          multiply(matrix(of.input), of.gate_weight, matrix(out),
                    {.activation = parse_activation(activation),
                     .pre = matrix(pre_gate),
-                    .other = up_weight,
+                    .other = of.up_weight,
                     .second = Second::factor,
                     .other_pre = matrix(pre_up)});
         })
@@ -115,10 +115,10 @@ const auto gated_matmul_backward =
     op("tile::gated_matmul_backward(Tensor grad_out, Tensor input, Tensor gate_weight, Tensor up_weight, str "
        "activation, Tensor pre_gate, Tensor pre_up, bool[3] output_mask) -> (Tensor grad_input, Tensor "
        "grad_gate_weight, Tensor grad_up_weight)")
-        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
-                    const Tensor& up_weight, const std::string& activation, const Tensor& pre_gate,
-                    const Tensor& pre_up, std::array<bool, 3> wanted) {
-          const Sizes sizes = checked_sizes(input, gate_weight, up_weight, activation);
+        .outputs([](const Tensor& grad_out, const Operands& of, const std::string& activation,
+                    const Tensor& pre_gate, const Tensor& pre_up, std::array<bool, 3> wanted) {
+          const auto& [input, gate_weight, up_weight] = of;
+          const Sizes sizes = checked_sizes(of, activation);
           for (const auto& [name, given, what] :
                {std::tuple("grad_out", &grad_out, of_result), std::tuple("pre_gate", &pre_gate, as_saved),
                 std::tuple("pre_up", &pre_up, as_saved)})
@@ -127,13 +127,11 @@ const auto gated_matmul_backward =
                             wanted[1] ? result_like(gate_weight) : Tensor(),
                             wanted[2] ? result_like(up_weight) : Tensor());
         })
-        .run([](const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
-                const Tensor& up_weight, const std::string& activation, const Tensor& pre_gate,
-                const Tensor& pre_up, std::array<bool, 3>, Tensor& grad_input, Tensor& grad_gate_weight,
-                Tensor& grad_up_weight) {
-          run_gradients(matrix(grad_out), matrix(input), gate_weight, up_weight, parse_activation(activation),
-                        matrix(pre_gate), matrix(pre_up), matrix(grad_input), grad_gate_weight,
-                        grad_up_weight);
+        .run([](const Tensor& grad_out, const Operands& of, const std::string& activation,
+                const Tensor& pre_gate, const Tensor& pre_up, std::array<bool, 3>, const Operands& grads) {
+          run_gradients(matrix(grad_out), {matrix(of.input), of.gate_weight, of.up_weight},
+                        parse_activation(activation), matrix(pre_gate), matrix(pre_up),
+                        {matrix(grads.input), grads.gate_weight, grads.up_weight});
         })
         .leading({"grad_out", "input", "pre_gate", "pre_up"}, {"grad_gate_weight", "grad_up_weight"});
 

@@ -4,18 +4,31 @@
 #include <ATen/ops/ones.h>
 
 #include "../common/arguments.h"
+#include "../common/tuning.h"
 
 namespace tile {
 namespace {
 
-// Operands are [batch, batch, summed, m, k] and [batch, batch, summed, k, n], the rest [batch, batch, m, n];
-// a bias that is the same for all rows has one row. apart: a second product that is a factor has a loop of
-// its own; else both share what is read of x. chain: so many tiles of k are added up apart from the rest, as
-// tensor cores drop low bits at each addition; 0: all in one chain.
-void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<Array> bias,
-                    std::optional<Array> residual, std::optional<Array> pre, std::optional<Array> other_pre,
-                    Array out, Tile alpha, Activation activation, bool scaled, bool accumulate, Second second,
-                    bool apart, int bm, int bn, int bk, int together, int chain) {
+template <class Array, class Tile>
+struct ProductOf {
+  Array x, y;                  // [batch, batch, summed, m, k] and [batch, batch, summed, k, n]
+  std::optional<Array> other;  // of a second product, as y
+  std::optional<Array> bias;   // [batch, batch, m, n] like all that follow; of the same for all rows, one row
+  std::optional<Array> residual, pre, other_pre;
+  Array out;
+  Tile alpha;
+  Activation activation;
+  bool scaled, accumulate;  // by alpha; onto what stands in out
+  Second second;
+  bool apart;  // a second product that is a factor has a loop of its own; else both share what is read of x
+  int bm, bn, bk;  // the tile
+  int together;    // rows of tiles that share a GPU's cache
+  int chain;  // so many tiles of k are added up apart from the rest, as tensor cores drop low bits at each
+              // addition; 0: all in one chain
+};
+void product_kernel(const ProductOf<Array, Tile>& of) {
+  const auto& [x, y, other, bias, residual, pre, other_pre, out, alpha, activation, scaled, accumulate,
+               second, apart, bm, bn, bk, together, chain] = of;
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
   if (together > 1) {
@@ -118,12 +131,8 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::Scal
   // Two sums stand in as many registers as one of twice the columns.
   if (two) return small ? TileSize{128, 64, k} : TileSize{64, 32, 16};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
-  return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
+  return !small || blocks < tuning::enough_large_tiles ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
-// Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536
-// products up to 2^-12 of it, a quarter of the last place of float16. Products of float32 round to nearest,
-// but as often: shorter chains keep more of their digits.
-constexpr int64_t chain_length = 65536, float32_chain = 4096;
 TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two, int64_t packed_bytes) {
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
@@ -133,9 +142,8 @@ TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two, int64_t pack
   if (two) return blocks < 64 ? TileSize{128, 256, 256} : TileSize{256, 256, 256};
   // Threads share what they pack, so that blocks may be small and many, for threads that are not equally
   // fast: as long as a packed x stays.
-  constexpr int64_t most_blocks = 1024, most_bytes = 16 << 20;
-  const bool small =
-      m > 128 && ceil_div(m, 64) * ceil_div(n, 128) * batches <= most_blocks && packed_bytes <= most_bytes;
+  const bool small = m > 128 && ceil_div(m, 64) * ceil_div(n, 128) * batches <= tuning::cpu_product_blocks &&
+                     packed_bytes <= tuning::cpu_packed_bytes;
   return small ? TileSize{64, 128, 256} : TileSize{128, 256, 256};
 }
 
@@ -325,13 +333,29 @@ class Product {
                               : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
-    const int64_t chained = matrices_[X].tensor.scalar_type() == at::kFloat ? float32_chain : chain_length;
-    const int together = cpu ? 1 : 16, chain = cpu || length <= chain_length ? 0 : chained / tile.k;
+    const int64_t chained =
+        matrices_[X].tensor.scalar_type() == at::kFloat ? tuning::float32_chain : tuning::chain_length;
+    const int together = cpu ? 1 : 16, chain = cpu || length <= tuning::chain_length ? 0 : chained / tile.k;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
-    product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Other, k_, n_), view(Bias, m_, n_),
-                   view(Residual, m_, n_), view(Pre, m_, n_), view(OtherPre, m_, n_), *view(Out, m_, n_),
-                   epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, epilogue_.accumulate,
-                   epilogue_.second, two && cpu, tile.m, tile.n, tile.k, together, chain);
+    product.launch(grid, {.x = *view(X, m_, k_),
+                          .y = *view(Y, k_, n_),
+                          .other = view(Other, k_, n_),
+                          .bias = view(Bias, m_, n_),
+                          .residual = view(Residual, m_, n_),
+                          .pre = view(Pre, m_, n_),
+                          .other_pre = view(OtherPre, m_, n_),
+                          .out = *view(Out, m_, n_),
+                          .alpha = epilogue_.alpha,
+                          .activation = epilogue_.activation,
+                          .scaled = epilogue_.alpha != 1,
+                          .accumulate = epilogue_.accumulate,
+                          .second = epilogue_.second,
+                          .apart = two && cpu,
+                          .bm = tile.m,
+                          .bn = tile.n,
+                          .bk = tile.k,
+                          .together = together,
+                          .chain = chain});
   }
 
   int64_t m_, n_, k_;

@@ -4,6 +4,7 @@
 
 #include "../common/arguments.h"
 #include "../common/chunks.h"
+#include "../common/tuning.h"
 #include "gemm.h"
 
 namespace {
@@ -54,9 +55,35 @@ void require_broadcasts(const char* name, const optional<Tensor>& tensor, const 
          c10::SymIntArrayRef(sizes), "; its extents must be 1 or equal, counted from the last");
 }
 
-Tensor result(const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
-              const std::string& activation, const optional<Tensor>& residual, double,
-              optional<at::ScalarType> out_dtype) {
+// What the operators take, in the order of their schemas.
+struct Operands {
+  const Tensor &input, &other;
+};
+struct Options {
+  const optional<Tensor>& bias;
+  const std::string& activation;
+  const optional<Tensor>& residual;
+  double alpha;
+  optional<at::ScalarType> out_dtype;
+};
+// What a gradient is given of the forward.
+struct Saved {
+  const optional<Tensor>& bias;
+  const std::string& activation;
+  double alpha;
+  const optional<Tensor>&pre, &residual_like;
+};
+struct OperandGradients {
+  const Tensor &input, &other, &bias;
+};
+// Those of the gradients, in the double backward.
+struct GradientsTo {
+  const optional<Tensor>&input, &other, &bias, &residual;
+};
+
+Tensor result(const Operands& of, const Options& then) {
+  const auto& [input, other] = of;
+  const auto& [bias, activation, residual, alpha, out_dtype] = then;
   const Sizes sizes = product_sizes(input, other);
   parse_activation(activation);
   require_broadcasts("bias", bias, sizes);
@@ -101,7 +128,7 @@ struct ElementTiles {
   }
   bool cpu, flat = true;
   int rows() const { return flat ? 1 : 64; }
-  int columns() const { return (cpu ? 16384 : 4096) / rows(); }
+  int columns() const { return (cpu ? tuning::cpu_tile : tuning::gpu_tile) / rows(); }
   Tensor cut(Tensor tensor) const {
     if (flat) return tensor.view({1, 1, -1});
     while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
@@ -127,23 +154,27 @@ void gradient_before(Activation activation, const Tensor& grad, const optional<T
 }
 
 // The result's extents, after what grad_out and the forward's arguments must be.
-Sizes checked_gradient(const Tensor& grad_out, const Tensor& input, const Tensor& other,
-                       const optional<Tensor>& bias, const optional<Tensor>& residual_like) {
+Sizes checked_gradient(const Tensor& grad_out, const Operands& of, const Saved& saved) {
+  const auto& [input, other] = of;
   Sizes sizes = product_sizes(input, other);
   require_floating("grad_out", grad_out);  // of out_dtype
   require_agrees("grad_out", grad_out, sizes, grad_out.scalar_type(), of_result);
-  require_broadcasts("bias", bias, sizes);
-  require_broadcasts("residual_like", residual_like, sizes);
+  require_broadcasts("bias", saved.bias, sizes);
+  require_broadcasts("residual_like", saved.residual_like, sizes);
   return sizes;
 }
 
 // Computes the gradients of the operands and of the bias from the gradient before the activation, which is
 // made in chunks if it is large.
-void run_gradients(const Matrices& as, Activation activation, const Tensor& grad_out, const Tensor& input,
-                   const Tensor& other, double alpha, const optional<Tensor>& pre, const Tensor& grad_input,
-                   const Tensor& grad_other, const Tensor& grad_bias) {
+void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& saved,
+                   const OperandGradients& grads) {
+  const auto& [input, other] = of;
+  const auto& [grad_input, grad_other, grad_bias] = grads;
+  const Matrices as(input, other);
+  const Activation activation = parse_activation(saved.activation);
+  const double alpha = saved.alpha;
   const Tensor x = as.input(input), y = as.other(other), incoming = as.out(grad_out),
-               before = as.out(defined(pre));
+               before = as.out(defined(saved.pre));
   const at::IntArrayRef whole = incoming.sizes();
   Tensor grad = incoming;
   std::vector<ChunkGradient> gradients;
@@ -220,26 +251,23 @@ const auto matmul =
         .outputs(result)
         // The residual's extents, for its gradient, in a tensor of one element.
         .saves("Tensor pre, Tensor residual_like")
-        .saved_outputs([](const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
-                          const std::string& activation, const optional<Tensor>& residual, double alpha,
-                          optional<at::ScalarType> out_dtype) {
+        .saved_outputs([](const Operands& of, const Options& then) {
           // No narrower than the operands: a gradient needs what the rounding to out_dtype drops.
-          const at::ScalarType dtype =
-              c10::promoteTypes(input.scalar_type(), out_dtype.value_or(input.scalar_type()));
+          const at::ScalarType own = of.input.scalar_type();
+          Options wide = then;
+          wide.out_dtype = c10::promoteTypes(own, then.out_dtype.value_or(own));
+          const optional<Tensor>& residual = then.residual;
           return std::tuple(
-              activation == "none" ? Tensor()
-                                   : result(input, other, bias, activation, residual, alpha, dtype),
+              then.activation == "none" ? Tensor() : result(of, wide),
               residual ? at::zeros({}, residual->options()).expand_symint(residual->sym_sizes()) : Tensor());
         })
-        .run([](const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
-                const std::string& activation, const optional<Tensor>& residual, double alpha,
-                optional<at::ScalarType>, Tensor& out, Tensor& pre, Tensor&) {
-          const Matrices as(input, other);
-          multiply(as.input(input), as.other(other), as.out(out),
-                   {.bias = as.out(defined(bias)),
-                    .residual = as.out(defined(residual)),
-                    .alpha = alpha,
-                    .activation = parse_activation(activation),
+        .run([](const Operands& of, const Options& then, Tensor& out, Tensor& pre, Tensor&) {
+          const Matrices as(of.input, of.other);
+          multiply(as.input(of.input), as.other(of.other), as.out(out),
+                   {.bias = as.out(defined(then.bias)),
+                    .residual = as.out(defined(then.residual)),
+                    .alpha = then.alpha,
+                    .activation = parse_activation(then.activation),
                     .pre = as.out(pre)});
         })
         .grad("tile::matmul_backward")
@@ -253,11 +281,11 @@ const auto matmul_backward =
        "float alpha, "
        "Tensor? pre, Tensor? residual_like, bool[4] output_mask) "
        "-> (Tensor grad_input, Tensor grad_other, Tensor grad_bias, Tensor grad_residual)")
-        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& other,
-                    const optional<Tensor>& bias, const std::string& activation, double,
-                    const optional<Tensor>& pre, const optional<Tensor>& residual_like,
+        .outputs([](const Tensor& grad_out, const Operands& of, const Saved& saved,
                     std::array<bool, 4> wanted) {
-          const Sizes sizes = checked_gradient(grad_out, input, other, bias, residual_like);
+          const auto& [input, other] = of;
+          const auto& [bias, activation, alpha, pre, residual_like] = saved;
+          const Sizes sizes = checked_gradient(grad_out, of, saved);
           if (parse_activation(activation) != Activation::none && !pre)
             fail(ErrorKind::value, "activation is ", activation,
                  " and 'pre' is not given; pass the product before the activation");
@@ -275,13 +303,10 @@ const auto matmul_backward =
               wanted[2] ? result_like(*bias) : Tensor(),
               wanted[3] ? at::empty_symint(residual_like->sym_sizes(), residual_like->options()) : Tensor());
         })
-        .run([](const Tensor& grad_out, const Tensor& input, const Tensor& other, const optional<Tensor>&,
-                const std::string& activation, double alpha, const optional<Tensor>& pre,
-                const optional<Tensor>&, std::array<bool, 4>, Tensor& grad_input, Tensor& grad_other,
-                Tensor& grad_bias, Tensor& grad_residual) {
+        .run([](const Tensor& grad_out, const Operands& of, const Saved& saved, std::array<bool, 4>,
+                const OperandGradients& grads, Tensor& grad_residual) {
           if (grad_residual.defined()) sum_to(grad_out, grad_residual);
-          run_gradients(Matrices(input, other), parse_activation(activation), grad_out, input, other, alpha,
-                        pre, grad_input, grad_other, grad_bias);
+          run_gradients(grad_out, of, saved, grads);
         })
         .grad("tile::matmul_double_backward")
         .vmap([](VmapCall& call) {
@@ -297,34 +322,31 @@ const auto matmul_double_backward =
        "Tensor? pre, Tensor? residual_like, bool[6] output_mask) -> (Tensor grad_grad_out, Tensor "
        "grad_input, "
        "Tensor grad_other, Tensor grad_bias, Tensor grad_pre, Tensor grad_residual_like)")
-        .outputs([](const optional<Tensor>& to_input, const optional<Tensor>& to_other,
-                    const optional<Tensor>& to_bias, const optional<Tensor>& to_residual,
-                    const Tensor& grad_out, const Tensor& input, const Tensor& other,
-                    const optional<Tensor>& bias, const std::string& activation, double,
-                    const optional<Tensor>&, const optional<Tensor>& residual_like,
+        .outputs([](const GradientsTo& to, const Tensor& grad_out, const Operands& of, const Saved& saved,
                     std::array<bool, 6> wanted) {
+          const auto& [input, other] = of;
+          const std::string& activation = saved.activation;
           if (activation != "none")
             fail(ErrorKind::unsupported, "double backward of tile::matmul with activation ", activation,
                  " is not implemented; apply the activation outside of matmul");
-          checked_gradient(grad_out, input, other, bias, residual_like);
+          checked_gradient(grad_out, of, saved);
           const auto agrees = [](const char* name, const optional<Tensor>& grad, const optional<Tensor>& of) {
             if (!grad) return;
             if (!of) fail(ErrorKind::value, name, " is given, but what it is of is not; pass None");
             require_agrees(name, *grad, of->sym_sizes(), of->scalar_type(), of_gradient);
           };
-          agrees("grad_grad_input", to_input, input);
-          agrees("grad_grad_other", to_other, other);
-          agrees("grad_grad_bias", to_bias, bias);
-          agrees("grad_grad_residual", to_residual, residual_like);
+          agrees("grad_grad_input", to.input, input);
+          agrees("grad_grad_other", to.other, other);
+          agrees("grad_grad_bias", to.bias, saved.bias);
+          agrees("grad_grad_residual", to.residual, saved.residual_like);
           const Tensor none;
           return std::tuple(wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
                             wanted[2] ? result_like(other) : none, none, none, none);
         })
-        .run([](const optional<Tensor>& to_input, const optional<Tensor>& to_other,
-                const optional<Tensor>& to_bias, const optional<Tensor>& to_residual, const Tensor& grad_out,
-                const Tensor& input, const Tensor& other, const optional<Tensor>&, const std::string&,
-                double alpha, const optional<Tensor>&, const optional<Tensor>&, std::array<bool, 6>,
-                Tensor& grad_grad_out, Tensor& grad_input, Tensor& grad_other, Tensor&, Tensor&, Tensor&) {
+        .run([](const GradientsTo& to, const Tensor& grad_out, const Operands& of, const Saved& saved,
+                std::array<bool, 6>, Tensor& grad_grad_out, const OperandGradients& grads, Tensor&, Tensor&) {
+          const auto& [input, other] = of;
+          const double alpha = saved.alpha;
           const Matrices as(input, other);
           const auto scaled = [&](const Tensor& x, const Tensor& y, const Tensor& out, const Tensor& bias,
                                   const Tensor& residual) {
@@ -333,8 +355,8 @@ const auto matmul_double_backward =
           const auto zero = [](const Tensor& like) {
             return at::zeros({1}, like.options()).expand(like.sizes());
           };
-          const Tensor x = as.input(to_input ? *to_input : zero(input)),
-                       y = as.other(to_other ? *to_other : zero(other));
+          const Tensor x = as.input(to.input ? *to.input : zero(input)),
+                       y = as.other(to.other ? *to.other : zero(other));
           const Tensor incoming = as.out(grad_out);
           const Tensor grad = grad_out.scalar_type() == input.scalar_type()
                                   ? incoming
@@ -343,11 +365,11 @@ const auto matmul_double_backward =
             const Tensor sum = at::empty(
                 grad.sizes(),
                 grad.options().dtype(input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
-            scaled(x, as.other(other), sum, as.out(defined(to_bias)), as.out(defined(to_residual)));
+            scaled(x, as.other(other), sum, as.out(defined(to.bias)), as.out(defined(to.residual)));
             scaled(as.input(input), y, as.out(grad_grad_out), Tensor(), sum);
           }
-          if (grad_input.defined()) scaled(grad, transposed(y), as.input(grad_input), Tensor(), Tensor());
-          if (grad_other.defined()) scaled(transposed(x), grad, as.other(grad_other), Tensor(), Tensor());
+          if (grads.input.defined()) scaled(grad, transposed(y), as.input(grads.input), Tensor(), Tensor());
+          if (grads.other.defined()) scaled(transposed(x), grad, as.other(grads.other), Tensor(), Tensor());
         });
 
 }  // namespace

@@ -2,6 +2,7 @@
 // other way.
 #include "../common/arguments.h"
 #include "../common/overlap.h"
+#include "../common/tuning.h"
 
 namespace {
 
@@ -25,49 +26,68 @@ void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array 
 }
 Kernel rows_at("rope_rows", rows_at_kernel);
 
-// Tensors arrive as pairs [b, 2, h, s, r/2] and the columns that pass through, if there are any, [b, h, s,
-// rest]; tables as [b, table_heads, s, r/2]. Block (g, i, b): `rows` positions of `heads` heads, the first
-// `groups` of them of query, the others of key; (i, g, b) where blocks that run at once shall share heads,
-// not positions. table_heads: of a tile of the tables, for all heads alike. single: a tile has all columns of
-// pairs. Without results query and key are rotated in place: two arrays of one memory would be taken for two.
-void rope_kernel(Array query, std::optional<Array> query_rest, std::optional<Array> query_out,
-                 std::optional<Array> query_rest_out, Array key, std::optional<Array> key_rest,
-                 std::optional<Array> key_out, std::optional<Array> key_rest_out, Array cos, Array sin,
-                 Tile groups, Tile direction, bool share_heads, bool single, int heads, int table_heads,
-                 int rows, int columns) {
-  using Rest = std::optional<Array>;
-  DType compute = query.dtype() == f64 ? f64 : f32;
-  Tile g = bid(share_heads ? 1 : 0), i = bid(share_heads ? 0 : 1), b = bid(2);
-  Shape cut{heads, rows, columns}, table_cut{table_heads, rows, columns};
+// Query or key: pairs [b, 2, h, s, r/2], and the columns that pass through, if there are any, [b, h, s,
+// rest]. Without results they are rotated in place: two arrays of one memory would be taken for two.
+template <class Array>
+struct Rotated {
+  Array pairs;
+  optional<Array> rest, out, rest_out;
+};
+// Block (g, i, b): `rows` positions of `heads` heads, the first `groups` of them of query, the others of key.
+template <class Array, class Tile>
+struct Rope {
+  Rotated<Array> query, key;
+  Array cos, sin;  // [b, table_heads, s, r/2]
+  Tile groups;
+  Tile direction;    // -1 turns back
+  bool share_heads;  // blocks are (i, g, b): those that run at once shall share heads, not positions
+  bool single;       // a tile has all columns of pairs
+  int heads;
+  int table_heads;  // of a tile of the tables, for all heads alike
+  int rows, columns;
+};
+void rope_kernel(const Rope<Array, Tile>& of) {
+  DType compute = of.query.pairs.dtype() == f64 ? f64 : f32;
+  Tile g = bid(of.share_heads ? 1 : 0), i = bid(of.share_heads ? 0 : 1), b = bid(2);
+  Shape cut{of.heads, of.rows, of.columns}, table_cut{of.table_heads, of.rows, of.columns};
   const auto half = [&](Array array, int which) { return array[{b, which}].tiled_view(cut); };
   const auto rotate_columns = [&](Tile g, Array in, Array out, Operand j) {
-    Tile c = cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
-    Tile s = sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
-    s = where(direction < 0, -s, s);  // a product's NaN would need care when it is rounded
+    Tile c = of.cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
+    Tile s = of.sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
+    s = where(of.direction < 0, -s, s);  // a product's NaN would need care when it is rounded
     Tile x = half(in, 0).load({g, i, j}).astype(compute), y = half(in, 1).load({g, i, j}).astype(compute);
     half(out, 0).store({g, i, j}, fma(x, c, y * -s));
     half(out, 1).store({g, i, j}, fma(y, c, x * s));
   };
-  const auto rotate = [&](Tile g, Array in, const Rest& in_rest, Array out, const Rest& out_rest) {
-    if (single)
-      rotate_columns(g, in, out, 0);
+  const auto rotate = [&](Tile g, const Rotated<Array>& in) {
+    const Array out = in.out.value_or(in.pairs);
+    if (of.single)
+      rotate_columns(g, in.pairs, out, 0);
     else
-      for (Tile j : range(cdiv(in.dim(4), columns))) rotate_columns(g, in, out, j);
-    if (!in_rest) return;
-    for (Tile j : range(cdiv(in_rest->dim(3), columns)))
-      (*out_rest)[{b}].tiled_view(cut).store({g, i, j}, (*in_rest)[{b}].tiled_view(cut).load({g, i, j}));
+      for (Tile j : range(cdiv(in.pairs.dim(4), of.columns))) rotate_columns(g, in.pairs, out, j);
+    if (!in.rest) return;
+    for (Tile j : range(cdiv(in.rest->dim(3), of.columns)))
+      (*in.rest_out)[{b}].tiled_view(cut).store({g, i, j}, (*in.rest)[{b}].tiled_view(cut).load({g, i, j}));
   };
-  Tile first_key = groups.astype(i32);
+  Tile first_key = of.groups.astype(i32);
   when(
-      g < first_key, [&] { rotate(g, query, query_rest, query_out.value_or(query), query_rest_out); },
-      [&] { rotate(g - first_key, key, key_rest, key_out.value_or(key), key_rest_out); });
+      g < first_key, [&] { rotate(g, of.query); }, [&] { rotate(g - first_key, of.key); });
 }
 Kernel rope_of("rope", rope_kernel);
 
-// The rotary dim, after everything that rope() demands of its arguments holds. `what`: the operands' names.
-c10::SymInt check(const char* const (&what)[2], const optional<Tensor>& query, const optional<Tensor>& key,
-                  const Tensor& cos, const Tensor& sin, const optional<c10::SymInt>& rotary_dim,
-                  const optional<Tensor>& position_ids) {
+// What all four operators take after query and key.
+struct Rotation {
+  const Tensor &cos, &sin;
+  bool interleaved;
+  const optional<c10::SymInt>& rotary_dim;
+  const optional<Tensor>& position_ids;
+};
+using Names = std::array<const char*, 2>;  // of the two operands
+
+// Everything that rope() demands of its arguments.
+void check(const Names& what, const optional<Tensor>& query, const optional<Tensor>& key,
+           const Rotation& by) {
+  const auto& [cos, sin, interleaved, rotary_dim, position_ids] = by;
   if (!query && !key) fail(ErrorKind::value, what[0], " and ", what[1], " are both None; pass one of them");
   const Tensor& first = query ? *query : *key;
   const char* first_name = query ? what[0] : what[1];
@@ -106,13 +126,12 @@ c10::SymInt check(const char* const (&what)[2], const optional<Tensor>& query, c
     if (cos.sym_size(-2) != length)
       fail(ErrorKind::value, "cos and sin have ", cos.sym_size(-2), " positions and ", first_name, " has ",
            length, "; slice them, or pass position_ids");
-    return rotary;
+    return;
   }
   require_index_dtype("position_ids", *position_ids);
   if (!fits_batch(*position_ids, 1) || position_ids->sym_size(-1) != length)
     fail(ErrorKind::value, "position_ids has shape ", position_ids->sym_sizes(), "; it must be [", length,
          "] or [", batch, ", ", length, "]");
-  return rotary;
 }
 
 // The two halves of all pairs, one behind the other.
@@ -147,9 +166,9 @@ std::pair<Tensor, Tensor> tables_at(const Tensor& position_ids, const Tensor& co
 
 // Rotates what is there of query and key; direction -1 turns back. A result that is the tensor itself: in
 // place, and what passes through stays.
-void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos, const Tensor& sin,
-            bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids,
-            double direction, const Tensor& query_out, const Tensor& key_out) {
+void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Rotation& by, double direction,
+            const Tensor& query_out, const Tensor& key_out) {
+  const auto& [cos, sin, interleaved, rotary_dim, position_ids] = by;
   const bool some = query_out.defined() && query_out.numel() > 0,
              others = key_out.defined() && key_out.numel() > 0;
   if (!some && !others) return;
@@ -157,10 +176,11 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const auto no_heads = [](const Tensor& t) { return t.slice(1, 0, 0); };
   const Tensor x = some ? *query : no_heads(*key), x_out = some ? query_out : no_heads(key_out);
   const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);
-  const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
+  const int64_t rotary = rotary_dim ? rotary_dim->expect_int() : x.size(3), batch = x.size(0),
+                length = x.size(2);
   const bool in_place = some ? query_out.is_same(*query) : key_out.is_same(*key);
   // A tile is 4 heads' positions: on a CPU a long run of each head's memory, on a GPU what registers hold.
-  const int heads = 4, elements = x.is_cpu() ? 16384 : 512;
+  const int heads = 4, elements = x.is_cpu() ? tuning::cpu_tile : tuning::gpu_rotation_tile;
   const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = elements / columns;
   std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
@@ -176,14 +196,24 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const bool share_heads = !x.is_cpu() && x.stride(1) > x.stride(2);
   Grid grid{all_groups, ceil_div(length, rows), batch};
   if (share_heads) std::swap(grid.x, grid.y);
-  const auto result = [&](const Tensor& t) {
-    return in_place ? std::nullopt : std::optional(pairs(t, rotary, interleaved));
+  const auto operand = [&](const Tensor& t, const Tensor& out) {
+    using Operand = Rotated<ArrayArgument>;
+    if (in_place) return Operand{.pairs = pairs(t, rotary, interleaved)};
+    return Operand{pairs(t, rotary, interleaved), rest(t, rotary), pairs(out, rotary, interleaved),
+                   rest(out, rotary)};
   };
-  const auto passed = [&](const Tensor& t) { return in_place ? std::nullopt : rest(t, rotary); };
-  rope_of.launch(grid, pairs(x, rotary, interleaved), passed(x), result(x_out), passed(x_out),
-                 pairs(y, rotary, interleaved), passed(y), result(y_out), passed(y_out), table(tables.first),
-                 table(tables.second), groups, direction, share_heads, rotary / 2 <= columns, heads,
-                 table_heads, rows, columns);
+  rope_of.launch(grid, {.query = as_launched(operand(x, x_out)),
+                        .key = as_launched(operand(y, y_out)),
+                        .cos = table(tables.first),
+                        .sin = table(tables.second),
+                        .groups = groups,
+                        .direction = direction,
+                        .share_heads = share_heads,
+                        .single = rotary / 2 <= columns,
+                        .heads = heads,
+                        .table_heads = table_heads,
+                        .rows = rows,
+                        .columns = columns});
 }
 
 // The two operands and the positions grow by the batch; tables that are the same for all samples stay.
@@ -203,16 +233,12 @@ const auto rope =
     op("tile::rope(Tensor query, Tensor key, Tensor cos, Tensor sin, *, bool interleaved=False, SymInt? "
        "rotary_dim=None, "
        "Tensor? position_ids=None) -> (Tensor query_out, Tensor key_out)")
-        .outputs([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin, bool,
-                    const optional<c10::SymInt>& rotary_dim, const optional<Tensor>& position_ids) {
-          check({"query", "key"}, query, key, cos, sin, rotary_dim, position_ids);
+        .outputs([](const Tensor& query, const Tensor& key, const Rotation& by) {
+          check({"query", "key"}, query, key, by);
           return std::tuple(result_like(query), result_like(key));
         })
-        .run([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin,
-                bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids,
-                Tensor& query_out, Tensor& key_out) {
-          rotate(query, key, cos, sin, interleaved, rotary_dim, position_ids, 1, query_out, key_out);
-        })
+        .run([](const Tensor& query, const Tensor& key, const Rotation& by, Tensor& query_out,
+                Tensor& key_out) { rotate(query, key, by, 1, query_out, key_out); })
         .grad("tile::rope_backward")
         .vmap([](VmapCall& call) {
           return batched(call, {"query", "key"});
@@ -221,18 +247,31 @@ const auto rope =
 const auto rope_in_place =
     op("tile::rope_(Tensor(a!) query, Tensor(b!) key, Tensor cos, Tensor sin, *, bool interleaved=False, "
        "SymInt? rotary_dim=None, Tensor? position_ids=None) -> ()")
-        .outputs([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin, bool,
-                    const optional<c10::SymInt>& rotary_dim, const optional<Tensor>& position_ids) {
-          check({"query", "key"}, query, key, cos, sin, rotary_dim, position_ids);
+        .outputs([](const Tensor& query, const Tensor& key, const Rotation& by) {
+          check({"query", "key"}, query, key, by);
         })
-        .run([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin,
-                bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids) {
+        .run([](const Tensor& query, const Tensor& key, const Rotation& by) {
           require_no_overlap("query", query, "key", key);
           for (const auto& [name, written] : {std::pair("query", &query), std::pair("key", &key)})
-            for (const auto& [table_name, table] : {std::pair("cos", &cos), std::pair("sin", &sin)})
+            for (const auto& [table_name, table] : {std::pair("cos", &by.cos), std::pair("sin", &by.sin)})
               require_no_overlap(name, *written, table_name, *table);
-          rotate(query, key, cos, sin, interleaved, rotary_dim, position_ids, 1, query, key);
+          rotate(query, key, by, 1, query, key);
         });
+
+// The results of a gradient of either order, and the rotation that computes them.
+auto gradients(const Names& names) {
+  return [names](const optional<Tensor>& query, const optional<Tensor>& key, const Rotation& by,
+                 std::array<bool, 2> wanted) {
+    check(names, query, key, by);
+    return std::tuple(wanted[0] && query ? result_like(*query) : Tensor(),
+                      wanted[1] && key ? result_like(*key) : Tensor());
+  };
+}
+auto rotated(double direction) {
+  return [direction](const optional<Tensor>& query, const optional<Tensor>& key, const Rotation& by,
+                     std::array<bool, 2>, Tensor& query_out,
+                     Tensor& key_out) { rotate(query, key, by, direction, query_out, key_out); };
+}
 
 // A rotation is linear and orthogonal, so that neither query nor key is kept: gradients have the layout of
 // what comes in.
@@ -241,20 +280,8 @@ const auto rope_backward =
        "interleaved, "
        "SymInt? rotary_dim, Tensor? position_ids, bool[2] output_mask) -> (Tensor grad_query, Tensor "
        "grad_key)")
-        .outputs([](const optional<Tensor>& grad_query, const optional<Tensor>& grad_key, const Tensor& cos,
-                    const Tensor& sin, bool, const optional<c10::SymInt>& rotary_dim,
-                    const optional<Tensor>& position_ids, std::array<bool, 2> wanted) {
-          check({"grad_query_out", "grad_key_out"}, grad_query, grad_key, cos, sin, rotary_dim, position_ids);
-          return std::tuple(wanted[0] && grad_query ? result_like(*grad_query) : Tensor(),
-                            wanted[1] && grad_key ? result_like(*grad_key) : Tensor());
-        })
-        .run([](const optional<Tensor>& grad_query_out, const optional<Tensor>& grad_key_out,
-                const Tensor& cos, const Tensor& sin, bool interleaved, optional<int64_t> rotary_dim,
-                const optional<Tensor>& position_ids, std::array<bool, 2>, Tensor& grad_query,
-                Tensor& grad_key) {
-          rotate(grad_query_out, grad_key_out, cos, sin, interleaved, rotary_dim, position_ids, -1,
-                 grad_query, grad_key);
-        })
+        .outputs(gradients({"grad_query_out", "grad_key_out"}))
+        .run(rotated(-1))
         .grad("tile::rope_double_backward")
         .vmap([](VmapCall& call) {
           return batched(call, {"grad_query_out", "grad_key_out"});
@@ -265,19 +292,8 @@ const auto rope_double_backward =
        "bool interleaved, "
        "SymInt? rotary_dim, Tensor? position_ids, bool[2] output_mask) -> (Tensor grad_grad_query_out, "
        "Tensor grad_grad_key_out)")
-        .outputs([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos,
-                    const Tensor& sin, bool, const optional<c10::SymInt>& rotary_dim,
-                    const optional<Tensor>& position_ids, std::array<bool, 2> wanted) {
-          check({"grad_grad_query", "grad_grad_key"}, query, key, cos, sin, rotary_dim, position_ids);
-          return std::tuple(wanted[0] && query ? result_like(*query) : Tensor(),
-                            wanted[1] && key ? result_like(*key) : Tensor());
-        })
-        .run([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos,
-                const Tensor& sin, bool interleaved, optional<int64_t> rotary_dim,
-                const optional<Tensor>& position_ids, std::array<bool, 2>, Tensor& query_out,
-                Tensor& key_out) {
-          rotate(query, key, cos, sin, interleaved, rotary_dim, position_ids, 1, query_out, key_out);
-        })
+        .outputs(gradients({"grad_grad_query", "grad_grad_key"}))
+        .run(rotated(1))
         .vmap([](VmapCall& call) {
           return batched(call, {"grad_grad_query", "grad_grad_key"});
         });

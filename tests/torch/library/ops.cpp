@@ -204,6 +204,38 @@ const auto ex_hidden_twice =
           if (grad_e) third.add_(twice * *grad_e);
         });
 
+// Structs of parameters, one of them in another: references, views of lists and values.
+struct Factors {
+  double scale;
+  optional<double> shift;
+  at::IntArrayRef powers;
+};
+struct Weighted {
+  const Tensor& x;
+  const optional<Tensor>& weight;
+  Factors factors;
+  const std::string& name;
+  std::array<bool, 2> both;
+};
+struct WeightedResults {
+  Tensor &out, &sum;
+};
+const auto weighted =
+    tile::op(
+        "tt::weighted(Tensor x, Tensor? weight, float scale, float? shift, int[] powers, str name, "
+        "bool[2] both) -> (Tensor out, Tensor sum)")
+        .outputs([](const Weighted& of) {
+          if (of.name != "known")
+            tile::fail(tile::ErrorKind::value, "name is ", of.name, "; it must be known");
+          return std::tuple(like(of.x), of.both[1] ? like(of.x) : Tensor());
+        })
+        .run([](const Weighted& of, const WeightedResults& results) {
+          Tensor value = of.x * of.factors.scale + of.factors.shift.value_or(0);
+          for (int64_t power : of.factors.powers) value = value * power;
+          results.out.copy_(of.weight ? value * *of.weight : value);
+          if (results.sum.defined()) results.sum.copy_(results.out + of.x);
+        });
+
 // Lists of tensors as arguments and as results.
 const auto weigh = tile::op("tt::weigh(Tensor[] xs, Tensor?[] ys, float[] w) -> Tensor")
                        .outputs([](at::TensorList xs, const std::vector<optional<Tensor>>&,

@@ -17,6 +17,14 @@ using tile::Operator;
 
 Tensor same(const Tensor& x) { return at::empty_like(x); }
 void fill(const Tensor&, Tensor&) {}
+struct Scaling {
+  const Tensor& x;
+  int64_t factor;
+};
+struct Nested {
+  Scaling scaling;
+  bool round;
+};
 Operator unary(const char* schema, tile::Location where = tile::Location::current()) {
   return op(schema, where).outputs(same).run(fill);
 }
@@ -37,6 +45,22 @@ const std::map<std::string, Operator (*)()> mistakes{
      [] {
        return op("tw::parameter(Tensor x, float f) -> Tensor").outputs([](const Tensor& x, int64_t) {
          return x;
+       });
+     }},
+    {"field",
+     [] {
+       return op("tw::field(Tensor x, float f) -> Tensor").outputs([](const Scaling& of) { return of.x; });
+     }},
+    {"nested_field",
+     [] {
+       return op("tw::nested_field(Tensor x, int f, float g) -> Tensor").outputs([](const Nested& of) {
+         return of.scaling.x;
+       });
+     }},
+    {"field_count",
+     [] {
+       return op("tw::field_count(Tensor x, int f) -> Tensor").outputs([](const Nested& of) {
+         return of.scaling.x;
        });
      }},
     {"symbolic",

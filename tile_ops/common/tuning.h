@@ -1,0 +1,92 @@
+// The numbers that operators are tuned with: the figure of the hardware that each comes from, and what it
+// trades. They are constants, not read from the machine, so that results do not depend on it.
+#pragma once
+#include <cstdint>
+
+namespace tile::tuning {
+
+inline constexpr int64_t kib = 1 << 10, mib = 1 << 20;
+
+// An H100 or H200 has 132 multiprocessors. Fewer blocks leave some idle.
+inline constexpr int64_t multiprocessors = 132;
+// Two blocks of 8 warps on each hide each other's waits for memory.
+inline constexpr int64_t two_blocks_each = 2 * multiprocessors;
+// Four blocks of 128 threads are what a multiprocessor runs at once of kernels that fill its registers.
+inline constexpr int64_t four_blocks_each = 4 * multiprocessors;
+// Sixteen blocks each are four times what runs at once: they end evenly although some take longer, and each
+// still has tiles enough to pay for its sums.
+inline constexpr int64_t sixteen_blocks_each = 16 * multiprocessors;
+
+// The elements of an elementwise tile. A block of a CPU costs a microsecond before it begins, which 16384
+// elements pay for, and its tile stays in the first level of the cache. A GPU's block of 256 threads keeps 16
+// elements a thread in registers.
+inline constexpr int cpu_tile = 16384, gpu_tile = 4096;
+// The same of a GPU where a thread keeps several arrays and both tables of a rotation.
+inline constexpr int gpu_rotation_tile = 512;
+
+// The memory that a call may take beyond its results, 64 MiB in all, because models call operators close to
+// the last byte. What is larger is made in parts, and the weights are read once more for each. Matrix
+// products: a gradient's chunk, and the sums that several chunks add to.
+inline constexpr int64_t product_chunk_bytes = 40 * mib, product_sum_bytes = 20 * mib;
+// linear_cross_entropy: logits, and of the backward pass sums of the input's and the weights' gradients, too.
+inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,
+                         input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
+// Attention: sums of a launch. What else it keeps of a row, 8 bytes beside 256 of sums at least, makes 64 MiB
+// of them.
+inline constexpr int64_t attention_sum_bytes = 62 * mib;
+// Attention on a CPU in 16 bits: sums of the queries' gradient of the key heads that run at once.
+inline constexpr int64_t attention_head_sum_bytes = 40 * mib;
+// linear_cross_entropy: rows whose logits are a chunk. The weights are read once for so many; more rows would
+// leave a chunk few classes.
+inline constexpr int64_t logit_chunk_rows = 4096;
+
+// Products of 16-bit floats take tiles of 128 x 128 where these make a block for each multiprocessor, else of
+// 64 x 64, which read operands twice as often.
+inline constexpr int64_t enough_large_tiles = multiprocessors;
+// On a CPU threads share the x that they pack: tiles are small, and so many, while a packed x of 16 MiB stays
+// in the last level of the cache.
+inline constexpr int64_t cpu_product_blocks = 1024, cpu_packed_bytes = 16 * mib;
+// Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536
+// products up to 2^-12 of it, a quarter of the last place of float16. Products of float32 round to nearest,
+// but as often: shorter chains keep more of their digits.
+inline constexpr int64_t chain_length = 65536, float32_chain = 4096;
+
+// Attention: launches of parts have about so many blocks, almost four for each multiprocessor; parts of fewer
+// than one each are not worth their cuts.
+inline constexpr int64_t attention_part_blocks = 512, attention_fewest_blocks = multiprocessors;
+// Shared memory, of the 227 KiB that a block of an H100 may have: tiles of key and value, two of scores, two
+// each of query and grad_out. GPUs with less take tiles of half the size.
+inline constexpr int attention_large_tiles_bytes = 160 * kib;
+// Decoding: blocks that share a head's keys are this many, and each has these tiles of keys at least, because
+// their parts are put together by another launch.
+inline constexpr int64_t gpu_decode_blocks = four_blocks_each, cpu_decode_blocks = 16;
+inline constexpr int64_t gpu_decode_tiles = 4, cpu_decode_tiles = 2;
+
+// Rows of norms and losses longer than this are walked in tiles: in registers they would leave no room for
+// their sums, and the next tile loads while one is computed.
+inline constexpr int long_row = 8192;
+// Bytes of the input that a block of a norm's gradient takes in an iteration, in registers next to their
+// sums.
+inline constexpr int norm_turn_bytes = 16384;
+// A norm's gradient adds up columns of a CPU in so many parts.
+inline constexpr int64_t cpu_norm_parts = 64;
+// Tiles of logits: the loss keeps four running values a row, the gradient one.
+inline constexpr int loss_columns = 4096, loss_backward_columns = long_row;
+
+// group_norm. Blocks of 128 threads that run at once, of kernels whose blocks leave a part each.
+inline constexpr int64_t group_parts = four_blocks_each;
+// Blocks that each walk some pixel tiles: no more than makes a block's channel vectors pay.
+inline constexpr int64_t group_walks = sixteen_blocks_each;
+// Elements of all tensors that one block keeps in registers, where they do not fit shared memory: 65536
+// registers of a multiprocessor, less what indices and sums need.
+inline constexpr int64_t group_register_elements = 40960;
+// U-Nets have 320, 640 and 1280 channels: a CPU's tile of 320 then has no part beyond the last.
+inline constexpr int64_t unet_channels = 320;
+// A block a group is blocks enough from here on, and the group small enough for one: it passes over memory
+// that the cache still holds.
+inline constexpr int64_t group_blocks = two_blocks_each, cpu_group_blocks = 8;
+inline constexpr int64_t small_group = 32768, medium_group = 65536;
+// A fused gradient's fixed cost is small beside a group of so many elements.
+inline constexpr int64_t fused_group = 8192;
+
+}  // namespace tile::tuning
