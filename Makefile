@@ -1,4 +1,4 @@
-# Entry points: demo, examples, test, quick, test-long, sanitize, bench, docs, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
+# Targets: demo, examples, test, quick, test-long, sanitize, bench, docs, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
@@ -6,7 +6,7 @@ VENV ?= .venv
 BUILD ?= build/dev
 
 PY := $(abspath $(VENV))/bin/python
-# A change of TORCH or of the list of tools installs again; anything else finds the stamp and goes on.
+# Packages are installed again only if TORCH or the list of tools changes; otherwise the stamp exists.
 STAMP := $(VENV)/.packages-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export TILE_OPS_BUILD_DIR := $(abspath $(BUILD))
@@ -23,9 +23,9 @@ build-tests: $(VENV)/.editable
 demo: build
 	@$(PY) examples/demo.py $(if $(DEVICE),--device $(DEVICE))
 
-# A process a core, and files whole: a C++ file is one run of its program. conftest.py has an order of files. Threads of torch wait without spinning beside the others.
+# One process per core, each with whole files, because a C++ file is one run of its program. conftest.py orders the files. Torch's threads wait without spinning, because cores are shared.
 PYTEST := OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
-# Numbers again as a machine without AVX-512 computes them.
+# Repeats the numerical tests with the code of a machine without AVX-512.
 OTHER_ISA := $(PYTEST) tests/tile_ops tests/prims tests/cpu --without-cpp -m "not slow"
 test: build-tests
 	@! grep -qw avx512f /proc/cpuinfo || TILE_ISA=avx2 $(OTHER_ISA)
@@ -44,7 +44,7 @@ sanitize: $(VENV)/.editable
 	@cmake/system_packages.sh $(PY)
 	@$(PY) tests/sanitizers/run.py
 
-# A C++ library of kernels and a program that trains with them, in build/dev/examples; whole algorithms, built and run.
+# Builds a C++ library of kernels and a program that trains with them in build/dev/examples, then runs the algorithms.
 examples: build
 	@$(PY) examples/build_cpp.py
 	@$(PY) examples/kernels.py $(if $(DEVICE),--device $(DEVICE))
@@ -62,7 +62,7 @@ docs: build
 wheel: $(STAMP)
 	@TILE_OPS_BUILD_DIR=$(abspath build/wheel) $(PY) -m pip wheel . --no-build-isolation --no-deps -w dist
 
-# For a machine that has torch, CMake and Ninja but no network: no .venv, the tree itself is the package.
+# For a machine that has torch, CMake and Ninja but no network: without .venv, the tree itself is the package.
 offline:
 	@cmake/system_packages.sh $(PYTHON) --optional
 	@$(PYTHON) cmake/build.py build/offline $(CONFIGURE) -DTILE_OPS_TESTS=AUTO
@@ -88,7 +88,7 @@ $(STAMP): tests/requirements.txt
 	@$(PY) -m pip install -q $(TORCH) -r tests/requirements.txt
 	@touch $@
 
-# The tree itself, on the path of every Python of .venv: what `pip install -e .` does, without building.
+# Adds the tree to the path of .venv's Python, as `pip install -e .` does, without building.
 $(VENV)/.editable: $(STAMP)
 	@echo "$(abspath python)" > $$($(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")/tile_ops_editable.pth
 	@touch $@

@@ -1,4 +1,4 @@
-"""Draws results/cpu-<isa>.md as bars, two a case: the time of eager and of torch.compile over ours.
+"""Draws results/cpu-<isa>.md as a bar chart with two bars per case: the time of eager and of torch.compile over ours.
 
 python benchmarks/bar_chart.py [cpu-avx2.md]
 """
@@ -11,18 +11,18 @@ import sys
 import report
 from PIL import Image, ImageDraw, ImageFont
 
-SCALE = 2  # drawn twice as large, so that a page may show it at half its size
+SCALE = 2  # drawn at twice the size, so that a page may show it at half its size
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = (SCALE * length for length in (1000, 390, 60, 70, 20))
 ROW, BAR = 24 * SCALE, 9 * SCALE
 INK, GREY, ONE, MISSED = (30, 30, 30), (218, 218, 218), (90, 90, 90), (200, 40, 50)
-PEERS = {  # the column of a peer's ratio, its name, its colour
+PEERS = {  # the column of a peer's ratio: its name and colour
     "ratio": ("eager", (30, 90, 200)),
     "ratio to compile": ("torch.compile", (230, 150, 40)),
 }
 
 
 def bars(rows):
-    """(case, [(peer, ratio or None, the bar to reach or None)]) of the rows that have a ratio."""
+    """Yields (case, [(peer, ratio or None, the bar to reach or None)]) for the rows that have a ratio."""
     for name, row in rows.items():
         found = []
         for column, (peer, _) in PEERS.items():
@@ -34,7 +34,7 @@ def bars(rows):
 
 
 class Axis:
-    """A logarithmic one, from ratio to pixel; 1 is always on it."""
+    """A logarithmic axis that maps a ratio to a pixel; it always contains 1."""
 
     def __init__(self, ratios):
         low, high = min([0.5, *ratios]), max([2.0, *ratios])
@@ -60,7 +60,7 @@ def legend(pen, font):
 
 
 def draw(path):
-    """The picture beside the table; its path."""
+    """Writes the picture into the folder of the table and returns its path."""
     lines, rows = report.read(path)
     found = list(bars(rows))
     axis = Axis([ratio for _, cells in found for _, ratio, _ in cells if ratio])

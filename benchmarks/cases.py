@@ -1,4 +1,4 @@
-"""The cases of the CPU table: what is computed, how torch does it, the bytes and flops it takes at least, the bars."""
+"""The cases of the CPU table: the computation, torch's way to do it, the minimum of bytes and flops, and the bars."""
 
 import dataclasses
 import itertools
@@ -13,20 +13,20 @@ ops = torch.ops.tile
 DTYPES = (torch.float32, torch.bfloat16)
 PEERS = ("eager", "torch.compile")
 FRESH = (2.5, 2.5)
-BLOCK = 16384  # elements of a block of a user's kernel
+BLOCK = 16384  # elements of a block in a user's kernel
 
 
 @dataclasses.dataclass
 class Case:
     name: str
-    make: Callable[[], Callable]  # makes our call
+    make: Callable[[], Callable]  # returns the function that makes our call
     peers: dict = dataclasses.field(default_factory=dict)  # {name: function that makes the call}
     bytes: float = 0  # read and written once
     flops: float = 0
-    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: at least so many times as fast}
-    microseconds: float | None = None  # at most
-    calls: int = 1  # timed as one
-    long: bool = False  # a peer takes seconds: fewer rounds
+    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: the required ratio of its time to ours}
+    microseconds: float | None = None  # {peer: the required ratio of its time to ours}
+    calls: int = 1  # timed together
+    long: bool = False  # a peer takes seconds, so there are fewer rounds
 
 
 def bars(eager, compiled=None):
@@ -34,7 +34,7 @@ def bars(eager, compiled=None):
 
 
 def case(name, ours, theirs, inputs, moved, flops=0, other=(), grads=None, **more):
-    """ours(*inputs, *other) beside theirs; with grads the backward of both. moved: tensors, or the bytes."""
+    """ours(*inputs, *other) and theirs; with grads, the backward of both. moved: tensors, or a number of bytes."""
 
     def make():
         return gradient(ours, inputs, grads, other) if grads is not None else lambda: ours(*inputs, *other)
@@ -111,7 +111,7 @@ def chain_cases(dtype, power=22):
 
 
 def small_cases():
-    """Calls from Python that take microseconds."""
+    """Calls from Python that take only microseconds."""
     x, y, weight, bias = torch.randn(8, 128), torch.randn(8, 128), torch.randn(128), torch.randn(128)
     moved, flat, one = (x, y), torch.randn(1024), dict(microseconds=5, calls=200)
     yield case("add [1024] float32 (a user's kernel)", torch.ops.examples.vector_add, add, (flat, flat), moved, **one)
@@ -138,7 +138,7 @@ def small_cases():
 
 
 def first_call_cases():
-    """Every call has a block size of its own, hence a new kernel: trace, passes, assemble."""
+    """Every call has a different block size, hence a new kernel: trace, passes, assemble."""
     x, y = torch.randn(8, 128), torch.randn(8, 128)
     sizes = itertools.count(BLOCK + 16, 16)
     yield Case("first call of the chain of 6", lambda: lambda: own_chain(x, y, next(sizes)), microseconds=2000)
@@ -146,10 +146,10 @@ def first_call_cases():
 
 
 def row_operators(x, grad, wanted, backward="backward"):
-    """Those that `wanted` has bars of, forward's and backward's, over the columns of x."""
+    """Cases of the operators that `wanted` has bars for, forward and backward, over the columns of x."""
     rows, width = x.shape
     name, weight, bias = name_of(x.dtype), *(torch.randn(width, dtype=x.dtype) for _ in range(2))
-    for label, ours, theirs, inputs, flops in (  # of an element
+    for label, ours, theirs, inputs, flops in (  # flops per element
         ("softmax", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), (5, 4)),
         ("rms_norm", lambda x, w: ops.rms_norm(x, [width], w), lambda x, w: F.rms_norm(x, [width], w), (x, weight), (4, 9)),
         (
@@ -200,7 +200,7 @@ def row_cases(dtype):
 
 
 def short_row_cases(dtype):
-    """BERT's width, which is no power of two: tiles end past the rows."""
+    """Cases with BERT's width, which is not a power of two: tiles end past the rows."""
     x, grad = (torch.randn(16384, 768, dtype=dtype) for _ in range(2))
     yield from row_operators(x, grad, {"softmax": ({}, {}), "layer_norm": ({}, {})}, "16384x768 backward")
 
@@ -223,7 +223,7 @@ def loss_cases(dtype):
         one = case(
             f"cross_entropy {label} {name}", ops.cross_entropy, F.cross_entropy, (x,), moved, 4 * x.numel(), (target,), grads
         )
-        # What torch 2.13 compiles of this for AVX2 ends the process.
+        # The code that torch 2.13 compiles of this for AVX2 terminates the process.
         if dtype == torch.bfloat16 and torch.backends.cpu.get_cpu_capability() == "AVX2":
             del one.peers["torch.compile"]
         yield one
@@ -244,7 +244,7 @@ def rope_cases(dtype):
     angle = torch.cat((angle, angle), -1)
     tables = angle.cos().to(dtype), angle.sin().to(dtype)
     flops, grads = 3 * (q.numel() + k.numel()), (torch.randn_like(q), torch.randn_like(k))
-    own = q.clone(), k.clone()  # rotations, again and again: what is there stays finite
+    own = q.clone(), k.clone()  # repeated rotations keep the values finite
 
     yield case(
         f"RoPE q[1,32,2048,128] k[1,8,2048,128] {name}",
@@ -363,7 +363,7 @@ def matmul_cases():
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
     c, d, flops = a.bfloat16(), b.bfloat16(), 2.0 * 1024**3
     yield case("matmul 1024^3 float32", ops.matmul, torch.matmul, (a, b), (a, b, a), flops, ratios=bars(0.95))
-    # Where torch has no fast product of bfloat16.
+    # CPUs on which torch has no fast product of bfloat16.
     slow = not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     yield case(
         "matmul 1024^3 bfloat16",
@@ -416,7 +416,7 @@ def gated_matmul_cases():
 
 
 def all_cases():
-    """With an allocator that keeps its memory."""
+    """All cases, for an allocator that keeps its memory."""
     for of_dtype in (add_cases, chain_cases):
         for dtype in DTYPES:
             yield from of_dtype(dtype)
@@ -441,7 +441,7 @@ def all_cases():
 
 
 def fresh_cases():
-    """With the default allocator: what is over 32 MiB is mapped anew by every call."""
+    """Cases for the default allocator, which maps more than 32 MiB in every call."""
     dtype = torch.float32
     for each in itertools.chain(add_cases(dtype), chain_cases(dtype, 24), row_cases(dtype)):
         if each.ratios and "backward" not in each.name:

@@ -1,9 +1,10 @@
-"""What a first call costs: from trace to loaded module on one core, and from the disk cache in a new process.
+"""Measures the cost of a first call: from trace to loaded module on one core, and from the disk cache in a new process.
 
     python benchmarks/compile_times.py [--only REGEX] [--write] [--seconds N]
 
-Every case runs in processes of its own, each bound to one core: one with an empty cache folder, then one that finds the
-first one's kernels there. Without a GPU it measures what needs none, tracing and NVRTC, for an H100, and says so."""
+Every case runs in separate processes, each bound to one core: one with an empty cache folder, then one that finds the
+kernels of the first there. Without a GPU it measures the steps that need none, tracing and NVRTC, for an H100, and says
+so."""
 
 import argparse
 import concurrent.futures
@@ -17,9 +18,9 @@ import tempfile
 import time
 
 HEAD = ["case", "kernels", "call ms", "slowest kernel ms", "of it NVRTC ms", "cached call ms", "cached kernel ms", "bars"]
-PART, LIMIT = "== ", 90  # a mark between the log's parts; seconds of a process
+PART, LIMIT = "== ", 90  # a mark between the log's parts; the limit of a process in seconds
 CACHED_BAR = 5.0
-# The milliseconds of a kernel from trace to loaded module.
+# Limits of the milliseconds of a kernel from trace to loaded module.
 BARS = {
     "chain": 150,
     "softmax": 150,
@@ -33,8 +34,8 @@ BARS = {
 
 
 def calls(device):
-    """{name: (function of tensors, tensors that want gradients)}, bfloat16, shapes of benchmarks/gpu.py with fewer
-    rows."""
+    """Returns {name: (function of tensors, tensors that want gradients)}, in bfloat16, with the shapes of
+    benchmarks/gpu.py but fewer rows."""
     import gpu_cases
     import torch
 
@@ -70,7 +71,7 @@ def calls(device):
 
 
 def parts_of(name, device):
-    """{"forward": call, "backward": call}, each of them made when the one before has run."""
+    """Yields "forward" and "backward" with their calls; each is made after the one before has run."""
     import torch
 
     function, make = calls(device)[name]
@@ -91,7 +92,8 @@ def milliseconds(call):
 
 
 def child(name, device, cached):
-    """In a process of its own: the times of the first and of a later call of each part, as JSON; the log on stderr."""
+    """Runs in the separate process: prints the times of the first and of a later call of each part as JSON; the log
+    goes to stderr."""
     import tile_ops
     from tile_ops import _C
     import torch
@@ -99,8 +101,8 @@ def child(name, device, cached):
     torch.set_num_threads(1)
     found = {}
     if device == "cuda":
-        # torch's own first times are none of ours: its context, its kernels, the threads of its gradients,
-        # and what it imports when gradients are given.
+        # Excludes torch's own first times: its context, its kernels, its gradient threads, and what it imports for
+        # gradients.
         x = torch.ones(64, 64, device=device, requires_grad=True)
         (x * 1).sum().backward()
         torch.autograd.grad([x * 1], [x], [torch.ones_like(x)])
@@ -127,12 +129,13 @@ def child(name, device, cached):
         found[part] = {"first": first, "again": milliseconds(call) if device == "cuda" else 0.0, "kernels": len(rows)}
     print(json.dumps(found), flush=True)
     sys.stderr.flush()
-    # At Python's own end torch's autograd threads may still release a Python object, which terminates.
+    # While Python exits, torch's autograd threads may still release a Python object, which terminates the process.
     os._exit(0)
 
 
 def read_log(text):
-    """{part: [{"trace", "load", "nvrtc", "cached"}]}, a dictionary a kernel, milliseconds, of what TILE_LOG=1 says."""
+    """Returns {part: [{"trace", "load", "nvrtc", "cached"}]} from the lines of TILE_LOG=1: a dictionary per kernel, in
+    milliseconds."""
     parts, kernels, traced = {}, None, {}
     for line in text.splitlines():
         if line.startswith(PART.strip()):
@@ -154,7 +157,7 @@ def read_log(text):
 def process(name, device, core, folder, cached):
     """Returns the measurements of a child, with the kernels of its log."""
     variables = {**os.environ, "TILE_CACHE_DIR": folder, "TILE_LOG": "1", "TILE_CACHE_MB": "1024"}
-    variables["CUDA_CACHE_DISABLE"] = "1"  # NVRTC keeps what it compiled, too
+    variables["CUDA_CACHE_DISABLE"] = "1"  # the driver has a cache, too
     command = [sys.executable, __file__, "--child", name, device, str(int(cached)), str(core)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
@@ -168,13 +171,13 @@ def process(name, device, core, folder, cached):
 
 
 def measured(name, device, core):
-    """(cold, cached) of one case."""
+    """Returns (cold, cached) for one case."""
     with tempfile.TemporaryDirectory() as folder:
         return process(name, device, core, folder, False), process(name, device, core, folder, True)
 
 
 def one_round(names, device, rounds, over):
-    """{name: [(cold, cached) or an exception]}, `rounds` of them each, fewer when the time is over."""
+    """Returns {name: [(cold, cached) or an exception]} with `rounds` entries each, or fewer if the time is over."""
     cores = sorted(os.sched_getaffinity(0))
     workers = max(1, min(4, len(cores) // 2))
     found = {name: [] for name in names}
@@ -200,7 +203,7 @@ def median(values):
 
 
 def slowest(log):
-    """The kernel that took longest from trace to loaded module."""
+    """Returns the kernel that took longest from trace to loaded module."""
     return max(log, key=lambda kernel: kernel["trace"] + kernel["load"], default=None)
 
 
@@ -213,7 +216,7 @@ def verdict(value, bar, before="", behind=""):
 
 
 def cells_of(name, part, pairs):
-    """The row of a part from its rounds."""
+    """Returns the row of a part from its rounds."""
     from report import digits
 
     cold, cached = ([pair[i][part] for pair in pairs] for i in (0, 1))

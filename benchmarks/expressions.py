@@ -1,8 +1,9 @@
-"""Operators of one expression in Python (elementwise, reduction) beside torch eager and torch.compile, in turns: a table.
+"""Compares operators of one expression in Python (elementwise, reduction) with torch eager and torch.compile.
 
     python benchmarks/expressions.py [--device cpu|cuda] [--seconds S] [--write]
 
-One process, medians of interleaved rounds, random data. --write: into results/expressions-<chip>.md."""
+One process, medians of interleaved rounds, random data, printed as a table. --write: into
+results/expressions-<chip>.md."""
 
 import argparse
 
@@ -70,7 +71,7 @@ def differentiated(function, inputs, grad):
 
 
 def cases(device):
-    """(name, bytes moved, ours, eager, compiled)"""
+    """Yields (name, bytes moved, ours, eager, compiled)."""
     compiled = torch.compile(plain_chain)
     shape = (8192, 8192) if device == "cuda" else (2048, 4096)
     for dtype in (torch.float32, torch.bfloat16):

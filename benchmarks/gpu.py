@@ -1,10 +1,10 @@
-"""Times on a GPU: every case of gpu_cases.py against its peers, and the memory-bound ones against Tensor.copy_ of the
-same bytes.
+"""Times on a GPU: every case of gpu_cases.py against its peers, and memory-bound cases against Tensor.copy_ of the same
+bytes.
 
     python benchmarks/gpu.py [--only REGEX] [--write] [--seconds N]
 
-One process, interleaved rounds, medians, random data in bfloat16. --write: the table into results/gpu-<chip>.md, and
-the picture that roofline.py draws of it. A row or a peer that fails is named and left out; peers are left out, too,
+One process, interleaved rounds, medians, random data in bfloat16. --write: writes the table to results/gpu-<chip>.md,
+and the picture that roofline.py draws of it. A row or a peer that fails is named and left out; peers are also left out
 once the time is over."""
 
 import argparse
@@ -29,8 +29,8 @@ KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL
 
 
 def captured(function, calls, **options):
-    """A graph of `calls` calls, in the current stream: gradients run in the stream of their forward, which must be this
-    one."""
+    """Returns a graph of `calls` calls, captured in the current stream. Gradients run in the stream of their forward,
+    which must be the same stream."""
     graph = torch.cuda.CUDAGraph(**options)
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         for _ in range(calls):
@@ -39,7 +39,7 @@ def captured(function, calls, **options):
 
 
 def replayed(function, calls):
-    """The calls as one graph, which the host launches at once; None where they cannot be captured."""
+    """Returns the calls as one graph, which the host launches at once; None if they cannot be captured."""
     try:
         return captured(function, calls).replay
     except RuntimeError:
@@ -48,8 +48,8 @@ def replayed(function, calls):
 
 
 def times(functions, rounds, calls, graphs=False):
-    """Microseconds of each, the median of interleaved rounds of `calls` calls each, in an order of its own each round:
-    a chip is slower behind what makes it hot."""
+    """Returns the microseconds of each function, the median of interleaved rounds of `calls` calls each. Each round has
+    a different order, because a chip is slower after a function that heats it."""
     for function in functions:
         for _ in range(3):
             function()
@@ -71,10 +71,10 @@ def times(functions, rounds, calls, graphs=False):
 
 
 def launches(function):
-    """Kernels that a call launches, those of torch too."""
+    """Returns the number of kernels that a call launches, including those of torch."""
     try:
         return kernels_of_graph(function)
-    except (RuntimeError, AttributeError, OSError):  # it cannot be captured, or torch or the driver is older
+    except (RuntimeError, AttributeError, OSError):  # it cannot be captured, or torch or the driver is too old
         return profiled_kernels(function)
 
 
@@ -110,7 +110,7 @@ def kernels_of_graph(function):
 
 
 def bars(case, own, copy, others, count):
-    """The case's bars, and which are missed."""
+    """Returns the case's bars, and those that are missed."""
     found = []
     if case.share:
         found.append((f"{case.share:g} of copy", copy / own >= case.share))
@@ -125,7 +125,7 @@ def bars(case, own, copy, others, count):
 
 
 def made_peers(case, work, complain):
-    """{name: call} of the peers that can be made here and now."""
+    """Returns {name: call} of the peers that are available here."""
     calls = {}
     for name, make in work.peers.items():
         try:
@@ -148,14 +148,14 @@ def row(case, with_peers, complain):
     copying = lambda: target.copy_(source)  # noqa: E731
     functions = [work.ours, copying, *peers.values()]
     own, copy, *other = times(functions, 9, 3 if work.flops > 1e12 else 10, graphs=not case.product)
-    # Of 2^29 bytes a graph's copy takes half as long again as one that is launched.
+    # For 2^29 bytes, the copy of a graph takes 1.5 times as long as one that is launched.
     copy = min(copy, *times([copying], 9, 10))
     others = dict(zip(peers, other))
     count = None
     if case.launches:
         try:
             count = launches(work.ours)
-        except Exception as error:  # a driver without these functions
+        except Exception as error:  # the driver lacks these functions
             complain(f"{case.name}: its launches are not counted: {measure.reason(error)}")
     ratio = {name: digits(value / own) for name, value in others.items()}
     rest = ", ".join(f"{name} {ratio[name]}" for name in OTHERS if name in ratio)
@@ -175,7 +175,7 @@ def row(case, with_peers, complain):
 
 
 def roofs():
-    """TB/s of a copy and TF/s of cuBLAS, both at sizes where they are fastest."""
+    """Returns the TB/s of a copy and the TF/s of cuBLAS, both at sizes where they are fastest."""
     source = random(1 << 29)
     target = torch.empty_like(source)
     (copy,) = times([lambda: target.copy_(source)], 9, 3)
@@ -190,7 +190,7 @@ def run(table, options):
     for case in all_cases():
         if not re.search(options.only, case.name):
             continue
-        # A peer may also fail in the midst of its graph: then the row is ours alone.
+        # A peer may also fail within its graph; then the row has only our time.
         for with_peers in (True, False) if time.monotonic() < over else (False,):
             try:
                 with measure.time_limit(ROW_SECONDS + (PEER_SECONDS if with_peers else 0)):
@@ -212,7 +212,7 @@ def main():
     options = options.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu.py needs a GPU that torch sees; `make bench` times the CPU")
-    torch._functorch.config.donated_buffer = False  # else a compiled backward runs once only
+    torch._functorch.config.donated_buffer = False  # otherwise a compiled backward runs only once
     name = torch.cuda.get_device_name()
     with torch.cuda.stream(torch.cuda.Stream()):
         bandwidth, peak = roofs()

@@ -1,4 +1,4 @@
-"""The cases of the GPU table: what is computed, on what, against whom, and the bars."""
+"""The cases of the GPU table: the computation, its data, its peers, and the bars."""
 
 import functools
 import itertools
@@ -36,7 +36,7 @@ def chain(x, y):
 
 
 def vector_add():
-    """The kernel of examples/cpp, which is built here."""
+    """The kernel of examples/cpp, which is built first."""
     sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "examples"))
     import build_cpp
 
@@ -164,7 +164,7 @@ def norm_cases():
 
 
 def gated_work(name, rows, columns, backward, halves=False):
-    """halves: gate and up are those of one tensor, and have its row stride."""
+    """halves: gate and up are the halves of one tensor, and have its row stride."""
     gate, up = random(rows, 2 * columns).chunk(2, 1) if halves else (random(rows, columns), random(rows, columns))
     g, options = random(rows, columns), ["tanh"] if name == "geglu" else []
 
@@ -229,7 +229,7 @@ def rope_work(order, backward, batch=4, length=4096):
 
 def rope_in_place_work(batch=4, length=4096):
     q, k = (random(batch, length, count, 128).transpose(1, 2) for count in (32, 8))
-    angle = torch.rand(length, 64, device=gpu_work.device)  # a rotation: what is rotated again and again stays finite
+    angle = torch.rand(length, 64, device=gpu_work.device)  # repeated rotations keep the values finite
     tables, own = (angle.cos().to(q.dtype), angle.sin().to(q.dtype)), (q.clone(), k.clone())
     count = q.numel() + k.numel()
     ours = lambda: tile_ops.rope_(*own, *tables)  # noqa: E731
@@ -246,7 +246,7 @@ def rope_cases():
 
 def dropout_work(rows, columns, backward):
     x, seed = random(rows, columns), torch.randint(2**62, (2,), device=gpu_work.device)
-    kept = ops.dropout(torch.ones_like(x), 0.1, seed) != 0  # peers draw other elements
+    kept = ops.dropout(torch.ones_like(x), 0.1, seed) != 0  # peers drop other elements
     exact = lambda: torch.where(kept, x.double() / 0.9, 0)  # noqa: E731
     if backward:  # the same kernel
         ours, peers = lambda: ops.dropout_backward(x, 0.1, seed), {}  # noqa: E731
@@ -335,7 +335,7 @@ def attention_work(depth, causal, backward, batch=2, length=4096):
 
 
 def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128):
-    """A query a head over a cache, all sequences as long as it; its bytes are the cache's."""
+    """One query per head over a cache; all sequences have the cache's length. The bytes are those of the cache."""
     query = random(batch, heads, 1, depth)
     key, value = (random(batch, key_heads, length, depth) for _ in range(2))
     lengths = torch.full((batch,), length, dtype=torch.int32, device=query.device)

@@ -26,7 +26,7 @@ def cross_entropy_work(rows, classes, backward):
         return Work(lambda: ops.cross_entropy(x, target), 2 * x.numel(), 5 * x.numel(), peers, exactly(theirs, (x,)))
     lse, one = torch.logsumexp(x.float(), 1), torch.ones((), device=gpu_work.device, dtype=bf16)
     divisors = torch.full((2,), float(rows), device=gpu_work.device)
-    peers = peers_of(theirs, (x,), grads=one)  # Liger's forward makes the gradient too
+    peers = peers_of(theirs, (x,), grads=one)  # Liger's forward also computes the gradient
     ours = lambda: ops.cross_entropy_backward(  # noqa: E731
         one, x, target, None, -100, "mean", 0.0, 0.0, lse, divisors
     )
@@ -48,7 +48,7 @@ def linear_cross_entropy_work(rows, depth, classes, backward):
         return liger_fused_linear_cross_entropy(x, w, target)
 
     def call(function, wide=False):
-        """Forward alone, or both: where a gradient is made differs."""
+        """Forward, or forward and backward: implementations compute the gradient in different places."""
         leaves = [t.double() if wide else t for t in (x, w)]
         if not backward:
             return lambda: function(*leaves)

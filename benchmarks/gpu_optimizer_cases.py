@@ -1,4 +1,4 @@
-"""The optimizer's cases of the GPU table: a step over many parameters, against torch's fused one."""
+"""The optimizer's cases of the GPU table: a step over many parameters, against torch's fused implementation."""
 
 import functools
 
@@ -27,7 +27,7 @@ def adamw_work(count, size, dtype):
 
     own = lists(dtype)
     other = [[tensor.clone() for tensor in each] for each in own]
-    # One step of the first parameter.
+    # One step of the first parameter in float64.
     start = [[each[0].double()] for each in own[:4]] + [[own[4][0].clone()]]
     moved = 7 * count * size * own[0][0].element_size()
     return Work(ours, moved, 15 * count * size, {"eager": lambda: lambda: fused(other)}, lambda: fused(start))

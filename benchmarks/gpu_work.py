@@ -1,31 +1,31 @@
-"""What a case of the GPU table is, and what cases are made of: tensors, peers, gradients, the same in float64."""
+"""The parts of cases of the GPU table: tensors, peers, gradients, and float64 references."""
 
 import dataclasses
 from typing import Callable
 
 import torch
-from peers import compiled, gradient, peers_of  # noqa: F401, of those who import this
+from peers import compiled, gradient, peers_of  # noqa: F401 imported by other files
 
 bf16, device = torch.bfloat16, "cuda"
 
 
 @dataclasses.dataclass
 class Work:
-    """Tensors made, and what is timed on them."""
+    """The tensors of a case, and the functions that are timed on them."""
 
     ours: Callable
     bytes: float  # read and written once
     flops: float
     peers: dict = dataclasses.field(default_factory=dict)  # {name: function that makes the call}
-    exact: Callable | None = None  # the same in float64, from the tensors as they are
+    exact: Callable | None = None  # the same in float64, from the current tensors
 
 
 @dataclasses.dataclass
 class Case:
     name: str
     make: Callable[[], Work]
-    share: float | None = None  # at least so much of the speed of a copy of the same bytes
-    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: at least so many times as fast}
+    share: float | None = None  # required fraction of the speed of a copy of the same bytes
+    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: the required ratio of its time to ours}
     microseconds: float | None = None  # at most
     launches: int | None = None  # at most
     product: bool = False  # multiplies matrices: takes longer than the host's work, and is not captured
@@ -37,7 +37,7 @@ def random(*shape, channels_last=False):
 
 
 def exactly(function, inputs, other=(), grads=None):
-    """A call of the function in float64; with grads of its backward."""
+    """Returns a call of the function in float64; with grads, of its backward."""
 
     def wide(tensors):
         return tuple(tensor.double() for tensor in tensors)
@@ -52,7 +52,7 @@ def exactly(function, inputs, other=(), grads=None):
 
 
 def liger(make):
-    """A peer by Liger, where that is installed; {} where it is not."""
+    """Returns the peer of Liger if it is installed, otherwise {}."""
     try:
         import liger_kernel.ops  # noqa: F401
     except ImportError:

@@ -1,9 +1,10 @@
-"""The host's time of a warm call, from Python and from C++: torch.add beside operators of one result and raw kernels.
+"""The host's time of a warm call, from Python and C++: our operators with one result and raw kernels, against
+torch.add.
 
     python benchmarks/host.py [--write] [--device cpu]
 
-Tensors are small, so that the GPU is done before the next call; median of interleaved rounds, in each of which the
-queue stays short. --device cpu: the whole call, its work included, to try this program. --write:
+Tensors are small, so that the GPU has finished before the next call; median of interleaved rounds, in each of which the
+queue stays short. --device cpu: times the whole call, including its work, to try this program. --write: writes
 results/host-<chip>.md."""
 
 import argparse
@@ -23,22 +24,22 @@ from torch.nn import functional as F
 
 HEAD = ["call", "tensors", "us", "beside the first", "us with gradient", "beside the first", "bars"]
 COUNT, ROUNDS = 200, 25
-SECONDS = 60  # of each part of the table
+SECONDS = 60  # for each part of the table
 
 
 @dataclasses.dataclass
 class Call:
-    """make(inputs) gives a function of a count that returns nanoseconds a call."""
+    """make(inputs) returns a function of a count, which returns nanoseconds per call."""
 
     name: str
     tensors: int
     make: Callable
-    allowed: float | None = None  # microseconds more than the first call of the part
-    share: float | None = None  # or at most so much of its time
+    allowed: float | None = None  # microseconds more than the first call of the part may take
+    share: float | None = None  # or the fraction of its time that it may take
 
 
 def repeated(call):
-    """A call of Python, timed."""
+    """Times a call from Python."""
 
     def run(count):
         start = time.perf_counter_ns()
@@ -59,7 +60,7 @@ def python_calls():
 
     yield Call("torch.add", 3, lambda x, y, w: repeated(lambda: torch.add(x, y)))
     yield Call("ours, a kernel of 3 tensors", 3, lambda x, y, w: repeated(lambda: ops.bench.add(x, y)), 0.5)
-    # No list of arguments is made for it: that takes time too, and is no part of the call.
+    # No list of arguments is made, because that takes time that does not belong to the call.
     yield Call(
         "ours, a kernel of 10 tensors", 10, lambda x, y, w: repeated(lambda: ops.bench.add9(x, y, y, y, y, y, y, y, y)), 0.5
     )
@@ -88,7 +89,7 @@ def raw_calls():
 
 
 def medians(runs, synchronize):
-    """Nanoseconds a call of each of a dict, in turns."""
+    """Returns nanoseconds per call for each entry of a dict, run alternately."""
     for run in runs.values():
         run(20)
     taken = {name: [] for name in runs}
@@ -106,7 +107,7 @@ def medians(runs, synchronize):
 
 
 def measured(calls, grad, device, complain):
-    """Microseconds of each call that runs here."""
+    """Returns the microseconds of each call that runs here."""
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
     x = torch.randn(64, 64, device=device, requires_grad=grad)
     y, w = torch.randn(64, 64, device=device), torch.randn(64, device=device)
@@ -118,13 +119,13 @@ def measured(calls, grad, device, complain):
                 run(3)
                 synchronize()
                 runs[call.name] = run
-            except Exception as error:  # a peer that is not installed
+            except Exception as error:  # such as a peer that is not installed
                 complain(f"{call.name} is left out: {measure.reason(error)}")
         return {name: 1e-3 * value for name, value in medians(runs, synchronize).items()}
 
 
 def bar(call, own, first):
-    """Its bar, from times without and with a gradient beside those of the first call."""
+    """Returns the bar of a call, from its times without and with a gradient and those of the first call."""
     pairs = [(a, b) for a, b in zip(own, first) if a is not None and b is not None]
     if not pairs or (call.allowed is None and call.share is None):
         return ""
@@ -139,7 +140,7 @@ def bar(call, own, first):
 
 
 def rows(part, calls, device, grads=(False, True)):
-    """The rows of a part of the table; a part that fails is one row that says so."""
+    """Yields the rows of a part of the table; a part that fails becomes one row that says so."""
     complain = lambda text: print(f"{part}: {text}", file=sys.stderr, flush=True)  # noqa: E731
     calls = list(calls)
     try:
@@ -161,7 +162,7 @@ def rows(part, calls, device, grads=(False, True)):
 
 
 def load_operators():
-    """torch.ops.bench of benchmarks/cpp, built as a user's library is; why not, where that fails."""
+    """Loads torch.ops.bench of benchmarks/cpp, built like a user's library. Returns the reason if that fails."""
     root = pathlib.Path(__file__).resolve().parent.parent
     sys.path.append(str(root / "examples"))
     import build_cpp

@@ -7,8 +7,8 @@ import statistics
 import sys
 import time
 
-# Warm allocator: outputs reuse memory, so that a row measures the kernel and not page faults. glibc reads these
-# when it starts: run.py sets them and starts itself again.
+# A warm allocator: outputs reuse memory, so that a row measures the kernel and not page faults. glibc reads these
+# variables when it starts, so run.py sets them and restarts itself.
 WARM = {"MALLOC_MMAP_THRESHOLD_": "17179869184", "MALLOC_TRIM_THRESHOLD_": "17179869184"}
 
 
@@ -17,14 +17,14 @@ def is_warm():
 
 
 def start_warm():
-    """Starts this program again with WARM set, unless it is."""
+    """Restarts this program with WARM set, unless it is set."""
     if not is_warm():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **WARM})
 
 
 def reserve(elements=1 << 28):
-    """Touches memory and gives it back to the allocator: where results of a case and small tensors take turns, there is
-    always a hole that is large enough, and no result starts on fresh pages."""
+    """Touches memory and returns it to the allocator: if results of a case and small tensors alternate, a large enough
+    hole remains, and no result begins on fresh pages."""
     import torch
 
     torch.ones(elements)
@@ -32,26 +32,26 @@ def reserve(elements=1 << 28):
 
 @contextlib.contextmanager
 def time_limit(seconds):
-    """TimeoutError in the block once it has taken so long; in the main thread. C++ that runs then ends first."""
+    """Raises TimeoutError in the block after this time, in the main thread. C++ code that runs then ends first."""
 
     def over(*_):
         raise TimeoutError(f"takes longer than {seconds:g} s")
 
     start = time.monotonic()
     handler = signal.signal(signal.SIGALRM, over)
-    # Again and again: the block may catch the first one.
+    # The signal is repeated, because the block may catch the first exception.
     left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
-        if left:  # a limit around this one goes on
+        if left:  # restores an outer limit
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - start), 1e-3), interval)
 
 
 def reason(error):
-    """The first line of an exception."""
+    """Returns the first line of an exception's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -74,7 +74,7 @@ def seconds_of(function, device="cpu", calls=None):
     return (time.perf_counter() - start) / calls
 
 
-# Longer than threads of OpenMP spin, waiting for more work.
+# Longer than OpenMP's threads spin while they wait for work.
 SPIN = 0.02
 
 
@@ -85,11 +85,12 @@ def keep_calling(function, seconds):
 
 
 def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu", calls=None, settle=0.0):
-    """Median seconds of each function of a dict, measured in turns; device: "cpu" or "cuda", where they work.
+    """Returns the median seconds of each function of a dict, measured alternately. device: "cpu" or "cuda", where they
+    run.
 
-    Every round calls each function `calls` times, by default once, on a GPU ten times; rounds go on until `seconds` a
-    function are spent. Before them come its calls of `settle` seconds, which do not count: threads of the function
-    before it come to rest.
+    Every round calls each function `calls` times, by default once, on a GPU ten times. Rounds continue until `seconds`
+    per function are spent. Each function is first called for `settle` seconds without timing, while the threads of the
+    previous function stop spinning.
     """
     for function in functions.values():  # compile, warm caches and allocator
         function()

@@ -2,8 +2,9 @@
 
     python benchmarks/patch_host.py [--rounds 200]
 
-The model is a Llama of transformers with one layer of width 64, on 64 tokens: its kernels are short, so that most of the time
-is Python's. Two equal models, one of them patched, are called in turns on one thread of the CPU; medians of process_time."""
+The model is a Llama of transformers with one layer of width 64, on 64 tokens: its kernels are short, so that most of
+the time is Python's. Two equal models, one of them patched, are called alternately on one thread of the CPU; medians of
+process_time."""
 
 import argparse
 import copy
@@ -33,7 +34,7 @@ def llama():
 
 
 def medians(calls, rounds):
-    """The milliseconds of processor time of each of a dict of calls, in turns."""
+    """Returns the milliseconds of processor time of each of a dict of calls, run alternately."""
     taken = {name: [] for name in calls}
     with torch.inference_mode():
         for call in calls.values():

@@ -1,4 +1,4 @@
-"""Eager and torch.compile of a function as calls to time, forward or backward."""
+"""Makes calls of a function in eager mode and with torch.compile, forward or backward, to be timed."""
 
 import torch
 
@@ -9,14 +9,14 @@ def compiled(function, *inputs):
 
 
 def gradient(function, inputs, grads, other=()):
-    """A call of the backward alone of function(*inputs, *other)."""
+    """Returns a call of only the backward of function(*inputs, *other)."""
     inputs = [x.detach().requires_grad_() for x in inputs]
     out = function(*inputs, *other)
     return lambda: torch.autograd.grad(out, inputs, grads, retain_graph=True)
 
 
 def peers_of(function, inputs, other=(), grads=None, **more):
-    """Eager and torch.compile of the function; with grads their backward."""
+    """Returns the eager and the compiled function; with grads, their backward."""
     if grads is None:
         both = {
             "eager": lambda: lambda: function(*inputs, *other),

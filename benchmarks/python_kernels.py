@@ -1,6 +1,6 @@
-"""Kernels in Python against the same kernels by Triton, the operators in C++ and torch, on a GPU, in turns: a table.
+"""Compares kernels in Python with the same kernels in Triton, the operators in C++ and torch, on a GPU.
 
-python benchmarks/python_kernels.py [--rounds N] [--only REGEX]   (of some cases alone nothing is written)"""
+python benchmarks/python_kernels.py [--rounds N] [--only REGEX]   (with --only, nothing is written)"""
 
 import argparse
 import pathlib
@@ -59,14 +59,14 @@ OF_16_BITS = {2048: layer_norm.replace_hints(num_worker_warps=4), 4096: layer_no
 
 
 def softmax_of(x, out):
-    """By hints that suit the width; of 16 bits by those that the tuner finds."""
+    """Launches softmax with hints that suit the width; for 16-bit dtypes with the hints that the tuner finds."""
     rows, columns = x.shape
     kernel = TUNED_SOFTMAX if x.dtype.itemsize == 2 else SOFTMAX.get(columns, softmax)
     kernel[(rows,)](x, out, columns)
 
 
 def normalise(x, w, b, out):
-    """Long rows of 16 bits wait less for each other's sums in fewer warps."""
+    """Launches layer_norm. With fewer warps, long rows of 16-bit values wait less for each other's sums."""
     N = 1 << (x.shape[1] - 1).bit_length()
     kernel = OF_16_BITS.get(N, layer_norm) if x.dtype.itemsize == 2 else layer_norm
     kernel[(len(x),)](x, w, b, out, 1e-5, N == x.shape[1], N)
@@ -85,7 +85,7 @@ def launched(a, b, c, d, scale: float, count: int):
 
 
 def cases():
-    """(name, bytes moved, {whose: function})"""
+    """Yields (name, bytes moved, {name of the implementation: function})."""
     x, y = torch.randn(2, 1 << 26, device="cuda")
     out = torch.empty_like(x)
     yield (
@@ -168,7 +168,7 @@ def cases():
 
 
 def check():
-    """The kernels and their peers give the same."""
+    """Checks that the kernels and their peers return the same results."""
     x = torch.randn(64, 1000, device="cuda")
     w, b = torch.randn(2, 1000, device="cuda")
     one, two = torch.empty_like(x), torch.empty_like(x)
@@ -191,7 +191,7 @@ def check():
 
 
 def host_times(functions, rounds=9, calls=2000):
-    """Microseconds that a call takes the host, the least of the rounds."""
+    """Returns the microseconds that a call takes on the host, the minimum of the rounds."""
     best = {}
     for _ in range(rounds):
         for name, function in functions.items():
@@ -245,5 +245,5 @@ def main():
 
 
 if __name__ == "__main__":
-    with measure.time_limit(300), torch.cuda.stream(torch.cuda.Stream()):  # that graphs can be captured in
+    with measure.time_limit(300), torch.cuda.stream(torch.cuda.Stream()):  # a stream in which graphs can be captured
         main()

@@ -1,4 +1,4 @@
-"""Launches of one kernel of CUDA C++: by tile_ops.cuda_kernel and by torch.cuda._compile_kernel. Timed by host.py."""
+"""Launches one CUDA C++ kernel with tile_ops.cuda_kernel and with torch.cuda._compile_kernel. host.py times them."""
 
 import tile_ops
 import torch

@@ -1,4 +1,4 @@
-"""Tables of times: printed row by row, and written into results/; what the machine is called."""
+"""Tables of times, printed row by row and written into results/, and the names of machines."""
 
 import math
 import pathlib
@@ -10,7 +10,7 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 
 
 def digits(value):
-    """Three significant digits, without an exponent."""
+    """Returns three significant digits, without an exponent."""
     if value == 0:
         return "0"
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
@@ -33,12 +33,13 @@ def driver():
 
 
 def file_name(kind, chip):
-    """results/<kind>-<chip>.md: gpu-h200.md of "NVIDIA H200"."""
+    """Returns the path results/<kind>-<chip>.md, such as gpu-h200.md for "NVIDIA H200"."""
     return RESULTS / f"{kind}-{re.sub(r'[^a-z0-9]+', '-', chip.lower().replace('nvidia', '')).strip('-')}.md"
 
 
 def ratio_bars(ratios, own, others):
-    """(text, whether it is reached) of each bar {peer: at least so many times as fast}; others: the peers' times."""
+    """Yields (text, whether it is reached) for each bar {peer: required ratio of its time to ours}. others: the peers'
+    times."""
     for name, ratio in ratios.items():
         there = name in others
         text = f"{ratio:g}x {name}" + ("" if there else " not measured")
@@ -46,12 +47,12 @@ def ratio_bars(ratios, own, others):
 
 
 def judged(bars):
-    """The bars, and which are missed."""
+    """Returns the bars as text, with those that are missed marked."""
     return "; ".join(text + ("" if reached else ", missed") for text, reached in bars)
 
 
 class Table:
-    """Markdown. `head` names the columns; those of `words` are texts, the others numbers."""
+    """A Markdown table. `head` names the columns; the columns in `words` are texts, the others numbers."""
 
     def __init__(self, title, lines, head, words):
         self.lines = [f"# {title}", "", *lines, "", self._line(head)]
@@ -64,7 +65,7 @@ class Table:
         return "| " + " | ".join(cells) + " |"
 
     def add(self, *cells):
-        """A row; cells that are left out at its end are empty."""
+        """Adds a row; missing cells at its end are empty."""
         cells = [cell.replace("|", "/") for cell in cells]
         self.lines.append(self._line([*cells, *[""] * (self.columns - len(cells))]))
         print(self.lines[-1], flush=True)

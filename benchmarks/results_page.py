@@ -29,7 +29,7 @@ ROWS = [
 
 def table():
     files = sorted(RESULTS.glob("cpu-*.md"))
-    # A table for each instruction set; one more machine's, such as cpu-avx2-xeon.md, is linked only.
+    # One table for each instruction set; tables of further machines, such as cpu-avx2-xeon.md, are only linked.
     results = {path.stem.removeprefix("cpu-"): read(path)[1] for path in files if path.stem.count("-") == 1}
     head = ["case"] + [f"{name}: {column}" for name in results for column in ("eager ms", "ours ms", "ratio")]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
@@ -67,7 +67,7 @@ def _cpu(rows):
 
 
 def _memory_bound(rows):
-    return [row for row in rows if float(row["GF"]) < 0.1 * float(row["MB"])]  # under 100 operations a byte
+    return [row for row in rows if float(row["GF"]) < 0.1 * float(row["MB"])]  # fewer than 100 operations per byte
 
 
 def _operator(row):

@@ -1,4 +1,4 @@
-"""Draws results/gpu-<chip>.md as a roofline, one point a case, into results/gpu-<chip>.png.
+"""Draws results/gpu-<chip>.md as a roofline with one point per case, into results/gpu-<chip>.png.
 
     python benchmarks/roofline.py [gpu-h200.md]
 
@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 import report
 
-SCALE = 2  # drawn twice as large, so that a page may show it at half its size
+SCALE = 2  # drawn at twice the size, so that a page may show it at half its size
 WIDTH, HEIGHT = 1000 * SCALE, 600 * SCALE
 LEFT, RIGHT, TOP, BOTTOM = 80 * SCALE, 230 * SCALE, 50 * SCALE, 60 * SCALE
 INK, GREY, ROOF = (30, 30, 30), (218, 218, 218), (90, 90, 90)
@@ -44,7 +44,7 @@ def family(name):
 
 
 def points(rows):
-    """(case, flops a byte, TF/s) of the rows that were measured."""
+    """Yields (case, flops per byte, TF/s) for the rows that were measured."""
     for name, row in rows.items():
         try:
             megabytes, gigaflops, microseconds = (float(row[column]) for column in ("MB", "GF", "ours us"))
@@ -55,7 +55,7 @@ def points(rows):
 
 
 def roofs(lines):
-    """(TB/s of a copy, TF/s of cuBLAS) of the words above the table."""
+    """Returns (TB/s of a copy, TF/s of cuBLAS) from the words above the table."""
     found = re.search(r"copy moves ([\d.]+) TB/s, cuBLAS reaches ([\d.]+) TF/s", " ".join(lines))
     if not found:
         raise ValueError("the table does not name its roofs; make it anew with benchmarks/gpu.py --write")
@@ -63,7 +63,7 @@ def roofs(lines):
 
 
 class Axes:
-    """Logarithmic ones, from value to pixel, with a line for each power of ten."""
+    """Logarithmic axes that map values to pixels, with a line for each power of ten."""
 
     def __init__(self, draw, font, xs, ys):
         self.xs, self.ys = (tuple(map(math.log10, ends)) for ends in (xs, ys))
@@ -102,7 +102,7 @@ def legend(draw, font, families):
 
 
 def draw(path):
-    """The picture beside the table; its path."""
+    """Writes the picture into the folder of the table and returns its path."""
     lines, rows = report.read(path)
     bandwidth, peak = roofs(lines)
     found = list(points(rows))
@@ -116,7 +116,7 @@ def draw(path):
     pen.line(
         [axes.place(xs[0], bandwidth * xs[0]), axes.place(corner, peak), axes.place(xs[1], peak)], fill=ROOF, width=2 * SCALE
     )
-    middle = math.sqrt(10 * corner) if corner > 10 else corner  # clear of the points
+    middle = math.sqrt(10 * corner) if corner > 10 else corner  # away from the points
     across, up = axes.place(middle, bandwidth * middle)
     pen.text((across - 10 * SCALE, up), f"copy: {bandwidth:.2f} TB/s", fill=ROOF, font=font, anchor="rb")
     across, up = axes.place(xs[1], peak)

@@ -1,4 +1,4 @@
-"""make bench: times every case of cases.py beside torch eager and torch.compile; a table and a bar chart in results/."""
+"""make bench: times every case of cases.py against torch eager and torch.compile, and writes a table and a bar chart."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ import tempfile
 import measure
 
 
-# What torch, its compiler and the libraries of products under it obey, as TILE_ISA ours.
+# The variables that limit torch, its compiler and its product libraries, as TILE_ISA limits tile_ops.
 HELD = {
     "baseline": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
@@ -37,15 +37,16 @@ def options_of(arguments=None):
         metavar="NAME",
         help="ends the names of the results files, so that two machines' lie side by side",
     )
-    options.add_argument("--fresh", action="store_true", help=argparse.SUPPRESS)  # the process of fresh_rows()
+    options.add_argument("--fresh", action="store_true", help=argparse.SUPPRESS)  # for the process of fresh_rows()
     return options.parse_args(arguments)
 
 
-if __name__ == "__main__":  # before torch and tile_ops are loaded
+if __name__ == "__main__":  # must run before torch and tile_ops are loaded
     OPTIONS = options_of()
     if OPTIONS.isa:
         os.environ.update(HELD[OPTIONS.isa], TILE_ISA=OPTIONS.isa)
-        # With one cache, processes held to less than it was filled with end with "buffer overflow detected".
+        # With a shared cache, processes limited to fewer instructions than those that filled it end with "buffer
+        # overflow detected".
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/tile_ops_bench_{OPTIONS.isa}")
     if not OPTIONS.fresh:
         measure.start_warm()
@@ -71,11 +72,11 @@ HEAD = [
     "ours GF/s",
     "wanted",
 ]
-COMPILING = 180  # at most so many seconds for one case
+COMPILING = 180  # limit in seconds for one case
 
 
 def made_peers(case, complain):
-    """({name: call}, {name: what its cell says}) of the peers that can be made here and those that cannot."""
+    """Returns ({name: call}, {name: text of its cell}): the peers that can be made here, and those that cannot."""
     calls, failed = {}, {}
     for name, make in case.peers.items():
         try:
@@ -121,7 +122,7 @@ def rows(cases, options):
 
 
 def fresh_rows(options):
-    """Rows of fresh_cases(), from a process whose allocator is the default one."""
+    """Yields the rows of fresh_cases(), from a process with the default allocator."""
     environment = {name: value for name, value in os.environ.items() if name not in measure.WARM}
     command = [sys.executable, __file__, "--fresh", "--only", options.only, "--seconds", str(options.seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -143,7 +144,7 @@ def header(seconds):
 
 
 def load_operators():
-    """The users' kernels that cases call."""
+    """Loads the users' kernels that the cases call."""
     sys.path.append(str(HERE.parent / "examples"))
     import build_cpp
 
@@ -156,7 +157,7 @@ def main(options):
 
     load_operators()
     torch.manual_seed(0)
-    torch._functorch.config.donated_buffer = False  # else a compiled backward runs once only
+    torch._functorch.config.donated_buffer = False  # otherwise a compiled backward runs only once
     if options.fresh:
         for cells in rows(fresh_cases(), options):
             print(json.dumps(cells), flush=True)

@@ -1,4 +1,4 @@
-"""A peer of host.py: adding two tensors by Triton, which must be installed."""
+"""A peer in host.py: adds two tensors with Triton, which must be installed."""
 
 import torch
 import triton

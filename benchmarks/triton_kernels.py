@@ -1,4 +1,4 @@
-"""Peers of python_kernels.py: kernels by Triton, which must be installed, one program a row or a block of elements."""
+"""Peers in python_kernels.py: Triton kernels, with one program per row or block of elements. Triton must be installed."""
 
 import torch
 import triton
@@ -55,7 +55,7 @@ def layer_norm(x, w, b, out, eps):
 def _layer_norm_backward(
     grad, x, w, mean, rstd, grad_x, parts_w, parts_b, locks, stride, columns, PARTS: tl.constexpr, WIDTH: tl.constexpr
 ):
-    # A row a program; rows of one remainder share a part of the sums, which a lock guards.
+    # One row per program. Rows with the same remainder share a partial sum, which a lock guards.
     row, i = tl.program_id(0), tl.arange(0, WIDTH)
     inside = i < columns
     g = tl.load(grad + row * stride + i, mask=inside, other=0.0).to(tl.float32)

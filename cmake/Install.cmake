@@ -1,10 +1,11 @@
-# What is installed, with the same layout under a C++ prefix and inside the Python package: lib/, include/tile_ops/, share/.
+# Installed files, with the same layout under a C++ prefix and inside the Python package: lib/, include/tile_ops/,
+# share/.
 include(CMakePackageConfigHelpers)
 set(config_dir share/cmake/TileOps)
 configure_package_config_file(
   cmake/TileOpsConfig.cmake.in TileOpsConfig.cmake INSTALL_DESTINATION ${config_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(TileOpsConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-# Read by the Python package, which compares it with the torch that it meets.
+# The Python package reads this file and compares it with the installed torch.
 file(CONFIGURE OUTPUT torch_version.txt CONTENT "@TileOps_TORCH_VERSION@\n" @ONLY)
 
 install(TARGETS tile_ops LIBRARY DESTINATION lib)

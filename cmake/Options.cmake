@@ -1,4 +1,4 @@
-# Compiler settings of the whole build, and ccache where it is found.
+# Compiler settings of the whole build, and ccache if it is found.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -9,9 +9,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# Records are written with designated initialisers that leave the rest at its default.
+# Records are initialised with designated initialisers that leave the remaining members at their defaults.
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -fno-semantic-interposition)
-# g++ would collect its garbage, the precompiled header among it, several times a file.
+# Without this, g++ would run its garbage collector, which also covers the precompiled header, several times per file.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
 endif()
@@ -21,7 +21,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without these a file that uses the precompiled header never hits.
+  # Without these options, files that use the precompiled header are never found in the cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     add_compile_options("SHELL:-Xclang -fno-pch-timestamp")

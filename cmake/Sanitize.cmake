@@ -16,6 +16,6 @@ else()
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1 -DNDEBUG")
 add_compile_options(${sanitize_options} -fno-omit-frame-pointer)
-# The standard library's own checks: an index within a vector's capacity is no error of memory.
+# Enables the standard library's checks, because an index within a vector's capacity is not a memory error.
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
 add_link_options(${sanitize_options})

@@ -1,5 +1,5 @@
-# Built by the target cpp_tests, not by all: who changes a file and tries it in Python does not wait for tests.
-# One test program for each folder of tests that holds C++: tests/ir/*.cpp become tests/test_ir of the build folder.
+# The target cpp_tests, which is not part of all, so that changes can be tried in Python without building the tests.
+# Each folder of tests that contains C++ becomes one program: tests/ir/*.cpp become tests/test_ir in the build folder.
 add_custom_target(cpp_tests)
 find_package(GTest QUIET)
 if(NOT GTest_FOUND AND TILE_OPS_TESTS STREQUAL AUTO)
@@ -24,7 +24,7 @@ foreach(folder IN LISTS test_folders)
   target_compile_options(test_${folder} PRIVATE -O1 -Wno-dangling-else)
   set_target_properties(test_${folder} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(test_${folder} PRIVATE GTest::gtest_main)
-  # tests/<folder>/isa: compiled for each instruction set, as csrc/cpu/*/isa is.
+  # tests/<folder>/isa is compiled for each instruction set, like csrc/cpu/*/isa.
   file(GLOB isa_test_sources CONFIGURE_DEPENDS tests/${folder}/isa/*.cpp)
   isa_archives(test_${folder}_isa isa_test_libraries ${isa_test_sources})
   foreach(level IN LISTS isa_levels)
@@ -34,7 +34,7 @@ foreach(folder IN LISTS test_folders)
     endif()
   endforeach()
   target_link_libraries(test_${folder} PRIVATE ${isa_test_libraries})
-  # Folders that mirror std-only code link the core alone; the others run against the library that is shipped.
+  # Tests of std-only code link only the core; the others run against the shared library.
   if(folder MATCHES "^(torch|tile_ops)$")
     target_link_libraries(test_${folder} PRIVATE tile_ops TileOps::torch)
     target_link_options(test_${folder} PRIVATE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
@@ -44,7 +44,7 @@ foreach(folder IN LISTS test_folders)
   add_test(NAME ${folder} COMMAND test_${folder})
 endforeach()
 
-# tests/torch/library: operators of a user, in a shared library that Python tests load and that links ours.
+# tests/torch/library: a user's operators, in a shared library that links tile_ops and that Python tests load.
 file(GLOB library_sources CONFIGURE_DEPENDS tests/torch/library/*.cpp)
 if(library_sources)
   add_library(tile_test_operators SHARED EXCLUDE_FROM_ALL ${library_sources})
@@ -63,7 +63,7 @@ if(TARGET test_driver)
   target_link_options(tile_fake_cuda PRIVATE "$<$<PLATFORM_ID:Linux>:LINKER:--exclude-libs,libstdc++.a>")
   target_include_directories(tile_fake_cuda PRIVATE csrc tests)
   set_target_properties(tile_fake_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  # Where pip puts NVRTC: beside torch.
+  # pip installs NVRTC in the same folder as torch.
   get_filename_component(packages "${TileOps_TORCH_ROOT}" DIRECTORY)
   foreach(test test_driver test_runtime test_raw_cuda)
     add_dependencies(${test} tile_fake_cuda)
@@ -72,7 +72,7 @@ if(TARGET test_driver)
   endforeach()
 endif()
 
-# tests/fuzz/parser: changed texts for the parser of Tile IR.
+# tests/fuzz/parser: mutated texts for the parser of Tile IR.
 file(GLOB fuzz_parser_sources CONFIGURE_DEPENDS tests/fuzz/parser/*.cpp)
 add_executable(fuzz_parser EXCLUDE_FROM_ALL ${fuzz_parser_sources})
 add_dependencies(cpp_tests fuzz_parser)

@@ -1,6 +1,6 @@
 # The target TileOps::torch: the headers, libtorch_cpu and libc10 of an installed torch, and nothing else.
 # find_package(Torch) of a CUDA build demands a CUDA toolkit; this works for every wheel and LibTorch archive.
-# Looked for, in order: TORCH_ROOT, the torch of TileOps_PYTHON, CMAKE_PREFIX_PATH (torch/share/cmake or a LibTorch folder).
+# Search order: TORCH_ROOT, the torch of TileOps_PYTHON, CMAKE_PREFIX_PATH (torch/share/cmake or a LibTorch folder).
 include_guard(GLOBAL)
 
 if(NOT TORCH_ROOT AND TileOps_PYTHON)
@@ -21,7 +21,7 @@ else()
   set(torch_root "${TORCH_ROOT}")
 endif()
 
-# The number moved between headers from one torch to the next, so the first header that has it counts.
+# The version number is in different headers of different torch versions, so the first header that has it is used.
 set(TileOps_TORCH_VERSION "")
 foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
   if(NOT TileOps_TORCH_VERSION AND EXISTS "${torch_root}/include/${header}")
@@ -41,6 +41,6 @@ target_include_directories(
   TileOps::torch SYSTEM INTERFACE "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
 target_link_libraries(TileOps::torch INTERFACE "${torch_root}/lib/libtorch_cpu.so" "${torch_root}/lib/libc10.so")
 target_compile_features(TileOps::torch INTERFACE cxx_std_20)
-# Where a compiler comes with a static C++ library only, each library of ours holds a copy: two that are visible
-# mix with torch's own and crash.
+# With a compiler that only has a static C++ library, each of our libraries contains a copy. If two copies are visible,
+# they mix with torch's copy and crash.
 target_link_options(TileOps::torch INTERFACE "$<$<PLATFORM_ID:Linux>:LINKER:--exclude-libs,libstdc++.a>")

@@ -13,11 +13,11 @@ import time
 import terminal
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SECONDS_A_STEP = 2.5  # of one core, for a step of the build; the end of a build prints this figure
+SECONDS_A_STEP = 2.5  # seconds of one core per build step; the end of a build prints this figure
 
 
 def tool(name: str) -> str:
-    """The program of the PyPI package of that name, else the one on PATH."""
+    """Returns the program of the PyPI package of that name, otherwise the one on PATH."""
     try:
         module = importlib.import_module(name)
         folder = getattr(module, "CMAKE_BIN_DIR", None) or getattr(module, "BIN_DIR", None)

@@ -1,4 +1,4 @@
-# cmake -DOUTPUT=… -DFOLDER=… -P embed.cmake: the device library as a C++ source, one raw string a file.
+# cmake -DOUTPUT=… -DFOLDER=… -P embed.cmake writes the device library as a C++ source, one raw string per file.
 file(GLOB files ${FOLDER}/*.cuh)
 list(SORT files)
 set(text "// Made of csrc/cuda/device by cmake/embed.cmake.\n#include \"cuda/program.h\"\n\nnamespace tile::cuda {\n\n")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes sure of what pip cannot install: GoogleTest, and Python.h for the module _C. Root installs Debian's packages;
-# others are told, and go on without _C but not without GoogleTest. system_packages.sh PYTHON [--optional]: nothing is
-# installed and nothing fails.
+# Checks for packages that pip cannot install: GoogleTest, and Python.h for the module _C. As root it installs Debian's
+# packages. Otherwise it reports missing ones, and continues without _C, but not without GoogleTest.
+# system_packages.sh PYTHON [--optional]: with --optional nothing is installed and nothing fails.
 python=$1
 gtest=
 header=

@@ -1,4 +1,4 @@
-// For kernel authors: arrays, tiles, control flow and every primitive.
+// The header for kernel authors: arrays, tiles, control flow and every primitive.
 #pragma once
 #include "dsl/array.h"
 #include "dsl/hints.h"

@@ -1,4 +1,4 @@
-"""Builds examples/cpp as a user would, with find_package: build(folder, targets) gives the library's path."""
+"""Builds examples/cpp as a user would, with find_package: build(folder, targets) returns the library's path."""
 
 import fcntl
 import os
@@ -27,8 +27,8 @@ def run(*command) -> None:
 
 
 def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy"), source=SOURCE) -> pathlib.Path:
-    """Configures once, builds what changed; gives the first target's library. RuntimeError with CMake's and the
-    compiler's words."""
+    """Configures once, builds what has changed, and returns the first target's library. RuntimeError with the messages
+    of CMake and the compiler."""
     options = [f"-DCMAKE_PREFIX_PATH={tile_ops.cmake_prefix_path};{torch.utils.cmake_prefix_path}"]
     options += [f"-DCMAKE_MAKE_PROGRAM={program('ninja')}"]
     if torch.version.cuda:
@@ -37,7 +37,7 @@ def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy"), source=SOU
         options.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # One process at a time: parts of the test suite that run side by side build in one folder.
+    # One process at a time, because parallel parts of the test suite build in one folder.
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(program("cmake"), "-S", source, "-B", folder, "-G", "Ninja", *options)
@@ -46,7 +46,7 @@ def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy"), source=SOU
 
 
 def load(name="tile_examples") -> pathlib.Path:
-    """Builds a library and registers its operators: torch.ops.examples, or of tile_kernels torch.ops.kernels."""
+    """Builds a library and registers its operators: torch.ops.examples, or torch.ops.kernels for tile_kernels."""
     library = build(targets=(name,))
     torch.ops.load_library(str(library))
     return library

@@ -1,4 +1,4 @@
-"""Loss curves and pictures as PNG files."""
+"""Draws loss curves and pictures as PNG files."""
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -8,7 +8,7 @@ INK, GREY = (30, 30, 30), (210, 210, 210)
 
 
 def ticks(low, high):
-    """About five round numbers."""
+    """Returns about five round numbers."""
     step = 10.0 ** len(str(int((high - low) / 5)))
     for candidate in (0.05, 0.1, 0.2, 0.25, 0.5, 1, 2, 5, 10, 20, 25, 50, 100, 200, 500):
         if (high - low) / candidate <= 6:
@@ -19,7 +19,7 @@ def ticks(low, high):
 
 
 def curves(path, title, lines):
-    """lines: {name: losses}; drawn one over the other."""
+    """Draws lines, {name: losses}, over each other."""
     picture = Image.new("RGB", (WIDTH, HEIGHT), "white")
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(14)
     values = [value for losses in lines.values() for value in losses]
@@ -41,7 +41,7 @@ def curves(path, title, lines):
     draw.text((WIDTH / 2, HEIGHT - MARGIN / 3), "step", fill=INK, font=font, anchor="mm")
     for i, (name, losses) in enumerate(lines.items()):
         colour = COLOURS[i % len(COLOURS)]
-        # The first line is wide, so that it shows under the others.
+        # The first line is wide, so that it is visible under the others.
         draw.line([place(step, value) for step, value in enumerate(losses)], fill=colour, width=5 if i == 0 else 2)
         y = MARGIN + 10 + 20 * i
         draw.line([(WIDTH - MARGIN - 110, y), (WIDTH - MARGIN - 80, y)], fill=colour, width=5 if i == 0 else 2)
@@ -50,7 +50,7 @@ def curves(path, title, lines):
 
 
 def gallery(path, rows, scale=6, gap=4):
-    """rows: tensors [count, 1, height, width] from -1 to 1, one a row of the picture."""
+    """Writes a picture of rows: tensors [count, 1, height, width] from -1 to 1, one per row of the picture."""
     height, width = rows[0].shape[2:]
     count = max(len(row) for row in rows)
     picture = Image.new("L", (count * (width * scale + gap) + gap, len(rows) * (height * scale + gap) + gap), 128)

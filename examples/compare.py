@@ -1,4 +1,4 @@
-"""Trains one model on two backends side by side, from the same weights and batches, and compares the losses."""
+"""Trains one model on two backends, from the same weights and batches, and compares the losses."""
 
 import dataclasses
 import sys
@@ -24,7 +24,7 @@ class LossesDiffer(Exception):
 
 
 def progress(name: str, done: int, total: int) -> None:
-    """One line that is drawn over; nothing where no one watches."""
+    """Prints one line that is overwritten; prints nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         return
     width = 40
@@ -34,12 +34,12 @@ def progress(name: str, done: int, total: int) -> None:
 
 
 def train_both(name, make, loss_of, steps, rate, device="cpu"):
-    """{"torch": Run, "tile": Run} after `steps` steps in turns on the device.
+    """Returns {"torch": Run, "tile": Run} after `steps` steps on the device, run alternately.
 
-    make(ops) builds the model; loss_of(model, step) is its loss on the batch of that step.
+    make(ops) builds the model; loss_of(model, step) returns its loss on the batch of that step.
     """
     torch.manual_seed(0)
-    with torch.device("cpu"):  # the same first weights for every device
+    with torch.device("cpu"):  # the same initial weights for every device
         runs = {"torch": Run(make(Torch)), "tile": Run(make(Tile))}
     for run in runs.values():
         run.model.to(device)
@@ -69,19 +69,19 @@ def train_both(name, make, loss_of, steps, rate, device="cpu"):
 
 
 def smoothed(losses, count=LAST):
-    """The mean of the last `count` losses up to each step."""
+    """Returns the mean of the last `count` losses up to each step."""
     return [sum(losses[max(0, i - count + 1) : i + 1]) / min(count, i + 1) for i in range(len(losses))]
 
 
 def difference(theirs, ours):
-    """The largest relative difference of the first losses, and that of the last smoothed ones."""
+    """Returns the largest relative difference of the first losses, and that of the last smoothed ones."""
     first = max((abs(a - b) / abs(a) for a, b in zip(theirs[:FIRST], ours[:FIRST])), key=lambda x: (x != x, x))
     a, b = smoothed(theirs)[-1], smoothed(ours)[-1]
     return first, abs(a - b) / abs(a)
 
 
 def check(name, theirs, ours):
-    """Raises LossesDiffer beyond the tolerances; a NaN is beyond them."""
+    """Raises LossesDiffer if the tolerances are exceeded; a NaN exceeds them."""
     first, last = difference(theirs, ours)
     limits = ((f"one of the first {FIRST} losses", first, FIRST_TOLERANCE), ("the final smoothed loss", last, LAST_TOLERANCE))
     for what, value, allowed in limits:

@@ -1,8 +1,8 @@
-"""make demo: two models trained on our operators and on plain torch, their losses compared, and tables of times.
+"""make demo: trains two models on our operators and on plain torch, compares their losses, and prints tables of times.
 
     python examples/demo.py [--device cpu|cuda]
 
-On a GPU where torch sees one that kernels run on, else on the CPU."""
+It uses a GPU if torch has one that kernels run on, otherwise the CPU."""
 
 import argparse
 import pathlib
@@ -26,7 +26,7 @@ import operator_table  # noqa: E402
 import step_times  # noqa: E402
 from models import Denoiser, Llama  # noqa: E402
 
-OLDEST = (8, 0)  # compute capability that kernels need
+OLDEST = (8, 0)  # minimum compute capability
 
 
 class NoGpu(Exception):
@@ -34,7 +34,7 @@ class NoGpu(Exception):
 
 
 def chosen_device(wanted=None):
-    """ "cpu" or "cuda"; without a wish a GPU where kernels run on it. Raises NoGpu where one is wanted and not there."""
+    """Returns "cpu" or "cuda"; by default a GPU if kernels run on it. Raises NoGpu if one is wanted and not available."""
     there = torch.cuda.is_available()
     if wanted == "cuda" and not there:
         raise NoGpu("--device cuda: torch sees no GPU; `python -m tile_ops doctor` says what is missing")

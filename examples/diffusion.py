@@ -1,4 +1,4 @@
-"""The denoiser's data, small pictures drawn here, its loss, and pictures sampled from noise."""
+"""The denoiser's data (small generated pictures), its loss, and sampling of pictures from noise."""
 
 import math
 
@@ -8,7 +8,7 @@ SIZE, BATCH = 16, 24
 
 
 def draw(count, generator):
-    """Discs, squares and crosses of any place and size: [count, 1, SIZE, SIZE] from -1 (paper) to 1 (ink)."""
+    """Draws discs, squares and crosses of random position and size: [count, 1, SIZE, SIZE] from -1 (paper) to 1 (ink)."""
 
     device = generator.device
 
@@ -22,12 +22,12 @@ def draw(count, generator):
     square = radius - torch.maximum(x.abs(), y.abs()) * 1.1
     cross = torch.minimum(1.2 - torch.minimum(x.abs(), y.abs()), radius - torch.maximum(x.abs(), y.abs()))
     kind = torch.randint(3, (count, 1, 1), generator=generator, device=device)
-    inside = torch.where(kind == 0, disc, torch.where(kind == 1, square, cross))  # pixels to the edge
+    inside = torch.where(kind == 0, disc, torch.where(kind == 1, square, cross))  # distance to the edge in pixels
     return (2 * inside).clamp(-1, 1)[:, None]
 
 
 def mix(pictures, noise, time):
-    """At time 0 the picture, at 1 noise."""
+    """Returns the picture at time 0 and noise at time 1."""
     angle = time * (math.pi / 2)
     return pictures * angle.cos() + noise * angle.sin()
 
@@ -37,14 +37,14 @@ def loss(model, step):
     pictures = draw(BATCH, generator)
     noise = torch.randn(pictures.shape, generator=generator, device=generator.device)
     time = 0.02 + 0.97 * torch.rand(BATCH, generator=generator, device=generator.device)
-    # The same batch for a model on any device.
+    # The batch does not depend on the model's device.
     pictures, noise, time = (tensor.to(next(model.parameters()).device) for tensor in (pictures, noise, time))
     return (model(mix(pictures, noise, time[:, None, None, None]), time) - noise).square().mean()
 
 
 @torch.no_grad()
 def sample(model, count, turns=40):
-    """Noise, made a picture in `turns` small steps back in time."""
+    """Turns noise into pictures, in `turns` small steps back in time."""
     device, generator = next(model.parameters()).device, torch.Generator().manual_seed(1)
     x = torch.randn(count, 1, SIZE, SIZE, generator=generator, device=generator.device).to(device)
     times = torch.linspace(0.99, 0.0, turns + 1, device=device)

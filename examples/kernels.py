@@ -1,9 +1,9 @@
 """The algorithms of examples/cpp/kernels, called as torch operators and compared with torch, NumPy or formulas.
 
-    python examples/kernels.py                              # all of them, on the GPU where there is one
+    python examples/kernels.py                              # all of them, on the GPU if there is one
     python examples/kernels.py fft top_k --device cpu
 
-Each function is an example: it makes data, calls torch.ops.kernels.<name>, checks the result, and gives a line of
+Each function is an example: it makes data, calls torch.ops.kernels.<name>, checks the result, and returns a line of
 figures. `scale` divides the sizes."""
 
 import argparse
@@ -20,7 +20,7 @@ PICTURE = build_cpp.FOLDER / "heat.png"
 
 
 def milliseconds(function, device):
-    """Of a call after the first, which compiles."""
+    """Returns the time of a call after the first, which compiles."""
     function()
     best = math.inf
     for _ in range(3):
@@ -35,7 +35,7 @@ def milliseconds(function, device):
 
 
 def error(ours, exact):
-    """The largest difference, as a share of the largest value."""
+    """Returns the largest difference, relative to the largest value."""
     return ((ours - exact).abs().max() / exact.abs().max()).item()
 
 
@@ -45,7 +45,7 @@ def require(condition, text):
 
 
 def colours(values):
-    """0 to 1 as dark blue, red, yellow and white."""
+    """Maps 0 to 1 to dark blue, red, yellow and white."""
     stops = torch.tensor([[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32, device="cpu")
     place = values.clamp(0, 1).float().cpu() * (len(stops) - 1)
     low = place.long().clamp(max=len(stops) - 2)
@@ -53,7 +53,7 @@ def colours(values):
 
 
 def heat(device, scale=1):
-    """A plate with a hot edge and a hot ring; and a wave whose decay is known."""
+    """A plate with a hot edge and a hot ring, and a wave whose decay is known."""
     n, steps, r = 512 // scale, 2000 // scale, 0.2
     y, x = torch.meshgrid(*2 * [torch.linspace(-1, 1, n, device=device)], indexing="ij")
     plate = ((x**2 + y**2).sqrt() - 0.6).abs().lt(0.08).float()
@@ -77,7 +77,7 @@ def normal_cdf(x):
 
 
 def black_scholes(spot, strike, rate, volatility, years, growth=None):
-    """A call's price; `growth` is the mean of log(price / spot) where the asset grows otherwise."""
+    """Returns a call's price. `growth` is the mean of log(price / spot), if it is not that of the asset."""
     growth = (rate - volatility**2 / 2) * years if growth is None else growth
     deviation = volatility * math.sqrt(years)
     d = (math.log(spot / strike) + growth) / deviation
@@ -86,7 +86,7 @@ def black_scholes(spot, strike, rate, volatility, years, growth=None):
 
 
 def option_price(device, scale=1):
-    """A European call against Black and Scholes; a call on the mean price, whose geometric form has a price, too."""
+    """A European call against Black and Scholes, and a call on the mean price, whose geometric form has a closed price."""
     pairs, steps, option = 2**20 // scale, 64, dict(spot=100.0, strike=105.0, rate=0.03, volatility=0.25, years=1.0)
     seed = torch.tensor([2026], device=device)
 
@@ -109,12 +109,12 @@ def option_price(device, scale=1):
 
 
 def histogram(device, scale=1):
-    """Counts of a bell curve, with NaN and numbers outside."""
+    """Counts of normal numbers, with NaN and numbers outside of the bins."""
     n, bins, low, high = 2**24 // scale, 300, -3.0, 3.0
     x = torch.randn(n, device=device)
     x[::1001], x[1], x[2] = math.nan, low, high
     took = milliseconds(lambda: ops.histogram(x, bins, low, high), device)
-    inside = x[(x >= low) & (x <= high)].cpu()  # a GPU's torch divides otherwise
+    inside = x[(x >= low) & (x <= high)].cpu()  # torch rounds the division differently on a GPU
     place = ((inside - low) / (high - low) * bins).long().clamp(max=bins - 1)
     counts = ops.histogram(x, bins, low, high)
     require(torch.equal(counts.cpu(), torch.bincount(place, minlength=bins)), "counts differ")
@@ -122,7 +122,7 @@ def histogram(device, scale=1):
 
 
 def prefix_sum(device, scale=1):
-    """Of integers exactly, of floats against float64."""
+    """Prefix sums of integers exactly, of floats against float64."""
     n = 2**24 // scale + 17
     whole, x = torch.randint(-100, 100, (n,), device=device), torch.randn(n, device=device)
     require(torch.equal(ops.prefix_sum(whole), whole.cumsum(0)), "sums of integers differ")
@@ -133,7 +133,7 @@ def prefix_sum(device, scale=1):
 
 
 def transpose(device, scale=1):
-    """Matrices that no tile divides."""
+    """Transposes of matrices that no tile divides."""
     x = torch.randn(3, 2049 // scale, 1537 // scale, device=device)
     took = milliseconds(lambda: ops.transpose(x), device)
     require(torch.equal(ops.transpose(x), x.transpose(1, 2)), "elements differ")
@@ -142,7 +142,7 @@ def transpose(device, scale=1):
 
 
 def top_k(device, scale=1):
-    """Long rows; equal numbers come in the order of the row, and NaN first."""
+    """The largest elements of long rows. Equal numbers come in row order, and NaN first."""
     rows, columns, k = 64 // scale, 100_003, 100
     x = torch.randn(rows, columns, device=device)
     x[0, ::2], x[-1, 77] = 1.5, math.nan
@@ -156,7 +156,7 @@ def top_k(device, scale=1):
 
 
 def fft(device, scale=1):
-    """Against torch.fft in double precision."""
+    """FFT against torch.fft in double precision."""
     x = torch.randn(512 // scale, 4096, dtype=torch.complex64, device=device)
     exact = torch.fft.fft(x.to(torch.complex128))
     took = milliseconds(lambda: ops.fft(x, False, False), device)
@@ -176,7 +176,7 @@ def plain_attention(q, k, v, change):
 
 
 def attention(device, scale=1):
-    """Soft-capped scores with a bias for distances in a picture; distances in a text (ALiBi)."""
+    """Attention with soft-capped scores and a bias for distances in a picture, and with distances in a text (ALiBi)."""
     height, width, heads, cap = 48 // scale, 40 // scale, 4, 20.0
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     q, k, v = torch.randn(3, 2, heads, height * width, 64, device=device).to(dtype)
@@ -208,14 +208,14 @@ def attention(device, scale=1):
 
 
 def quantised_matmul(device, scale=1):
-    """A linear layer's weights in 8 and in 4 bits."""
+    """A linear layer with weights of 8 and of 4 bits."""
     m, n, k = 256 // scale, 1000, 2048 // scale
     x, weight = torch.randn(m, k, device=device).bfloat16(), torch.randn(n, k, device=device) / math.sqrt(k)
     parts = []
     for bits in (8, 4):
         quantised, by = ops.quantise(weight, bits)
         whole = quantised
-        if bits == 4:  # a byte holds a number of its group's first half, and one of the second
+        if bits == 4:  # a byte holds one number of its group's first half, and one of the second
             whole = torch.cat([each.unflatten(1, (-1, 32)) for each in (quantised & 15, quantised >> 4)], 2).int() - 8
         held = (whole.unflatten(1, (-1, 64)) if bits == 8 else whole).double() * by.double().unsqueeze(2)
         exact = x.double() @ held.flatten(1).T

@@ -1,4 +1,4 @@
-"""The language model's data, the text of this repository by characters, its loss, and text sampled from it."""
+"""The language model's data (the text of this repository by characters), its loss, and sampling of text."""
 
 import pathlib
 import re
@@ -12,20 +12,20 @@ BATCH, LENGTH = 12, 128
 
 
 class Text:
-    """Tokens are characters."""
+    """The training text; its characters are the tokens."""
 
     def __init__(self):
         paths = [
             p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".cpp", ".h", ".md", ".py")
         ]
         text = "".join(path.read_text() for path in paths).encode("ascii", "ignore").decode()
-        text = re.sub(" +", " ", text)  # much of it is indentation
+        text = re.sub(" +", " ", text)  # much of the text is indentation
         self.characters = sorted(set(text))
         number = {character: i for i, character in enumerate(self.characters)}
         self.tokens = torch.tensor([number[character] for character in text], device="cpu")
 
     def batch(self, step):
-        """Inputs and targets, [BATCH, LENGTH], the same for everyone who asks for this step."""
+        """Returns inputs and targets, [BATCH, LENGTH]; they depend only on the step."""
         generator = torch.Generator().manual_seed(step)
         starts = torch.randint(len(self.tokens) - LENGTH, (BATCH,), generator=generator, device=generator.device)
         rows = torch.stack([self.tokens[start : start + LENGTH + 1] for start in starts.tolist()])
@@ -37,7 +37,7 @@ class Text:
 
     @torch.no_grad()
     def sample(self, model, start, count, temperature=0.7):
-        """`start` continued by `count` characters."""
+        """Returns `start` continued by `count` characters."""
         generator = torch.Generator().manual_seed(0)
         tokens = [self.characters.index(character) for character in start]
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""A Llama-style language model and a diffusion block, each over a backend: our operators, or plain torch."""
+"""A Llama-style language model and a diffusion model, each over a backend: our operators, or plain torch."""
 
 import math
 
@@ -9,7 +9,7 @@ import tile_ops
 
 
 class Torch:
-    """What the models need, in plain torch."""
+    """The operations of the models in plain torch."""
 
     @staticmethod
     def linear(x, layer, activation="none"):
@@ -38,7 +38,7 @@ class Torch:
 
 
 class Tile:
-    """The same by the operators of torch.ops.tile."""
+    """The same operations with torch.ops.tile."""
 
     @staticmethod
     def linear(x, layer, activation="none"):
@@ -80,7 +80,7 @@ class LlamaLayer(torch.nn.Module):
         ops = self.ops
         h = ops.rms_norm(x, self.attention_norm)
 
-        def heads(layer, count):  # [batch, length, width] seen as [batch, heads, length, size]
+        def heads(layer, count):  # views [batch, length, width] as [batch, heads, length, size]
             return ops.linear(h, layer).unflatten(-1, (count, -1)).transpose(1, 2)
 
         q, k = ops.rope(heads(self.query, self.heads), heads(self.key, self.kv_heads), cos, sin)
@@ -112,7 +112,7 @@ class Llama(torch.nn.Module):
 
 
 class ResidualBlock(torch.nn.Module):
-    """GroupNorm+SiLU and a convolution, twice, with the time added between; convolutions are torch's."""
+    """GroupNorm+SiLU and a convolution, twice, with the time embedding added in between. Convolutions are torch's."""
 
     def __init__(self, ops, channels, groups):
         super().__init__()
@@ -127,7 +127,7 @@ class ResidualBlock(torch.nn.Module):
 
 
 class AttentionBlock(torch.nn.Module):
-    """Every pixel attends to every other one."""
+    """Attention between all pixels."""
 
     def __init__(self, ops, channels, groups, heads):
         super().__init__()

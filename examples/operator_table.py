@@ -1,4 +1,4 @@
-"""The demo's table: each operator beside torch eager and torch.compile, with its error against float64."""
+"""The demo's table: each operator against torch eager and torch.compile, with its error against float64."""
 
 import pathlib
 import sys
@@ -12,8 +12,8 @@ from models import Tile, Torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benchmarks"))
 import measure  # noqa: E402
 
-# On a CPU, and on a GPU: what the one does in milliseconds is too small for the other, where a launch would
-# be all that is measured.
+# Sizes on a CPU and on a GPU. Work of milliseconds on a CPU would be too small for a GPU, where it would only measure
+# launches.
 SIZES = {
     "rows": (2048, 8192),
     "columns": (1024, 4096),
@@ -27,7 +27,7 @@ DTYPES = {"cpu": torch.float32, "cuda": torch.bfloat16}
 
 
 def rows(device="cpu"):
-    """Name, shape, torch's function, ours, arguments."""
+    """Yields name, shape, torch's function, ours, and the arguments."""
     ops, dtype = torch.ops.tile, DTYPES[device]
     size = {name: sizes[device == "cuda"] for name, sizes in SIZES.items()}
 
@@ -90,7 +90,7 @@ def parts(result):
 
 
 def measure_rows(seconds=0.3, compiled=True, tick=lambda done, total: None, device="cpu"):
-    """A row of text an operator, and why torch.compile's column is empty where it is."""
+    """Returns a row of text per operator, and the reason if the column of torch.compile is empty."""
     table, why = [], ""
     torch.manual_seed(0)
     total = sum(1 for _ in rows("cpu"))
@@ -106,7 +106,7 @@ def measure_rows(seconds=0.3, compiled=True, tick=lambda done, total: None, devi
                 with measure.time_limit(120):
                     function(*arguments)
                 functions["compile"] = lambda: function(*arguments)
-            except Exception as problem:  # no compiler on this machine, or inductor does not know it
+            except Exception as problem:  # no compiler on this machine, or inductor does not support it
                 why = measure.reason(problem)
         with torch.no_grad():
             times = measure.rounds_of(functions, seconds, device=device)
@@ -117,7 +117,7 @@ def measure_rows(seconds=0.3, compiled=True, tick=lambda done, total: None, devi
 
 
 def aligned(head, table):
-    """Lines of columns; the first two are texts."""
+    """Returns lines of aligned columns; the first two columns are texts."""
     widths = [max(len(line[i]) for line in [head, *table]) for i in range(len(head))]
     lines = [head, ["-" * width for width in widths], *table]
     return "\n".join(

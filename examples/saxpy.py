@@ -1,4 +1,4 @@
-"""The classic of NVRTC: saxpy from a string of CUDA C++, launched, and made a torch operator."""
+"""NVRTC's classic example: saxpy from a string of CUDA C++, launched, and made a torch operator."""
 
 import tile_ops
 import torch
@@ -26,7 +26,7 @@ def blocks(n):
     return (n + 255) // 256
 
 
-# From the operator's arguments and its results to the kernel's arguments.
+# Maps the operator's arguments and results to the kernel's arguments.
 torch_cube = cube.as_op(
     "examples::cube(Tensor x) -> Tensor",
     outputs=lambda x: torch.empty_like(x, memory_format=torch.contiguous_format),

@@ -1,4 +1,4 @@
-"""The demo's table of models: the time of a training step in plain torch, in torch.compile and on our operators."""
+"""The demo's table of models: the time of a training step in plain torch, with torch.compile, and with our operators."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ import measure  # of benchmarks/
 from models import Denoiser, Llama, Tile, Torch
 from operator_table import DTYPES, aligned, dtype_name
 
-# On the CPU the models that the demo trains; a GPU would only be launching those.
+# On the CPU, the models that the demo trains. On a GPU, they would only measure launches.
 SIZES = {
     "cpu": dict(
         language=dict(width=128, layers=3, heads=4, kv_heads=2, hidden=320, length=language.LENGTH),
@@ -28,11 +28,11 @@ SIZES = {
 }
 VOCABULARY = 128
 COLUMNS = ("eager", "compile", "ours", "ours in compile")
-COMPILING = 120  # at most so many seconds of torch.compile for a model
+COMPILING = 120  # limit of torch.compile for a model, in seconds
 
 
 def models(device, sizes):
-    """Name, what it is given, make(ops), loss_of(model)."""
+    """Yields name, description of the input, make(ops), and loss_of(model)."""
     length, width, layers = (sizes["language"][key] for key in ("length", "width", "layers"))
     tokens = torch.randint(VOCABULARY, (sizes["texts"], length + 1), device=device)
 
@@ -61,7 +61,7 @@ def models(device, sizes):
 
 
 def step_of(model, loss_of):
-    """A call that trains the model a little: loss, gradients, AdamW."""
+    """Returns a call that trains the model for one step: loss, gradients, AdamW."""
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
 
     def step():
@@ -73,9 +73,10 @@ def step_of(model, loss_of):
 
 
 def measure_models(device, seconds=0.5, compiled=None, sizes=None):
-    """A row of text a model, and a line for each way that did not run.
+    """Returns a row of text per model, and a line for each way that did not run.
 
-    compiled: whether torch.compile is measured; by default on a GPU only, on a CPU it takes minutes for a whole model.
+    compiled: whether to measure torch.compile; by default only on a GPU, because it takes minutes for a whole model on
+    a CPU.
     """
     table, problems = [], []
     compiled = device == "cuda" if compiled is None else compiled
@@ -94,7 +95,7 @@ def measure_models(device, seconds=0.5, compiled=None, sizes=None):
                     step = step_of(torch.compile(model, dynamic=False) if compiles else model, loss_of)
                     step()
                 functions[way] = step
-            except Exception as problem:  # no compiler on this machine, no memory: the other ways go on
+            except Exception as problem:  # no compiler on this machine, or no memory: the other ways still run
                 problems.append(f"{name}, {way}: {measure.reason(problem)}")
         times = measure.rounds_of(functions, seconds, least=3, device=device)
         table.append([name, size, *(f"{1e3 * times[way]:.2f}" if way in times else "-" for way in COLUMNS)])

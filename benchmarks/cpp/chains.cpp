@@ -1,11 +1,11 @@
 // Chains of elementwise operations as a user would write them: bench::chain of six and bench::gelu_chain.
-// Both compute in float32; `size` elements a block, of which each value is a kernel of its own.
+// Both compute in float32. `size` is the number of elements of a block; each value makes a separate kernel.
 #include "tile/op.h"
 
 namespace {
 using namespace tile;  // NOLINT: kernels are written in the kernel language
 
-// A contiguous tensor as a vector.
+// Returns a contiguous tensor as a vector.
 ArrayArgument flat(const at::Tensor& tensor) {
   ArrayArgument array = at::to_array_argument(tensor);
   array.rank = 1;

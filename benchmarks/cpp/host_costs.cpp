@@ -1,4 +1,4 @@
-// Operators over 3 and 10 tensors, and bench::time_calls, which says what a call of one takes from C++.
+// Operators over 3 and 10 tensors, and bench::time_calls, which measures their calls from C++.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/softmax.h>
@@ -12,7 +12,7 @@
 namespace {
 using namespace tile;  // NOLINT: kernels are written in the kernel language
 
-// Matrices; a block adds a tile of them.
+// The operands are matrices; a block adds one tile of them.
 constexpr int rows = 16, columns = 128;
 
 Tile load(Array array) { return array.tiled_view({rows, columns}).load({bid(1), bid(0)}); }
@@ -69,13 +69,13 @@ double nanoseconds(int64_t count, Call call) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count() / static_cast<double>(count);
 }
 
-// A registered operator as C++ without a header of it calls it: looked up once.
+// Returns a registered operator, looked up once, as C++ calls it without a header.
 template <class Signature>
 auto registered(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-// x and y are matrices of one size; nanoseconds of the host for each of `count` calls in a row.
+// Returns the host's nanoseconds for each of `count` consecutive calls. x and y are matrices of one size.
 double time_calls(const std::string& what, const at::Tensor& x, const at::Tensor& y, int64_t count) {
   if (what == "at::add") return nanoseconds(count, [&] { return at::add(x, y); });
   if (what == "add") return nanoseconds(count, [&] { return add.call(x, y); });

@@ -1,4 +1,4 @@
-// Gives out records, and puts failures into words.
+// Assigns records to kernels and turns recorded failures into messages.
 #include "driver/assert_buffer.h"
 
 #include <utility>
@@ -15,7 +15,8 @@ std::optional<FailureLocation> AssertBuffer::add(const AssertingKernel& kernel) 
 std::vector<std::string> AssertBuffer::take() {
   std::lock_guard lock(mutex_);
   std::vector<std::string> texts;
-  __atomic_store_n(words_, 0u, __ATOMIC_SEQ_CST);  // who writes after this is heard the next time
+  // A failure that is written after this is reported next time.
+  __atomic_store_n(words_, 0u, __ATOMIC_SEQ_CST);
   for (size_t i = 0; i < kernels_.size(); ++i) {
     uint32_t* const record = words_ + (i + 1) * record_words;
     const uint32_t number = __atomic_load_n(record, __ATOMIC_ACQUIRE);

@@ -15,8 +15,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Returns the text after the "error", "error #20-D", "fatal   " of a line and its colon; empty where there is
-// none.
+// Returns the text after the colon of "error:", "error #20-D:" or "fatal   :", or an empty string.
 std::string_view after_colon(std::string_view rest) {
   rest = trim(rest);
   if (rest.starts_with('#')) {
@@ -41,7 +40,7 @@ bool read_location(std::string_view prefix, LogError& error) {
 LogError first_error(const std::string& log) {
   std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(' ')) continue;  // a line of the user's source
+    if (line.starts_with(' ')) continue;  // a line of quoted source
     for (const std::string_view word : {"error", "fatal"}) {
       const size_t at = line.find(word);
       if (at == line.npos) continue;

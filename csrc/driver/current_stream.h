@@ -1,5 +1,5 @@
-// The stream of launches on a device, and the device of launches without tensors: torch's current ones once
-// csrc/torch has said how to ask for them, else the default stream and device 0.
+// The stream of launches on a device, and the device of launches without tensors: those of torch once
+// csrc/torch has installed its hooks, otherwise the default stream and device 0.
 #pragma once
 #include <optional>
 
@@ -8,7 +8,7 @@ namespace tile {
 using CurrentStream = void* (*)(int device);
 void set_current_stream(CurrentStream function);
 void* current_stream(int device);
-// While it lives, this thread's launches go to that stream.
+// During its lifetime, launches of this thread go to the given stream.
 class StreamScope {
  public:
   explicit StreamScope(void* stream);

@@ -1,4 +1,4 @@
-// Opens the CUDA driver, checks its version, lists its devices, enters their contexts.
+// Opens the CUDA driver, checks its version, lists its devices and enters their contexts.
 #include "driver/driver.h"
 
 #include <pthread.h>
@@ -20,14 +20,14 @@ constexpr const char* update = "update the NVIDIA driver to 545 or newer";
 
 std::string cuda_version(int number) { return str(number / 1000, ".", number % 1000 / 10); }
 
-std::atomic<int> fork_count = 0;  // by each child
+std::atomic<int> fork_count = 0;  // each child process adds one
 std::atomic<const Driver*> opened = nullptr;
 
 }  // namespace
 
 Driver::Driver(const std::string& library)
     : f_(std::make_unique<DriverFunctions>()),
-      // As torch reads it.
+      // Parsed as torch parses it.
       blocking_(std::atoi(environment("CUDA_LAUNCH_BLOCKING").c_str()) != 0) {
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { ++fork_count; }); });
@@ -70,7 +70,7 @@ void Driver::open(const std::string& name) {
     fail(ErrorKind::runtime, "the NVIDIA driver serves CUDA ", cuda_version(version_), ", and CUDA ",
          cuda_version(minimum_version), " or newer is needed; ", update);
   library.require("cuGetProcAddress_v2", f_->get_address, update);
-  // The driver keeps several versions of some functions; this gives those of the version asked for.
+  // The driver has several versions of some functions. This finds the version that is asked for.
   const auto find = [&](const char* symbol, auto*& function) {
     void* address = nullptr;
     if (f_->get_address(symbol, &address, minimum_version, 0, nullptr) || !address)

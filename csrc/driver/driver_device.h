@@ -1,4 +1,4 @@
-// Driver's state of a device, and the check of a driver call.
+// The driver's state for each device, and the check of a driver call.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -11,7 +11,7 @@
 
 namespace tile {
 
-// Assert buffers of the kernels that a device has loaded, the newest first.
+// The assert buffers of a device, newest first.
 struct Driver::Boards {
   Boards(void* memory, Boards* before) : board(memory), older(before) {}
   AssertBuffer board;
@@ -24,8 +24,8 @@ struct Driver::Device {
   Once once;  // the primary context is retained once and never released
   std::atomic<void*> context = nullptr;
   RecentLaunches recent;
-  std::atomic<const char*> crashed = nullptr;  // the kernel that did it, where launches are waited for
-  std::mutex mutex;                            // of what follows; launches read it without
+  std::atomic<const char*> crashed = nullptr;  // the kernel that crashed; known only for blocking launches
+  std::mutex mutex;                            // guards the following members; launches read them without it
   std::unique_ptr<Boards> owned_boards;
   std::atomic<Boards*> boards = nullptr;
 };

@@ -1,4 +1,4 @@
-// The words of the driver's errors: what happened, who may have done it, what to do.
+// Messages of the driver's errors: what happened, which kernels may have caused it, and what to do.
 #include <algorithm>
 #include <iterator>
 
@@ -8,7 +8,7 @@
 namespace tile {
 namespace {
 
-// Errors of a kernel that was launched before: the context is lost. What else is known of it.
+// An error of an earlier kernel that destroyed the context, with the further facts that are known about it.
 struct Crash {
   int code;
   const char* hint;
@@ -52,7 +52,7 @@ constexpr Advice advices[] = {
 
 }  // namespace
 
-// "by a kernel before this call; …": who may have done it, and what to do.
+// Returns text such as "by a kernel before this call; …": the possible causes, and what to do.
 std::string Driver::culprits(int index) const {
   std::string names;
   const char* known = nullptr;

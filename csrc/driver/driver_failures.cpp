@@ -1,4 +1,4 @@
-// Failed assertions of kernels: where they are written, and when they are told.
+// Failed assertions of kernels: the memory that holds them, and when they are reported.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,13 +13,13 @@ void Driver::synchronize(int index) const {
   raise_failures(index);
 }
 
-FailureLocation Driver::watch(int index, const AssertingKernel& kernel) const {
+FailureLocation Driver::register_kernel(int index, const AssertingKernel& kernel) const {
   const Scope scope(*this, index);
   Device& of = device(index);
   std::lock_guard lock(of.mutex);
   if (of.owned_boards)
     if (const auto location = of.owned_boards->board.add(kernel)) return *location;
-  // All devices see it, at the address that the host has for it.
+  // All devices access this memory, at its host address.
   void* memory = nullptr;
   {
     const Loading loading(*this, index);
@@ -43,7 +43,7 @@ std::vector<std::string> Driver::take_failures(int index) const {
   bool any = false;
   for (Boards* each = boards; each; each = each->older.get()) any = any || each->board.any();
   if (!any) return texts;
-  wait(index);  // what else went wrong the next call tells
+  wait(index);  // an error of this wait is reported by the next call
   for (Boards* each = boards; each; each = each->older.get())
     for (std::string& text : each->board.take()) texts.push_back(str(text, ", on ", describe(index)));
   return texts;
@@ -54,7 +54,8 @@ void Driver::raise_failures(int index) const {
     throw FailedAssertions(join(texts, "\n"));
 }
 
-// The memory is the driver's, which may be gone already.
+// Runs at the end of the process, so the driver may have freed the memory: wait() tests that before it is
+// read.
 void Driver::report_failures() {
   const Driver& driver = *process_driver();
   if (driver.forks_ != forks()) return;
@@ -64,7 +65,7 @@ void Driver::report_failures() {
         std::fprintf(stderr, "tile: %s\n", text.c_str());
 }
 
-// Whatever context the thread has; the driver's code.
+// Waits for the device, whatever context the thread has, and returns the driver's error code.
 int Driver::wait(int index) const {
   void* current = nullptr;
   f_->get_current(&current);

@@ -1,4 +1,4 @@
-// The C interface of the CUDA driver, as far as the runtime uses it.
+// Declares the part of the CUDA driver's C interface that the runtime uses.
 #pragma once
 #include <cstddef>
 
@@ -6,7 +6,7 @@
 
 namespace tile {
 
-// From cuda.h; the numbers and layouts are the driver's binary interface and never change.
+// Copied from cuda.h; these numbers and layouts are the driver's binary interface and never change.
 enum DeviceAttribute {
   attribute_max_threads = 1,
   attribute_multiprocessors = 16,

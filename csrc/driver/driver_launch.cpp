@@ -1,4 +1,4 @@
-// Contexts, modules, functions and launches.
+// Contexts, modules, functions and launches of the CUDA driver.
 #include "driver/driver.h"
 #include "driver/driver_device.h"
 #include "driver/driver_functions.h"
@@ -137,7 +137,8 @@ void Driver::launch(const CudaFunction& function, const CudaLaunch& launch, void
   devices_[static_cast<size_t>(function.device)]->recent.note(function.kernel);
 }
 
-// Also where the driver heeds the variable itself, an error that was there before is told from the kernel's.
+// It waits before the launch as well, even if the driver implements the variable itself, so that an earlier
+// error is not attributed to this kernel.
 void Driver::launch_and_wait(const CudaFunction& function, const CudaLaunch& launch, void* config,
                              void** parameters) const {
   const bool captured = capture_status(launch.stream) != CaptureStatus::none;

@@ -1,4 +1,4 @@
-// dlopen and dlsym.
+// Implements Library with dlopen and dlsym.
 #include "driver/library.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// A shared library opened while the process runs, and its functions by name.
+// A shared library that is opened at run time, and its functions by name.
 #pragma once
 #include <string>
 
@@ -6,20 +6,21 @@ namespace tile {
 
 class Library {
  public:
-  Library() = default;  // none: not open
+  Library() = default;  // an object without an open library
 
-  // By path, or by a name that the system's loader looks up. Never closed: its threads may outlive us.
+  // Opens a library by path, or by a name that the system's loader looks up. It is never closed, because its
+  // threads may outlive the object.
   static Library open(const std::string& name);
 
   explicit operator bool() const { return handle_ != nullptr; }
-  const std::string& why() const { return why_; }    // why it is not open
-  const std::string& path() const { return path_; }  // the file, once it is open
+  const std::string& why() const { return why_; }    // the reason why it is not open
+  const std::string& path() const { return path_; }  // the file, if it is open
 
   template <class F>
   void find(const char* symbol, F*& function) const {
     function = reinterpret_cast<F*>(address(symbol));
   }
-  // `fix` ends the error's text.
+  // Returns the function of this name. An error ends with `fix`.
   template <class F>
   void require(const char* symbol, F*& function, const char* fix) const {
     find(symbol, function);

@@ -1,4 +1,4 @@
-// NVRTC's C functions, and compiling with them.
+// Loads NVRTC's C functions and compiles with them.
 #include "driver/nvrtc.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct NvrtcFunctions {
 namespace {
 
 constexpr int minimum_major = 12, minimum_minor = 3;
-constexpr int minimal_major = 13;    // of which --minimal is known to change no code
+constexpr int minimal_major = 13;    // the first version in which --minimal is known not to change the code
 constexpr int missing_builtins = 7;  // NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
 constexpr const char* install = "install one with `pip install nvidia-cuda-nvrtc`";
 
@@ -55,7 +55,7 @@ NvrtcFunctions functions_of(const Library& library) {
   return f;
 }
 
-// NVRTC looks for it by name alone and names no folder; a wheel's folder is on no path.
+// NVRTC loads its builtins library by name alone, and the folder of a wheel is not on the loader's path.
 void load_builtins(const std::string& nvrtc, int major, int minor) {
   const auto path =
       std::filesystem::path(nvrtc).parent_path() / str("libnvrtc-builtins.so.", major, ".", minor);
@@ -69,7 +69,7 @@ std::vector<const char*> c_strings(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// One program of NVRTC, destroyed at the end.
+// A program object of NVRTC, destroyed at the end of the scope.
 class Program {
  public:
   Program(const NvrtcFunctions& functions, const CompileRequest& request) : f_(functions) {
@@ -78,7 +78,7 @@ class Program {
       names.push_back(name.c_str());
       texts.push_back(text.c_str());
     }
-    check(f_.create(&handle_, request.text.c_str(), request.file.c_str(), static_cast<int>(names.size()),
+    check(f_.create(&handle_, request.source.c_str(), request.file.c_str(), static_cast<int>(names.size()),
                     texts.data(), names.data()));
   }
   ~Program() {
@@ -163,7 +163,8 @@ bool Nvrtc::open(const Library& library, std::string& failures) {
 std::string Nvrtc::version() const { return str(major_, ".", minor_); }
 
 std::string Nvrtc::architecture(int arch) const {
-  // From sm_90 on, "a" allows what this chip alone has; code for it runs on no other anyway.
+  // From sm_90 on, the suffix "a" allows instructions of this chip alone. The code runs on no other chip
+  // anyway.
   if (std::binary_search(archs_.begin(), archs_.end(), arch)) return str("sm_", arch, arch >= 90 ? "a" : "");
   fail(ErrorKind::unsupported, "NVRTC ", version(), " cannot compile for sm_", arch, ": it knows sm_",
        archs_.front(), " to sm_", archs_.back(), "; ",
@@ -173,7 +174,7 @@ std::string Nvrtc::architecture(int arch) const {
 
 CompileResult Nvrtc::compile(const CompileRequest& request) const {
   const auto start = std::chrono::steady_clock::now();
-  if (const size_t zero = request.text.find('\0'); zero != std::string::npos)  // NVRTC would stop there
+  if (const size_t zero = request.source.find('\0'); zero != std::string::npos)  // NVRTC would stop there
     fail(ErrorKind::value, request.file, ": byte ", zero, " of the CUDA C++ text is 0; take it out");
   const std::string target = "--gpu-architecture=" + architecture(request.arch);
   std::vector<const char*> options = c_strings(request.options);

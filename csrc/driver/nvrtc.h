@@ -1,4 +1,5 @@
-// NVRTC, NVIDIA's run-time compiler: found at first use, never at import; CUDA C++ text becomes a cubin.
+// NVRTC, NVIDIA's run-time compiler, found at first use and never at import. It compiles CUDA C++ source to a
+// cubin.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,34 +12,35 @@
 namespace tile {
 
 struct CompileRequest {
-  std::string text;
-  std::string file = "kernel.cu";                            // names what no #line in the text names
-  int arch = 0;                                              // 90: compute capability 9.0
-  std::vector<std::pair<std::string, std::string>> headers;  // name and text: files that #include finds
+  std::string source;
+  std::string file = "kernel.cu";  // the name in errors for lines that no #line directive names
+  int arch = 0;                    // 90: compute capability 9.0
+  std::vector<std::pair<std::string, std::string>> headers;  // name and contents of files for #include
   std::vector<std::string> options;
   std::vector<std::string> names;  // name expressions, "kernels::copy<float>"
-  bool ptx = false;                // give it too
-  bool minimal = false;            // it has no textures and launches no kernels: compiled sooner
+  bool ptx = false;                // also return PTX
+  bool minimal = false;  // the source has no textures and launches no kernels, so it compiles faster
 };
 
 struct CompileResult {
   std::string cubin;                 // an ELF file
   std::string log;                   // warnings
-  std::string ptx;                   // where it was asked for
+  std::string ptx;                   // only if requested
   std::vector<std::string> lowered;  // the symbols of CompileRequest::names
-  double seconds = 0;                // of this call
+  double seconds = 0;                // duration of this call
   bool from_disk = false;
 };
 
-// Where NVRTC is looked for, in this order.
+// The locations where NVRTC is searched for, in this order.
 struct NvrtcPaths {
-  std::string only;                  // a file or its folder, TILE_NVRTC: nothing else is tried
-  std::vector<std::string> folders;  // of wheels and toolkits: the newest libnvrtc.so.<n> of each
-  std::vector<std::string> libraries = {"libnvrtc.so.13", "libnvrtc.so.12"};  // for the system's loader
-  // Files and names to try. A name finds first what the process has loaded already.
+  std::string only;  // TILE_NVRTC, a file or its folder; if set, nothing else is tried
+  // Folders of wheels and toolkits; the newest libnvrtc.so.<n> of each is tried.
+  std::vector<std::string> folders;
+  std::vector<std::string> libraries = {"libnvrtc.so.13", "libnvrtc.so.12"};  // names for the system's loader
+  // Returns the files and names to try. A name first finds a library that the process has already loaded.
   std::vector<std::string> candidates() const;
 };
-// csrc/torch says at load where torch's wheels are; it is asked at first use.
+// csrc/torch sets at load the function that finds torch's wheels; it is called at first use.
 void set_nvrtc_folders(std::function<std::vector<std::string>()> folders);
 NvrtcPaths nvrtc_paths();
 
@@ -53,7 +55,7 @@ class Nvrtc {
   std::string version() const;                              // "13.0"
   const std::vector<int>& archs() const { return archs_; }  // ascending
   std::string architecture(int arch) const;                 // "sm_80", "sm_90a"
-  // From any thread; several compile at once.
+  // May be called from any thread; several compile concurrently.
   CompileResult compile(const CompileRequest& request) const;
 
  private:

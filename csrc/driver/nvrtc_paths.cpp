@@ -1,4 +1,4 @@
-// Where NVRTC may be: TILE_NVRTC, torch's wheels, a toolkit.
+// Locations of NVRTC: TILE_NVRTC, torch's wheels, a toolkit.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -16,7 +16,7 @@ std::function<std::vector<std::string>()>& wheel_folders() {
   return folders;
 }
 
-// The n of libnvrtc.so.<n>, else -1: beside it lies libnvrtc.alt.so.<n>, which is not for us.
+// Returns the n of libnvrtc.so.<n>, or -1 for other files, such as libnvrtc.alt.so.<n> in the same folder.
 int number_of(const std::string& file) {
   constexpr std::string_view name = "libnvrtc.so.";
   int number = -1;
@@ -65,7 +65,7 @@ NvrtcPaths nvrtc_paths() {
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const std::string toolkit = environment(variable); !toolkit.empty())
       paths.folders.push_back(toolkit + "/lib64");
-  // Where the toolkit's installer puts it; often on no loader's path.
+  // The toolkit's default location, which is often not on the loader's path.
   add_newest(paths.libraries, "/usr/local/cuda/lib64");
   return paths;
 }

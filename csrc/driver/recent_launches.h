@@ -1,4 +1,4 @@
-// The kernels that were launched last on a device, for errors that come later than what caused them.
+// The kernels launched last on a device, for errors that are reported later than their cause.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,7 +10,8 @@ namespace tile {
 
 class RecentLaunches {
  public:
-  // From any thread, without a lock: of two at the same moment one may be left out. `kernel` lives for ever.
+  // May be called from any thread and takes no lock; of two simultaneous calls, one may be lost. `kernel`
+  // must never be freed.
   void note(const char* kernel) {
     const size_t next = next_.load(std::memory_order_relaxed);
     kernels_[next % kernels_.size()].store(kernel, std::memory_order_relaxed);

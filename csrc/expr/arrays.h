@@ -1,13 +1,14 @@
-// Tensors as arrays of a larger shape, and the tiles of elementwise kernels.
+// Broadcasts tensors to arrays of a larger shape, and gives the tiles of elementwise kernels.
 #pragma once
 #include "expr/elements.h"
 
 namespace tile {
 
-// With strides of 0 where the tensor is broadcast. Error: it does not fit the shape.
+// Returns the tensor as an array of this shape, with stride 0 along broadcast axes. Throws if it does not fit
+// the shape.
 ArrayArgument broadcast_array(const at::Tensor& tensor, at::IntArrayRef shape);
 
-// The tile of this block of a view that each_element_tile gave.
+// Returns the tile of this block in a view from each_element_tile.
 inline View element_view(const Array& array, ElementTile tile) {
   return array[{bid(2)}].tiled_view({tile.rows, tile.columns});
 }

@@ -1,4 +1,4 @@
-// The order of axes, and the extents of tiles, for elementwise operators.
+// Chooses the order of axes and the extents of tiles for elementwise operators.
 #include "expr/elements.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 namespace tile {
 namespace {
 
-// The innermost axes of the first array, which stands in the order of its strides, that are one axis in
-// every array, as bits.
+// Returns, as bits, the innermost axes that are one contiguous axis in every array. The axes of the first
+// array are in the order of its strides.
 uint32_t inner_axes(const ElementArrays& arrays) {
   const ArrayArgument& first = arrays.front();
   uint32_t inner = 0;
@@ -25,7 +25,7 @@ uint32_t inner_axes(const ElementArrays& arrays) {
 }
 
 ElementTile element_tile(const Rows& views, size_t count) {
-  // Where memory runs along the rows of one array, a tile has whole lines of both kinds.
+  // If memory runs along the rows of one array, a tile contains whole cache lines in both directions.
   for (size_t k = 1; k < count; ++k)
     if (const auto& strides = views.view(k).strides;
         strides[1] > 0 && strides[1] < strides[2] && views.rows() > 1)

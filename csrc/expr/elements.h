@@ -1,5 +1,5 @@
-// Arrays of one shape seen as matrices of tiles: how elementwise operators walk tensors of any rank and
-// strides.
+// Treats arrays of one shape as matrices of tiles, so that elementwise operators handle tensors of any rank
+// and strides.
 #pragma once
 #include <functional>
 
@@ -13,9 +13,9 @@ struct ElementTile {
   int rows, columns;
 };
 
-// Calls f(views, grid, tile) for arrays of one shape, the first of them a result: once, but for axes that a
-// view cannot hold, and for more elements than an extent may count. The block (x, y, z) has tile (y, x) of
-// slice z of each view.
+// Calls f(views, grid, tile) for arrays of one shape, the first of which is a result. It is called once,
+// unless there are axes that a view cannot hold or more elements than an extent may have. Block (x, y, z) has
+// tile (y, x) of slice z of each view.
 void each_element_tile(const ElementArrays& arrays,
                        const std::function<void(const Rows& views, const Grid& grid, ElementTile tile)>& f);
 

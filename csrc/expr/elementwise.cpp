@@ -1,4 +1,4 @@
-// The kernels of an elementwise operator and of its gradient, and the operators around them.
+// Defines elementwise operators and their gradients: the kernels, and the operators that launch them.
 #include "expr/elementwise.h"
 
 #include <ATen/ops/empty.h>
@@ -30,7 +30,7 @@ struct Elementwise {
   const Expression expression;
   ExpressionKernel forward, backward;
 
-  // The tensors' tiles, the expression and what it gives, in a trace whose arrays are the tensors.
+  // The tiles of the tensors, the expression and its results, in a trace whose arrays are the tensors.
   struct Traced {
     std::vector<Tile> inputs, results;
   };
@@ -84,7 +84,7 @@ struct Elementwise {
     for (const at::ScalarType dtype : dtypes(values)) made.push_back(result(values, shape, dtype));
     for (at::Tensor& each : made) results.emplace_back(std::move(each));  // `values` may move now
   }
-  // In the order of the strides of the first tensor of the whole shape.
+  // Allocates a result, with the stride order of the first tensor that has the full shape.
   at::Tensor result(const c10::IValue* values, const c10::SymDimVector& shape, at::ScalarType dtype) const {
     const std::vector<at::Tensor> tensors = schema.tensors_of(values);
     for (const at::Tensor& tensor : tensors)
@@ -112,7 +112,7 @@ struct Elementwise {
     launch(forward, compute, passed, 0, body, arrays);
   }
 
-  // values: the incoming gradients, the arguments, the mask, the gradients.
+  // values: the incoming gradients, the arguments, the mask, then the gradients.
   void run_backward(const c10::IValue* values) {
     const c10::IValue* given = values + schema.results.size();
     const std::vector<int64_t> shape = schema.concrete_shape(given);
@@ -165,7 +165,8 @@ struct Elementwise {
   KnownByCall<std::vector<at::ScalarType>> known_;
 };
 
-// Extents of 1 between the batch and the tensor's own, so that all broadcast as the samples do.
+// Inserts extents of 1 between the batch and the tensor's own axes, so that all tensors broadcast as the
+// samples do.
 VmapCall::Results batch_by_broadcasting(const ExpressionSchema& schema, VmapCall& call) {
   int64_t rank = 0;
   for (const auto& argument : schema.arguments)

@@ -4,10 +4,10 @@
 
 namespace tile {
 
-// An operator of an expression over scalars: "ns::name(Tensor x, Tensor y, float scale=1.0) -> Tensor".
-// Tensors are broadcast and promoted as torch's are; float16 and bfloat16 are computed in float32. A result
-// has the promoted dtype, or that of the expression where it is another (bool of a comparison). The gradient,
-// the operator ns::name_backward, is made of the expression's derivative: prims/derivatives.h.
+// Defines an operator from an expression over scalars: "ns::name(Tensor x, Tensor y, float scale=1.0) ->
+// Tensor". Tensors are broadcast and promoted as in torch; float16 and bfloat16 are computed in float32. A
+// result has the promoted dtype, or the dtype of the expression if that differs (a comparison gives bool).
+// The gradient, the operator ns::name_backward, uses the expression's derivative: prims/derivatives.h.
 //
 // const auto swish = elementwise("mine::swish(Tensor x, float beta=1.0) -> Tensor",
 //                                [](Tile x, Tile beta) { return x * sigmoid(beta * x); });

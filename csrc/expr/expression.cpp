@@ -1,5 +1,5 @@
-// Schemas of expressions: which arguments are tiles, their common dtype and shape, and how a launch passes
-// them.
+// Reads the schemas of expressions: which arguments are tiles, their common dtype and shape, and how a launch
+// passes them.
 #include "expr/expression.h"
 
 #include <ATen/ExpandUtils.h>

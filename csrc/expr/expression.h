@@ -1,4 +1,4 @@
-// An expression over scalars, as an operator's author gives it, and what an operator's arguments are to it.
+// An expression over scalars, as an operator's author writes it, and how it sees the operator's arguments.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -11,16 +11,16 @@
 
 namespace tile {
 
-// An argument of the operator, in a trace: tensors and numbers are tiles, of the dtype that the expression is
-// computed in (tensors of bool: bool); bool and strings are known when it is compiled.
+// An argument of the operator in a trace. Tensors and numbers are tiles of the dtype that the expression is
+// computed in (tensors of bool stay bool); bool and strings are compile-time constants.
 struct ExpressionArgument {
   std::optional<Tile> tile;
   c10::IValue constant;
 };
 using Expression = std::function<std::vector<Tile>(const std::vector<ExpressionArgument>&)>;
 
-// Returns a number that changes when the expression may return other tiles than before, as one written in
-// Python can. Empty for an expression that never changes.
+// Returns a number that changes when the expression may return other tiles than before, which an expression
+// written in Python can do. Empty for an expression that never changes.
 using ExpressionVersion = std::function<uint64_t()>;
 
 namespace expression_detail {
@@ -55,7 +55,8 @@ Expression boxed(F function, op_detail::Types<P...>, std::index_sequence<I...>, 
 
 }  // namespace expression_detail
 
-// An expression of a lambda over Tile, bool and std::string that gives a Tile, a tuple or a vector of them.
+// Makes an Expression from a lambda over Tile, bool and std::string that returns a Tile, or a tuple or vector
+// of them.
 template <class F>
 Expression expression(F function, std::string what = "the expression") {
   using Parameters = typename op_detail::Signature<F>::Parameters;
@@ -68,8 +69,8 @@ Expression expression(F function, std::string what = "the expression") {
 // The arguments of a schema as an expression uses them.
 class ExpressionSchema {
  public:
-  // Error: an argument or result of a type that expressions do not have. `skip`: the last arguments, which
-  // are not the expression's.
+  // Throws for an argument or result of a type that expressions do not support. `skip` is the number of last
+  // arguments that are not passed to the expression.
   ExpressionSchema(const std::string& text, size_t skip, ExpressionVersion version = {});
 
   enum class Kind { tensor, number, constant };
@@ -78,15 +79,16 @@ class ExpressionSchema {
     Kind kind;
   };
   std::string name;
-  std::vector<Argument> arguments;  // all but those skipped
+  std::vector<Argument> arguments;  // without the skipped ones
   std::vector<std::string> results;
-  std::string arguments_text;  // of the schema, without defaults and those skipped
+  std::string arguments_text;  // as in the schema, without defaults and skipped arguments
   size_t tensors = 0;
   ExpressionVersion version;  // its number is part of every launch key
 
-  // Torch's promotion of tensors and numbers, tensors of bool left out where there are others.
+  // Returns the dtype that torch promotes tensors and numbers to. Tensors of bool are ignored if there are
+  // others.
   at::ScalarType common_dtype(const c10::IValue* values) const;
-  // By NumPy's broadcasting of the tensors. Error: they do not fit.
+  // Returns the shape after NumPy's broadcasting. Throws if the tensors do not broadcast.
   c10::SymDimVector common_shape(const c10::IValue* values) const;
   std::vector<int64_t> concrete_shape(const c10::IValue* values) const;
   std::vector<at::Tensor> tensors_of(const c10::IValue* values) const;
@@ -95,11 +97,11 @@ class ExpressionSchema {
 // Returns the dtype that values of a dtype are computed in: float32 for shorter floats.
 DType computed_in(DType dtype);
 
-// Caches a value for calls that are alike, by their key.
+// Caches a value for calls with the same key.
 template <class T>
 class KnownByCall {
  public:
-  // Unlocked while it makes one: an expression of Python waits for the interpreter.
+  // No lock is held while a value is made, because an expression in Python waits for the interpreter.
   template <class F>
   T get(const LaunchKey& key, F make) {
     {
@@ -119,7 +121,7 @@ class KnownByCall {
   std::unordered_map<LaunchKey, T, Hash> known_;
 };
 
-// A kernel whose arguments are no function's parameters: they are added in a row.
+// A kernel whose arguments are not parameters of a C++ function but are added one by one.
 class ExpressionKernel : public KernelBase {
  public:
   ExpressionKernel(const std::string& name, Location where) : KernelBase(intern(name), where) {}
@@ -132,13 +134,14 @@ class ExpressionValues {
  public:
   ExpressionValues(const ExpressionSchema& schema, const c10::IValue* values);
   void key(LaunchKey& key) const;
-  // The key of what an expression's dtypes depend on; common: schema.common_dtype.
+  // Returns the key of everything that the expression's dtypes depend on. common: the result of
+  // schema.common_dtype.
   LaunchKey dtype_key(at::ScalarType common) const;
-  // The numbers, behind arrays that were added before.
+  // Adds the numbers after the arrays that were added before.
   void pass(std::vector<ArgumentRef>& passed) const;
-  // In a trace: the numbers become parameters, of the dtype of computation.
+  // Makes parameters of the numbers in a trace, with the dtype of the computation.
   std::vector<Tile> bind(Tracer& tracer, DType compute) const;
-  // The arguments of the expression; tensors: a tile for each.
+  // Returns the arguments of the expression. tensors: one tile for each.
   std::vector<ExpressionArgument> arguments(const std::vector<Tile>& tensors,
                                             const std::vector<Tile>& numbers) const;
 
@@ -148,7 +151,8 @@ class ExpressionValues {
   std::vector<ScalarArgument> numbers_;
 };
 
-// Error where what was traced from ops[from] on is not elementwise: it would depend on how tiles are cut.
+// Throws if the ops from ops[from] on are not all elementwise, because their result would depend on the tile
+// shape.
 void require_elementwise(const std::string& name, const Block& block, size_t from);
 
 }  // namespace tile

@@ -1,4 +1,4 @@
-// The operator around a gradient of an expression, and the arrays of its launch.
+// Defines the gradient operator of an expression and the arrays of its launch.
 #include "expr/expression_gradient.h"
 
 #include <ATen/ops/empty.h>

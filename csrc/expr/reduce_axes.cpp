@@ -1,5 +1,5 @@
-// Passes of a reduction: each reduces axes that are one in memory, in several parts where rows are few and
-// long.
+// Passes of a reduction. Each reduces axes that are contiguous in memory, and splits them into several parts
+// if rows are few and long.
 #include "expr/reduce_axes.h"
 
 #include <ATen/ops/empty.h>
@@ -24,14 +24,14 @@ RowTile pass_tile(const Rows& rows, bool at_once) {
     if (columns <= 64) return {32, 64, RowFit::looped};
     return columns <= 1024 ? RowTile{4, 512, RowFit::looped} : RowTile{1, 2048, RowFit::looped};
   }
-  // What is accumulated stays in the first cache.
+  // The accumulators stay in the L1 cache.
   if (rows.transposed()) return at_once ? RowTile{512, 64, RowFit::looped} : RowTile{512, 8, RowFit::looped};
   if (columns <= 64) return {at_once ? 256 : 64, 64, RowFit::looped};
   if (!at_once) return {8, 512, RowFit::looped};
   return columns <= 1024 ? RowTile{16, 1024, RowFit::looped} : RowTile{4, 4096, RowFit::looped};
 }
 
-// Enough blocks for the cores, each of several tiles.
+// Splits so that all cores have blocks, each with several tiles.
 int64_t split_count(const Rows& rows, const RowTile& tile) {
   const int64_t blocks = ceil_div(rows.rows(), tile.rows) * rows.slices() * rows.count();
   const int64_t tiles = ceil_div(rows.columns(), tile.columns);
@@ -50,7 +50,8 @@ std::vector<Tile> added_up(const ReductionBody& body, const std::vector<Tile>& t
   return totals;
 }
 
-// On a CPU halves are combined until one is left, all lanes at once; a GPU's threads exchange what they hold.
+// On a CPU, halves are combined until one element is left, with all lanes at once. On a GPU, the threads
+// exchange their values.
 std::vector<Tile> totals_of(const ReductionBody& body, std::vector<Tile> tiles, int axis, bool on_gpu) {
   if (adds_up(body)) return added_up(body, tiles, axis);
   if (on_gpu) {
@@ -75,7 +76,7 @@ void trace_pass(const ReductionBody& body, const std::vector<Array>& arrays, siz
   const int axis = pass.transposed ? 0 : 1;
   const Shape shape = pass.transposed ? Shape{pass.columns, pass.rows} : Shape{pass.rows, pass.columns};
   const Shape narrow = pass.transposed ? Shape{1, pass.rows} : Shape{pass.rows, 1};
-  // A CPU sums up each tile while it is in registers; a GPU's threads each sum up their own first.
+  // A CPU sums each tile while it is in registers. On a GPU each thread sums its own elements first.
   const bool at_once = adds_up(body) && !pass.on_gpu;
   std::vector<RowView> views;
   for (size_t k = 0; k < elements; ++k) views.emplace_back(arrays[k], bid(2), pass.rows, pass.columns, axis);
@@ -161,7 +162,7 @@ int64_t product(const ArrayArgument& array, uint32_t axes) {
   return count;
 }
 
-// Axes of `reduced` that are one in memory for all of them, the last first.
+// Returns the axes of `reduced`, from the last on, that are contiguous as one axis in all arrays.
 uint32_t flat_axes(const ElementArrays& arrays, uint32_t reduced) {
   uint32_t chosen = 0;
   for (int i = arrays.front().rank; i-- > 0;)
@@ -203,7 +204,7 @@ Tile identity_tile(const ReductionBody& body, size_t k, const Shape& shape) {
     return full(shape, value, dtype);
   if (is_floating(dtype)) return full(shape, value, dtype);
   if (dtype == DType::boolean) return full(shape, low ? 0 : 1, dtype);
-  // The end of an integer's range: its bits, as those of an unsigned number.
+  // The largest or smallest value of the dtype, from its bits as an unsigned number.
   const Tile zero = full(shape, 0, dtype);
   if (is_unsigned(dtype)) return low ? zero : ~zero;
   const Tile top = full(shape, 1, dtype) << (info(dtype).bits - 1);
@@ -250,9 +251,9 @@ void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, u
   }
   ElementArrays now = elements;
   const int64_t number = product(elements.front(), reduced);
-  std::vector<at::Tensor> kept;  // the parts, until the pass that reads them was launched
+  std::vector<at::Tensor> kept;  // the partial results, kept until the pass that reads them is launched
   for (bool first = true;; first = false) {
-    // The chunks of a long axis are reduced one after the other, and the next pass reduces their results.
+    // The chunks of a long axis are reduced one after another, and the next pass reduces their results.
     if (const int axis = long_axis(now.front(), reduced); axis >= 0) {
       const auto at = static_cast<size_t>(axis);
       const int64_t size = now.front().sizes[at], chunks = ceil_div(size, chunk);
@@ -295,7 +296,7 @@ void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, u
       Rows rows(all, axes);
       return launch_pass(launch, rows, now.size(), all.size(), pass, 1, {}, number);
     }
-    // The remaining shape: extent 1 at the axes of this pass, but for the parts of one of them.
+    // The remaining shape has extent 1 at the axes of this pass, except that one of them holds the parts.
     std::vector<int64_t> shape(now.front().sizes.begin(), now.front().sizes.begin() + now.front().rank);
     int part_axis = 0;
     for (int i = 0; i < now.front().rank; ++i)

@@ -1,4 +1,4 @@
-// A reduction operator: dtypes, shapes, and the launch.
+// Reduction operators: dtypes, shapes and the launch.
 #include "expr/reducer.h"
 
 #include "dsl/tracer.h"

@@ -1,4 +1,4 @@
-// Shared by the kernels of a reduction operator and of its gradient.
+// Code shared by the kernels of a reduction operator and of its gradient.
 #pragma once
 #include "expr/expression_gradient.h"
 #include "expr/reduction.h"
@@ -28,21 +28,21 @@ struct Reducer {
 
   Dtypes dtypes(const c10::IValue* values);
 
-  // The axes of the common shape that are reduced, as bits.
+  // Returns the reduced axes of the common shape, as bits.
   uint32_t axes(const c10::IValue* values, int64_t rank) const;
   bool keeps(const c10::IValue* values) const { return values[schema.arguments.size() + 1].toBool(); }
   void allocate(const c10::IValue* values, BoxedValues& results, bool totals);
-  // A result as an array with the common rank, of extent 1 (or `wide`: of stride 0) at the axes that were
-  // reduced.
+  // Returns a result as an array of the common rank, with extent 1 (if `wide`: the full extent with stride 0)
+  // at the reduced axes.
   static ArrayArgument beside(const at::Tensor& tensor, const std::vector<int64_t>& shape, uint32_t reduced,
                               bool keeps, bool wide);
 
   void run(const c10::IValue* values, size_t saved);
 
-  // values: incoming gradients, arguments, dim, keepdim, totals, the mask, the gradients.
+  // values: the incoming gradients, the arguments, dim, keepdim, the totals, the mask, then the gradients.
   void run_backward(const c10::IValue* values);
 
-  size_t saved = 0;  // totals, for the gradient
+  size_t saved = 0;  // number of totals that the gradient needs
 
  private:
   void trace_backward(Tracer& tracer, const std::vector<Array>& all, ElementTile tile, const Dtypes& types,

@@ -1,4 +1,4 @@
-// The gradient of sums: the derivative of finish at the totals, then that of map at each element.
+// The gradient of sums: the derivative of finish at the totals, then the derivative of map at each element.
 #include "dsl/tracer.h"
 #include "expr/arrays.h"
 #include "expr/reducer.h"
@@ -61,7 +61,7 @@ void Reducer::trace_backward(Tracer& tracer, const std::vector<Array>& all, Elem
     elements.push_back(each.dtype() == DType::boolean ? each : each.astype(types.compute));
   }
   const std::vector<Tile> made = mapped(passed, elements, numbers, types.compute);
-  std::vector<Tile> seeds;  // of the totals
+  std::vector<Tile> seeds;  // gradients of the totals
   if (parts.finish) {
     const std::vector<Tile> results = finished(totals, number, types.compute);
     std::vector<Tile> chosen, given;

@@ -1,4 +1,4 @@
-// Reduction operators, defined of their parts.
+// Defines reduction operators from their parts.
 #include "expr/reduction.h"
 
 #include "expr/arrays.h"

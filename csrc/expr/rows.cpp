@@ -1,4 +1,4 @@
-// Collapsing the axes of several arrays into slices, rows and columns.
+// Collapses the axes of several arrays into slices, rows and columns.
 #include "expr/rows.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace tile {
 namespace {
 
-// What a gradient is called with directly may be anything.
+// Gradient operators can be called directly, with any tensors.
 void check_fits(const ArrayArgument& view, const ArrayArgument& whole) {
   bool fits = view.rank == whole.rank;
   for (int i = 0; fits && i < whole.rank; ++i)
@@ -53,7 +53,7 @@ Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(array
       columns.insert(axis, columns.count);
       continue;
     }
-    size_t at = rows.count;  // behind those that are as far apart in memory, or further
+    size_t at = rows.count;  // after the axes whose stride is as large or larger
     while (at > 0 && rows.all[at - 1].strides[0] < axis.strides[0]) --at;
     rows.insert(axis, at);
   }
@@ -74,10 +74,10 @@ Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(array
     data_[k] = view.data;
     view.rank = 3;
     view.sizes = {slice.extent, row.extent, narrow ? 1 : column.extent};
-    // The stride of a lone column is 1, so that a row looks like any other.
+    // The stride of a single column is set to 1, so that such rows have the same key as others.
     view.strides = {slice.strides[k], row.strides[k], narrow || column.extent == 1 ? 1 : column.strides[k]};
     view.scalars = narrow && !transposed_ && column.extent > 1;
-    // Statistics keep the stride of a single row, as of many.
+    // Statistics keep the stride of a single row, so that it has the same key as many rows.
     if (view.scalars) view.strides[2] = 0;
     if (view.scalars && row.extent == 1) view.strides[1] = 1;
   }
@@ -132,15 +132,16 @@ bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
 
 namespace {
 
-// Registers hold a tile there: 4096 elements are 16 for each of 256 threads. Of long rows a width is a power
-// of two or that of 5, 6 or 7 eighths of it.
+// A tile fits in registers here: 4096 elements are 16 for each of 256 threads. For long rows, the width is a
+// power of two or 5, 6 or 7 eighths of one.
 RowTile gpu_row_tile(int64_t columns, bool transposed) {
   constexpr int64_t elements = 4096, longest = 32768;
   if (transposed) return columns <= 64 ? RowTile{64, 64, RowFit::inside} : RowTile{32, 128, RowFit::looped};
   if (columns > longest) return {1, 8192, RowFit::looped};
   auto extent = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns, 64))));
   if (extent > 1024) extent = extent / 8 * std::max<int64_t>(5, ceil_div(columns, extent / 8));
-  // Rows of 1024 and more are alone: side by side they would wait for each other at every sum.
+  // A row of 1024 or more elements has a tile to itself: several rows in a tile would wait for each other at
+  // every sum.
   const int64_t rows = extent >= 1024 ? 1 : elements / extent;
   return {static_cast<int>(rows), static_cast<int>(extent),
           extent == columns ? RowFit::exact : RowFit::inside};
@@ -153,8 +154,8 @@ RowTile row_tile(const Rows& rows) {
   const bool transposed = rows.transposed();
   if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
   if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::looped};
-  // For the widths that models use most, no column needs a mask, and what lies beyond a row's end is not
-  // computed. 128 and 1024 share the tiles below, which they fill.
+  // For the widths that models use most, no column needs a mask and nothing past the row's end is computed.
+  // Widths 128 and 1024 fill the tiles below.
   constexpr int64_t exact[] = {64, 256, 512, 2048, 4096, 8192, 16384};
   if (std::find(std::begin(exact), std::end(exact), columns) != std::end(exact))
     return {static_cast<int>(std::min<int64_t>(32768 / columns, 256)), static_cast<int>(columns),
@@ -168,8 +169,9 @@ RowTile row_tile(const Rows& rows) {
 
 RowTile row_tile_for_threads(const Rows& rows) {
   constexpr int part = 8;
-  constexpr int64_t least = 32768;          // elements that are worth waking threads,
-  constexpr int64_t least_a_thread = 8192;  // and each of them: a tile costs time of its own
+  constexpr int64_t least = 32768;  // elements from which waking threads pays off
+  // Elements per thread at least, because each tile has a fixed cost.
+  constexpr int64_t least_a_thread = 8192;
   RowTile tile = row_tile(rows);
   const int64_t all = rows.slices() * rows.rows() * rows.columns();
   if (rows.on_gpu() || rows.transposed() || all < least) return tile;

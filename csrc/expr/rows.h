@@ -1,5 +1,5 @@
-// Arrays of one shape seen as [slices, rows, columns]: how softmax and the norms walk tensors of any rank and
-// strides.
+// Treats arrays of one shape as [slices, rows, columns], so that softmax and the norms handle tensors of any
+// rank and strides.
 #pragma once
 #include <array>
 #include <limits>
@@ -11,7 +11,7 @@
 
 namespace tile {
 
-// The largest extent that a kernel takes, and the extent of the chunks into which longer axes are cut.
+// The largest extent that a kernel takes. Longer axes are split into chunks of this extent.
 inline constexpr int64_t max_extent = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t extent_of_chunks = int64_t{1} << 30;
 
@@ -22,23 +22,25 @@ class Rows {
  public:
   static constexpr size_t most_arrays = 16;
 
-  // Axis i is part of the columns where bit i of `reduced` is set. The first array has the whole shape and
-  // gives the order of the rows; where another's extent is 1 it stays in place. All have one rank.
+  // Axis i is part of the columns if bit i of `reduced` is set. The first array has the full shape and
+  // determines the order of the rows; an axis of extent 1 in another array is broadcast. All arrays have one
+  // rank.
   Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced);
 
   bool empty() const { return empty_; }
-  // False where the columns are no single axis in every array: the caller makes them contiguous.
+  // False if the columns are not one axis in every array; the caller then makes them contiguous.
   bool flat() const { return flat_; }
   bool on_gpu() const { return views_[0].device == DeviceKind::cuda; }
-  // Rows are closer in memory than columns.
+  // True if the stride between rows is smaller than between columns.
   bool transposed() const { return transposed_; }
   int64_t slices() const { return view(0).sizes[0]; }
   int64_t rows() const { return view(0).sizes[1]; }
   int64_t columns() const { return view(0).sizes[2]; }
-  // How often each() calls.
+  // Number of calls that each() makes.
   int64_t count() const { return count_; }
 
-  // Calls f(i) for the leading axes that a view of rank 3 cannot hold; view(k) is then array k's part i.
+  // Calls f(i) for each index of the leading axes that a view of rank 3 cannot hold; view(k) is then part i
+  // of array k.
   template <class F>
   void each(F f) {
     for (int64_t i = 0; i < count_; ++i) {
@@ -54,7 +56,7 @@ class Rows {
     int64_t extent;
     std::array<int64_t, most> strides;
   };
-  // Those of a tensor, on the stack: this is made at every call.
+  // Axes of a tensor, on the stack because a Rows is made in every call.
   struct Axes {
     std::array<Axis, max_array_rank> all;
     size_t count = 0;
@@ -70,50 +72,53 @@ class Rows {
   bool empty_ = false, flat_ = true, transposed_ = false;
 };
 
-// Merges the axes of all arrays from `first` on into one; false where they are no single axis in each.
+// Merges the axes of all arrays from `first` on into one. Returns false if they are not one axis in each
+// array.
 bool merge_axes(std::vector<ArrayArgument>& arrays, int first);
 
-// How rows lie in their tiles: longer than a tile, which the kernel walks; in a tile that may be wider; or in
-// one of just their width, of which no column needs a mask.
+// How rows fit their tiles. looped: rows are longer than a tile, so the kernel loops over tiles. inside: the
+// tile may be wider than the row. exact: the tile has the row's width, so no column needs a mask.
 enum class RowFit { looped, inside, exact };
-// A tile of a row operator. The few choices here bound the number of kernels; extents below the tile's cost
-// little.
+// The tile of a row operator. A small set of shapes bounds the number of kernels; extents smaller than the
+// tile's cost little.
 struct RowTile {
   int rows, columns;
   RowFit fit;
   bool whole() const { return fit != RowFit::looped; }
 };
 RowTile row_tile(const Rows& rows);
-// The same, or one of fewer rows where a CPU's threads would else find too few of them. For results that do
-// not depend on how rows are parted: a sum over rows would change with the number of threads.
+// Returns the same tile, or one of fewer rows if a CPU's threads would otherwise have too few tiles. Only for
+// results that do not depend on how rows are grouped: a sum over rows would change with the number of
+// threads.
 RowTile row_tile_for_threads(const Rows& rows);
 
-// Blocks that walk `tiles` row tiles of a slice each: on a CPU enough work for a block and enough blocks for
-// the threads; on a GPU one, and none says that without a loop.
+// The grid, and how many row tiles of a slice each block computes. On a CPU this balances the work per block
+// against the number of blocks; on a GPU it is one tile, and std::nullopt says so, so that the kernel needs
+// no loop.
 struct RowBlocks {
   Grid grid;
   std::optional<int> tiles;
 };
 RowBlocks row_blocks(const Rows& rows, RowTile tile);
 
-// for (Tile row : block_rows(x, tiles, rows)): the row tiles of this block.
+// Iterates over the row tiles of this block: for (Tile row : block_rows(x, tiles, rows)).
 inline Range block_rows(const Array& array, const Tile& tiles, int rows, const Tile& block = bid(0)) {
   Tile low = block * tiles;
   return range(low, min(low + tiles, cdiv(array.dim(1), rows)));
 }
-// Returns true if half the usual threads of a GPU hold such a row: 64 bytes each.
+// Returns true if half the usual threads of a GPU can hold such a row, with 64 bytes each.
 inline bool has_short_rows(const Array& array, int rows, int columns) {
   return rows == 1 && columns <= 8192 && info(array.dtype()).bytes == 2;
 }
-// The same for row_blocks: f(row).
+// Calls f(row) for each row tile of a block of row_blocks.
 template <class F>
 void each_row_tile(const Array& array, const std::optional<Tile>& tiles, int rows, F f) {
   if (!tiles) return f(bid(0));
   for (Tile row : block_rows(array, *tiles, rows)) f(row);
 }
 
-// A slice of an array of [slices, rows, columns] in tiles of rows x columns, or of columns x rows where
-// transposed: `axis` is that of the columns.
+// A slice of an array of [slices, rows, columns] in tiles of [rows, columns], or [columns, rows] if
+// transposed. `axis` is the axis of the columns.
 class RowView {
  public:
   RowView(const Array& array, Operand slice, int rows, int columns, int axis)
@@ -133,8 +138,8 @@ class RowView {
   int axis_;
 };
 
-// 1 at the columns that are inside the row, 0 past its end, as a row of the tile (a column where transposed).
-// A centred value is fma(inside, -center, x): 0 past the end, where x is 0.
+// Returns 1 at the columns inside the row and 0 past its end, as a row of the tile (a column if transposed).
+// A centred value is fma(inside, -center, x): 0 past the end, because x is 0 there.
 inline Tile inside_row(const Operand& column, int columns, int axis, const Tile& extent, DType dtype) {
   Tile inside = where(arange(columns) + column * columns < extent, full({columns}, 1, dtype), 0);
   return axis ? inside.expand_dims(0) : inside.expand_dims(1);

@@ -13,8 +13,8 @@ namespace {
 PyObject* changed_name;
 thread_local uint64_t last = 0;
 
-// Returns the version of a dictionary or class: each change gives it one that nothing had before. Returns 0
-// if this Python has no versions.
+// Returns the version of a dictionary or class: each change sets it to a number that was never used before.
+// Returns 0 if this Python has no versions.
 uint64_t version_of(PyObject* owner, bool is_class) {
 #if PY_VERSION_HEX < 0x030D0000
   if (is_class) {
@@ -31,8 +31,8 @@ uint64_t version_of(PyObject* owner, bool is_class) {
 #endif
 }
 
-// All pointers are borrowed from the tuple of checks that Python passed. A null value stands for a missing
-// one.
+// All pointers are borrowed from the tuple of checks that Python passed. A null value means that the name was
+// missing.
 class Checks {
  public:
   enum class Found { same, changed, unknown };
@@ -171,7 +171,7 @@ bool Checks::add(PyObject* check) {
     wholes_.push_back(std::move(table));
   } else if (name == "cell") {
     slots_.push_back({&reinterpret_cast<PyCellObject*>(owner)->ob_ref, at(2)});
-  } else if (name == "function") {  // None stands for missing defaults
+  } else if (name == "function") {  // None means missing defaults
     auto* function = reinterpret_cast<PyFunctionObject*>(owner);
     const auto given = [&](Py_ssize_t i) { return at(i) == Py_None ? nullptr : at(i); };
     slots_.push_back({&function->func_code, at(2)});

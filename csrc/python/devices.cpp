@@ -1,4 +1,4 @@
-// The CUDA driver, its devices and NVRTC's chips, for the doctor.
+// Describes the CUDA driver, its devices and NVRTC's architectures for the doctor.
 #include "cuda/program.h"
 #include "driver/driver.h"
 #include "python/module.h"
@@ -7,7 +7,7 @@
 namespace tile::python {
 namespace {
 
-// {"version": "13.0", "devices": [{…}]}
+// Returns {"version": "13.0", "devices": [{…}]}.
 PyObject* driver(PyObject*, PyObject*) {
   const Driver& driver = Driver::get();
   Owned devices(PyList_New(0));
@@ -30,7 +30,7 @@ PyObject* nvrtc_archs(PyObject*, PyObject*) {
   return list.release();
 }
 
-// Other threads of Python run meanwhile.
+// Releases the interpreter while it waits.
 PyObject* synchronize(PyObject*, PyObject* number) {
   const long device = PyLong_AsLong(number);
   if (PyErr_Occurred()) return nullptr;

@@ -1,5 +1,5 @@
-// Launches of a call handed to Python before they run, with memory for the meta tensors that stand for those
-// on a GPU: tests run them there.
+// Hands the launches of a call to Python instead of running them, with memory for the meta tensors that
+// represent GPU tensors. Tests run them in an emulator.
 #include <ATen/core/Tensor.h>
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ Owned numbers(const std::array<int64_t, max_array_rank>& values, int count) {
   return list;
 }
 
-// (address, bytes of an element, sizes, strides), or the bytes of a scalar.
+// Returns (address, bytes per element, sizes, strides), or the bytes of a scalar.
 Owned parameter_of(const ArgumentRef& argument) {
   if (argument.scalar) {
     const auto* bits = reinterpret_cast<const char*>(&argument.scalar->bits);
@@ -45,10 +45,10 @@ Owned parameter_of(const ArgumentRef& argument) {
                              numbers(array.strides, array.rank).release()));
 }
 
-// The outcome of a kernel's launch in Python: nothing, or an error's text.
+// The outcome of a launch in Python: success, or an error message.
 struct Outcome {
   std::string text;
-  bool own = false;  // the kernel says it itself, as it would on a GPU
+  bool own = false;  // true for an error of the kernel itself, as a GPU would report it
 };
 
 class Emulation final : public LaunchObserver {
@@ -57,8 +57,8 @@ class Emulation final : public LaunchObserver {
       : target_(target), configuration_(cuda::configurations[configuration]), launch_(launch) {}
   const cuda::Target* target() const override { return &target_; }
   char* memory(void* storage) override { return host_memory(*static_cast<c10::StorageImpl*>(storage)); }
-  bool saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
-           const std::function<Function()>& compiled) override {
+  bool observe(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
+               const std::function<Function()>& compiled) override {
     if (grid.x && grid.y && grid.z) {
       const cuda::Program program(compiled(), target_, configuration_);
       const PyGILState_STATE lock = PyGILState_Ensure();
@@ -93,7 +93,7 @@ class Emulation final : public LaunchObserver {
 PyObject* emulate(PyObject*, PyObject* arguments) {
   int arch;
   unsigned configuration = 0;
-  int block_bytes = 0, cluster_blocks = 0;  // 0: those of the chip
+  int block_bytes = 0, cluster_blocks = 0;  // 0: the chip's own values
   PyObject *call, *launch;
   if (!PyArg_ParseTuple(arguments, "iOO|Iii", &arch, &call, &launch, &configuration, &block_bytes,
                         &cluster_blocks))
@@ -117,7 +117,7 @@ PyObject* memory_of(PyObject*, PyObject* object) {
   return PyLong_FromVoidPtr(host_memory(*tensor->storage().unsafeGetStorageImpl()));
 }
 
-// The offset of each 16-byte chunk of a tile that is staged for ldmatrix.
+// Returns the offset of each 16-byte chunk of a tile that is staged for ldmatrix.
 PyObject* shared_offsets(PyObject*, PyObject* arguments) {
   int rows, width, element_bytes;
   if (!PyArg_ParseTuple(arguments, "iii", &rows, &width, &element_bytes)) return nullptr;
@@ -132,7 +132,7 @@ PyObject* shared_offsets(PyObject*, PyObject* arguments) {
   return list.release();
 }
 
-// The words of an assertion's failure: failure_text(assertion, element, (x, y, z)).
+// failure_text(assertion, element, (x, y, z)) returns the message of a failed assertion.
 PyObject* failure_words(PyObject*, PyObject* arguments) {
   const char *where, *message, *kernel;
   PyObject* extents;

@@ -7,7 +7,7 @@ namespace tile::python {
 
 void set_error(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
-  // Torch's exceptions have Python classes of their own, and one that Python raised stays what it is.
+  // Torch's exceptions have their own Python classes, and an exception raised by Python is passed through.
   if (!ours) return torch::translate_exception_to_python(std::current_exception());
   PyObject* const types[] = {PyExc_ValueError, PyExc_TypeError, PyExc_NotImplementedError,
                              PyExc_RuntimeError};
@@ -57,8 +57,8 @@ Inspection::What what_of(const std::string& name) {
   return Inspection::What::code;
 }
 
-// inspect(what, arch, shared_bytes, call): a dictionary for each launch of call(); shared_bytes 0: the
-// arch's.
+// inspect(what, arch, shared_bytes, call): returns a dictionary for each launch of call(). shared_bytes 0
+// means the limit of the arch.
 PyObject* inspect(PyObject*, PyObject* arguments) {
   const char* what;
   int arch, shared_bytes;
@@ -76,7 +76,7 @@ PyObject* inspect(PyObject*, PyObject* arguments) {
   return list.release();
 }
 
-// compile_text(text, kernel, entry, arch, multiplies): a row of "usual" or "configurations", compiled.
+// compile_text(text, kernel, entry, arch, multiplies): compiles a row of "usual" or "configurations".
 PyObject* compile_text(PyObject*, PyObject* arguments) {
   const char *text, *kernel, *entry;
   int arch, multiplies;

@@ -1,4 +1,4 @@
-// Numbers stand for values and blocks, so that nothing of Python's outlives the function that is built.
+// Python names values and blocks by number, so that no Python object outlives the function that is built.
 #include "python/ir_builder.h"
 
 #include <utility>
@@ -12,7 +12,7 @@ struct IrBuilder {
   Function& function;
   Builder build;
   std::vector<Value*> values;
-  std::vector<std::unique_ptr<Block>> blocks;  // null: an op has taken it
+  std::vector<std::unique_ptr<Block>> blocks;  // null after an op has taken the block
   std::vector<Block*> entered;
 };
 
@@ -29,7 +29,7 @@ IrBuilder& state_of(PyObject* self) {
   return *state;
 }
 
-// An exception of Python's own stands already.
+// A Python exception is already set.
 struct PythonError : std::exception {};
 
 int64_t integer(PyObject* value) {
@@ -63,7 +63,7 @@ Attribute attribute(std::string_view name, PyObject* value) {
   return integer(value);
 }
 
-// (number, dtype, shape), of an array (number, dtype, rank).
+// Returns (number, dtype, shape), or (number, dtype, rank) for an array.
 PyObject* described(IrBuilder& state, Value* value) {
   state.values.push_back(value);
   const std::string_view dtype = info(value->type.dtype).name;
@@ -121,7 +121,7 @@ PyObject* op(PyObject* self, PyObject* arguments) {
   return described(state, state.build.insert(std::move(made)).results);
 }
 
-// block(((dtype, shape), …)): a region's block and its arguments.
+// block(((dtype, shape), …)): makes a region's block and returns it with its arguments.
 PyObject* block(PyObject* self, PyObject* types) {
   if (!PyTuple_Check(types)) return PyErr_SetString(PyExc_TypeError, "block: takes a tuple"), nullptr;
   IrBuilder& state = state_of(self);
@@ -136,7 +136,7 @@ PyObject* block(PyObject* self, PyObject* types) {
   state.blocks.push_back(std::move(made));
   return Py_BuildValue("(nN)", static_cast<Py_ssize_t>(state.blocks.size() - 1), values.release());
 }
-// Ops go to the end of the block from here on, until leave().
+// Appends the following ops to the block, until leave().
 PyObject* enter(PyObject* self, PyObject* number) {
   IrBuilder& state = state_of(self);
   const auto& found = state.blocks.at(static_cast<size_t>(integer(number)));

@@ -1,4 +1,4 @@
-// Builder of Tile IR as a Python object, for kernels that are written in Python.
+// The builder of Tile IR as a Python object, for kernels written in Python.
 #pragma once
 #include "python/module.h"
 
@@ -13,14 +13,14 @@ namespace tile::python {
 
 struct IrBuilder;
 
-// A function that Python fills; the builder is finished, and each of its methods an error, when this ends.
+// A function that Python fills. After the destructor, each method of the builder raises an error.
 class BuiltFunction {
  public:
-  BuiltFunction(Function& function, Block& block);  // operations go to the end of the block
+  BuiltFunction(Function& function, Block& block);  // operations are appended to the block
   ~BuiltFunction();
   BuiltFunction(const BuiltFunction&) = delete;
   PyObject* object() const { return object_.get(); }
-  size_t number_of(Value* value);  // by which Python names it
+  size_t number_of(Value* value);  // the number by which Python names the value
   Value* value_of(size_t number) const;
 
  private:

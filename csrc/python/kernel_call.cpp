@@ -1,4 +1,4 @@
-// Tensors and numbers of Python as a kernel's arguments. What is no tensor and no number, Python converts.
+// Converts Python tensors and numbers to the arguments of a kernel. Python itself converts all other values.
 #include "python/kernel_call.h"
 
 #include <bit>
@@ -17,10 +17,10 @@ namespace {
 
 PyObject *flatten_name, *constant_name, *translate_name, *signature_name, *parameters_name;
 
-// The kind of an argument in the key. For a far array, shape and strides are int64 in Python kernels.
+// The kind of an argument in the key. The shape and strides of a far array are int64 in Python kernels.
 enum : uint64_t { far_array, near_array, scalar_value, constant_value };
 
-// For a call that only compiles. The tensor may lack memory; otherwise its address decides the alignment.
+// For a call that only compiles. The tensor may lack memory; otherwise its address determines the alignment.
 ArrayArgument traced_argument(const at::Tensor& tensor) {
   require_strided(tensor);
   ArrayArgument argument;
@@ -40,7 +40,7 @@ ArrayArgument traced_argument(const at::Tensor& tensor) {
   return argument;
 }
 
-// A fake tensor, or a wrapper around other tensors: reading it would be reading nothing.
+// Returns true for a fake tensor, and for a wrapper around other tensors: neither has memory to read.
 bool lacks_memory(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (!impl.is_python_dispatch() || tensor.layout() != at::kStrided) return false;
@@ -90,7 +90,7 @@ void Call::trace(Tracer& tracer) const {
 }
 
 namespace {
-// Returns true inside of an operator: torch has counted the write already, or the tensor is new.
+// Returns true inside an operator, where torch has counted the write already or the tensor is new.
 bool counted() { return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView); }
 void count_up(c10::TensorImpl& tensor) {
   if (tensor.version_counter().enabled()) tensor.bump_version();  // inference tensors have no version
@@ -120,7 +120,7 @@ std::optional<std::string> Call::name_of(size_t i) const {
   PyErr_Clear();
   return name ? std::optional<std::string>(name) : std::nullopt;
 }
-// Which arguments are arrays, so that the words of the key cannot be taken for others'.
+// Records which arguments are arrays, so that keys of different argument kinds cannot be equal.
 void Call::note(uint64_t bits) {
   signature_ = signature_ << 2 | bits;
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
@@ -128,7 +128,7 @@ void Call::note(uint64_t bits) {
 void Call::add(PyObject* value, size_t i, char kind) {
   if (value == Py_None) return note(constant_value);  // no other run-time argument has these bits
   const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value);
-  // Scales are passed as their bits: a structure says what these are.
+  // Scales are passed as their bits; the structure records their dtype.
   if (kind == read_only) [[unlikely]]
     read_only_ |= uint64_t{1} << passed_;
   if (tensor && tensor->scalar_type() != at::kFloat8_e8m0fnu) return add_array(i, *tensor);
@@ -138,8 +138,8 @@ void Call::add(PyObject* value, size_t i, char kind) {
     return add_scalar(scalar_argument(static_cast<float>(PyFloat_AS_DOUBLE(value))));
   add_structure(i);
 }
-// Python gives (word, letters, leaves): a number for what is known of the value, and what is not: tensors and
-// numbers.
+// Python returns (word, letters, leaves). The word identifies the static part of the value; the leaves are
+// its tensors and numbers, and the letters are their kinds.
 void Call::add_structure(size_t i) {
   const Owned number(PyLong_FromSize_t(i));
   const Owned parts(PyObject_CallMethodObjArgs(self_, flatten_name, number.get(), given_[i], nullptr));
@@ -149,7 +149,8 @@ void Call::add_structure(size_t i) {
     throw PythonFailure();
   key_.add(~PyLong_AsUnsignedLongLong(word));
   const size_t first = passed_, count = static_cast<size_t>(PyTuple_GET_SIZE(leaves));
-  if (passed_ + count + (count_ - i - 1) > most_arguments)  // those behind it are one at least
+  // Each of the remaining arguments needs at least one.
+  if (passed_ + count + (count_ - i - 1) > most_arguments)
     fail(ErrorKind::value, "launch of ", kernel_.name(), ": its arguments hold more than ", most_arguments,
          " tensors and numbers; pass fewer");
   structures_.push_back({i, first, count, Owned(Py_NewRef(word)), Owned(Py_NewRef(leaves))});
@@ -194,7 +195,7 @@ void Call::add_scalar(const ScalarArgument& scalar) {
   note(scalar_value);
   refs_[passed_++] = *kept;
 }
-// Small integers by their value, everything else by the number that Python gives it.
+// Small integers are their own word; Python numbers all other values.
 void Call::add_constant(size_t i) {
   PyObject* value = given_[i];
   note(constant_value);

@@ -1,4 +1,4 @@
-// The arguments of one launch of a kernel in Python: converted, and their key.
+// The arguments of one launch of a Python kernel: their conversion and their key.
 #pragma once
 #include "python/module.h"
 
@@ -10,17 +10,17 @@ namespace tile::python {
 
 inline constexpr size_t most_arguments = 64;
 
-// How a parameter is annotated, a letter each. What is structured, Python takes apart.
-// read_only is an array in a structure, not a parameter.
+// How a parameter is annotated, as one letter. Python takes structured values apart. read_only marks an array
+// in a structure; no parameter has it.
 enum Kind : char { run_time = 'r', constant = 'c', wide_integer = 'w', structured = 's', read_only = 'p' };
 
-// An exception of Python's on its way through C++.
+// Carries a Python exception through C++.
 struct PythonFailure : std::exception {
   PythonFailure() {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
-    // Errors of a kernel's text say where they are; how the translator came there is of no use.
+    // Errors in a kernel's source contain their own location; the translator's traceback would not help.
     const bool says = PyObject_HasAttrString(value, "frames");
     if (trace || says) PyException_SetTraceback(value, says ? Py_None : trace);
     Py_XDECREF(type);
@@ -46,15 +46,16 @@ class PythonKernel : public KernelBase {
 };
 
 struct KernelObject {
-  PyObject_HEAD PythonKernel* kernel;  // null: _bind was not called
-  PyObject* capture;  // a _C.Capture that the kernel's attributes keep alive; null: nothing it reads changes
+  PyObject_HEAD PythonKernel* kernel;  // null before _bind is called
+  PyObject* capture;  // a _C.Capture that the kernel's attributes keep alive; null if the kernel reads
+                      // nothing that can change
 };
 PythonKernel& kernel_of(PyObject* self);
 
-// The arguments of a kernel in the order of its parameters, once names and defaults are resolved.
+// The arguments of a kernel in the order of its parameters, after keywords and defaults are resolved.
 class Given {
  public:
-  // names: null, or a tuple of keyword names. Their values follow the `count` positional ones.
+  // names: null, or a tuple of keyword names, whose values follow the `count` positional ones.
   Given(PyObject* self, PyObject* const* values, size_t count, PyObject* names)
       : values(values), count(count) {
     if ((names && PyTuple_GET_SIZE(names)) || count != kernel_of(self).kinds.size()) [[unlikely]]
@@ -68,7 +69,7 @@ class Given {
   Owned bound_;
 };
 
-// The arguments of one launch, or of one trace: a trace does not need their memory.
+// The arguments of one launch, or of one trace, which does not need their memory.
 class Call {
  public:
   Call(PyObject* self, PyObject* const* given, size_t count, bool traced);
@@ -76,15 +77,17 @@ class Call {
 
   const LaunchKey& key() const { return key_; }
   ArgumentRefs arguments() const { return {refs_, passed_}; }
-  void trace(Tracer& tracer) const;  // Python translates the function
+  void trace(Tracer& tracer) const;  // lets Python translate the function
   // Raises an error if a written array is read-only, overlaps itself, or overlaps another array that the
   // kernel touches. In refused.cpp.
   void check_written(const Touched& touched) const;
-  uint64_t owners(uint64_t which) const;    // the caller's arguments that these passed ones belong to
-  void note_written(uint64_t which) const;  // autograd sees that these arguments' tensors have changed
+  // Maps bits of passed arguments to bits of the caller's arguments that contain them.
+  uint64_t owners(uint64_t which) const;
+  void note_written(uint64_t which) const;  // tells autograd that the tensors of these arguments changed
 
  private:
-  std::optional<std::string> name_of(size_t i) const;  // of a parameter; none: the kernel has no names
+  // The name of a parameter; none if the kernel has no names.
+  std::optional<std::string> name_of(size_t i) const;
   std::string parameter(size_t position) const;
   [[noreturn]] void refuse(size_t position, const std::string& why) const;
   // Raises the error for a tensor that no kernel takes, with the argument's number and what to pass instead.
@@ -108,12 +111,12 @@ class Call {
   uint64_t signature_ = 1, read_only_ = 0, generation_ = 0;
   LaunchKey key_;
   ArgumentRef refs_[most_arguments];
-  const at::Tensor* tensors_[most_arguments];  // of those that are arrays
-  uint8_t owner_[most_arguments];              // the caller's argument that each belongs to
+  const at::Tensor* tensors_[most_arguments];  // the tensors of array arguments
+  uint8_t owner_[most_arguments];              // the caller's argument that contains each
   alignas(ArrayArgument) std::byte arrays_[most_arguments * sizeof(ArrayArgument)];
   alignas(ScalarArgument) std::byte scalars_[most_arguments * sizeof(ScalarArgument)];
   struct Structure {
-    size_t argument, first, count;  // leaves among refs_
+    size_t argument, first, count;  // the leaves' range in refs_
     Owned word, leaves;
   };
   std::vector<Structure> structures_;

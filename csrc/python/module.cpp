@@ -1,4 +1,4 @@
-// The Python module _C: what was built, and which operators are registered.
+// The Python module _C: build information, the operator registry, and functions for tests and tools.
 #include "python/module.h"
 
 #include <torch/version.h>
@@ -53,7 +53,8 @@ int i32_of(PyObject* item) {
     PyErr_Format(PyExc_OverflowError, "%R is out of range of i32; pass ctypes.c_int64", item);
   return static_cast<int>(number);
 }
-// Tensors and scalars of a Python list: int is i32, float f64, ctypes.c_int64 i64, ctypes.c_float f32.
+// Converts a Python list of tensors and scalars: int is i32, float f64, ctypes.c_int64 i64, ctypes.c_float
+// f32.
 std::vector<tile::Argument> launch_arguments(PyObject* list) {
   std::vector<tile::Argument> launch;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
@@ -64,7 +65,7 @@ std::vector<tile::Argument> launch_arguments(PyObject* list) {
       launch.emplace_back(tile::scalar_argument(item == Py_True));
     else if (PyLong_Check(item))
       launch.emplace_back(tile::scalar_argument(i32_of(item)));
-    else if (const tile::python::Owned single(PyObject_GetAttrString(item, "value")); single)  // of ctypes
+    else if (const tile::python::Owned single(PyObject_GetAttrString(item, "value")); single)  // ctypes
       launch.emplace_back(PyLong_Check(single.get())
                               ? tile::scalar_argument(static_cast<int64_t>(PyLong_AsLongLong(single.get())))
                               : tile::scalar_argument(static_cast<float>(PyFloat_AsDouble(single.get()))));
@@ -73,7 +74,7 @@ std::vector<tile::Argument> launch_arguments(PyObject* list) {
   }
   return launch;
 }
-// Runs Tile IR text on tensors and scalars: run_ir(text, (x, y, z), [arguments…], passes).
+// run_ir(text, (x, y, z), [arguments…], passes): runs Tile IR text on tensors and scalars.
 PyObject* run_ir(PyObject*, PyObject* arguments) {
   const char* text;
   long long x, y, z;
@@ -86,7 +87,7 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
   tile::TextKernel(text, passes).launch({x, y, z}, launch);
   Py_RETURN_NONE;
 }
-// Compiles Tile IR text to the program that a GPU of an arch would run; CPU tensors stand for GPU tensors.
+// Compiles Tile IR text to the program for a GPU of an arch. CPU tensors represent GPU tensors.
 PyObject* cuda_program(PyObject*, PyObject* arguments) {
   const char* text;
   PyObject* list;
@@ -118,8 +119,9 @@ std::vector<std::string> trait_names(const tile::Primitive& primitive) {
     if (there) names.emplace_back(name);
   return names;
 }
-// The registry: {name: {"doc", "operands", "regions", "dtypes", "elementwise", "traits", "core", "reference",
-// "low", "high", "ulp", "cpu", "cuda", "infer"}}. docs/make_language.py makes a page of each row.
+// Returns the registry: {name: {"doc", "operands", "regions", "dtypes", "elementwise", "traits", "core",
+// "reference", "low", "high", "ulp", "cpu", "cuda", "infer"}}. docs/make_language.py makes a page of each
+// row.
 PyObject* primitives(PyObject*, PyObject*) {
   PyObject* table = PyDict_New();
   for (const tile::Primitive* primitive : tile::all_primitives()) {
@@ -182,7 +184,7 @@ PyObject* cache(PyObject*, PyObject*) {
                        "bytes", static_cast<unsigned long long>(info.bytes), "budget",
                        static_cast<unsigned long long>(info.budget));
 }
-// A key is the SHA-256 of what an entry was made from.
+// The key is the SHA-256 of the data from which an entry was made.
 tile::DiskCache::Key cache_key(const char* bytes, Py_ssize_t size) {
   tile::DiskCache::Key key;
   if (static_cast<size_t>(size) != key.size())

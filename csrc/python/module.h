@@ -1,6 +1,6 @@
-// Shared by the files of the Python module: how exceptions and owned objects cross into Python.
+// Shared by the files of the Python module: conversion of exceptions and ownership of Python objects.
 #pragma once
-#define PY_SSIZE_T_CLEAN  // lengths in formats are Py_ssize_t
+#define PY_SSIZE_T_CLEAN  // lengths in format strings are Py_ssize_t
 #include <Python.h>
 
 #include <memory>
@@ -25,10 +25,10 @@ struct Program;
 
 namespace tile::python {
 
-// Sets the Python error of the class that belongs to a C++ error. Call it where the exception is caught.
+// Sets the Python error for a C++ exception. Call it where the exception is caught.
 void set_error(const std::exception& error);
 
-// No C++ exception may leave a function that Python calls.
+// Wraps a function that Python calls, because no C++ exception may leave it.
 template <PyCFunction function>
 PyObject* guarded(PyObject* self, PyObject* arguments) {
   try {
@@ -54,7 +54,7 @@ class GilHeld {
   PyGILState_STATE state_;
 };
 
-// While it lives, other threads of Python run.
+// Releases the interpreter for its lifetime, so that other Python threads run.
 class Released {
  public:
   explicit Released(bool release) : state_(release ? PyEval_SaveThread() : nullptr) {}
@@ -67,14 +67,15 @@ class Released {
   PyThreadState* state_;
 };
 
-// nullptr where the object is no torch.Tensor; it lives as long as the object. In operator_call.cpp, the one
-// file that reads torch's header of tensors as Python objects, which is most of its compilation.
+// Returns nullptr if the object is not a torch.Tensor. The result lives as long as the object. In
+// operator_call.cpp, the only file that includes torch's header of Python tensors, which dominates its
+// compile time.
 const at::Tensor* tensor_in(PyObject* object);
 
 // Bumps the version of a tensor so that autograd sees the change. In kernel_call.cpp.
 void note_write(const at::Tensor& tensor);
 
-// Each adds its file's functions and types to the module; -1 with an error set.
+// Each adds the functions and types of its file to the module; returns -1 with an error set.
 int add_inspection(PyObject* module);
 int add_devices(PyObject* module);
 int add_emulation(PyObject* module);
@@ -88,8 +89,8 @@ int add_python_expression(PyObject* module);
 int add_interrupts(PyObject* module);
 int add_log_records(PyObject* module);
 
-PyObject* strings(const std::vector<std::string>& texts);  // a list
-PyObject* row_of(const InspectedKernel& kernel);           // a dictionary
-Owned program_of(const cuda::Program& program);            // what the emulator runs, as a dictionary
+PyObject* strings(const std::vector<std::string>& texts);  // returns a list
+PyObject* row_of(const InspectedKernel& kernel);           // returns a dictionary
+Owned program_of(const cuda::Program& program);            // returns the emulator's input as a dictionary
 
 }  // namespace tile::python

@@ -1,5 +1,5 @@
-// Operators called from Python: plain arguments go straight to the dispatcher, and whatever else there is
-// goes the way that torch has for it.
+// Calls of operators from Python: plain arguments go straight to the dispatcher; all other calls take torch's
+// own path.
 #include "python/module.h"
 
 #include <structmember.h>
@@ -35,29 +35,29 @@ PyObject* python_dtype(int64_t scalar_type) {
 
 namespace {
 
-// The conversion of one schema's arguments. A new definition of the operator makes a new plan.
+// Converts the arguments of one schema. A new definition of the operator gets a new plan.
 struct Plan {
   enum class Kind { tensor, integer, scalar_type, floating, number, boolean, text, integers, other };
   struct Parameter {
     Kind kind = Kind::other;
     bool optional = false, keyword_only = false;
-    Owned name;  // interned, as the names of keywords are
+    Owned name;  // interned, like the names of keywords
     std::optional<c10::IValue> standard;
   };
-  uint64_t made;  // definitions() then
+  uint64_t made;  // definitions() when the plan was made
   c10::OperatorHandle handle;
   std::vector<Parameter> parameters;
   size_t results;
 };
 
-// The object that packets and overloads of torch.ops call. It replaces torch's function and equals it
-// in all else.
+// The object that packets and overloads of torch.ops call. It replaces torch's function and otherwise behaves
+// like it.
 struct CallObject {
   PyObject_HEAD vectorcallfunc call;
-  PyObject* torch;  // its function
+  PyObject* torch;  // torch's function
   std::string* name;
-  Plan* plan;         // null: none yet
-  uint64_t accepted;  // definitions() when the operator was last found not to be refused
+  Plan* plan;         // null before the first call
+  uint64_t accepted;  // definitions() when the operator was last known not to be refused
 };
 
 Plan::Parameter parameter_of(const c10::Argument& argument) {
@@ -92,7 +92,7 @@ Plan::Parameter parameter_of(const c10::Argument& argument) {
   return parameter;
 }
 
-// Null: torch calls this one.
+// Returns null if torch has to make this call.
 Plan* plan_of(CallObject& self) {
   const uint64_t now = definitions();
   if (self.plan && self.plan->made == now) [[likely]]
@@ -124,7 +124,7 @@ bool push_integer(PyObject* value, List& list) {
   return !overflow;
 }
 
-// Torch has none since 2.12.
+// Torch 2.12 and later lack this function.
 template <class Tensor>
 bool is_named(const Tensor& tensor) {
   if constexpr (requires { tensor.has_names(); })
@@ -133,7 +133,7 @@ bool is_named(const Tensor& tensor) {
     return false;
 }
 
-// Appends the value as torch would convert it; false: that is left to torch, errors too.
+// Appends the value as torch would convert it. Returns false if torch has to convert it or raise the error.
 bool push(const Plan::Parameter& parameter, PyObject* value, BoxedValues& stack) {
   using Kind = Plan::Kind;
   if (value == Py_None) {
@@ -143,7 +143,7 @@ bool push(const Plan::Parameter& parameter, PyObject* value, BoxedValues& stack)
   }
   switch (parameter.kind) {
     case Kind::tensor: {
-      if (!THPVariable_CheckExact(value)) return false;  // a subclass has a say
+      if (!THPVariable_CheckExact(value)) return false;  // a subclass may override the call
       const at::Tensor& tensor = THPVariable_Unpack(value);
       if (!tensor.defined() || is_named(tensor)) return false;
       stack.emplace_back(tensor);
@@ -191,7 +191,8 @@ bool push(const Plan::Parameter& parameter, PyObject* value, BoxedValues& stack)
   return false;
 }
 
-// Null: not given. A name that no parameter has is found by the count.
+// Returns null if the argument is not given. An unknown keyword is found later because the count does not
+// match.
 PyObject* named(const Plan::Parameter& parameter, PyObject* names, PyObject* const* values) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
@@ -202,7 +203,7 @@ PyObject* named(const Plan::Parameter& parameter, PyObject* names, PyObject* con
   return nullptr;
 }
 
-// All arguments in order; false: not these.
+// Pushes all arguments in order. Returns false if torch has to convert one.
 bool push_all(const Plan& plan, PyObject* const* given, size_t count, PyObject* names, BoxedValues& stack) {
   const std::vector<Plan::Parameter>& parameters = plan.parameters;
   if (count > parameters.size()) return false;
@@ -246,13 +247,14 @@ void raise_if_refused(const std::string& name) {
 PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject* names) {
   auto& self = *reinterpret_cast<CallObject*>(object);
   HANDLE_TH_ERRORS
-  // Modes of __torch_function__ and torch.jit.trace see a call before the dispatcher does.
+  // Modes of __torch_function__ and torch.jit.trace must see a call before the dispatcher does.
   if (!at::impl::torch_function_mode_enabled() && !torch::jit::tracer::isTracing())
     if (const Plan* plan = plan_of(self)) {
       BoxedValues stack;
       stack.reserve(plan->parameters.size() + plan->results);
       if (push_all(*plan, given, static_cast<size_t>(PyVectorcall_NARGS(flags)), names, stack)) {
-        const c10::OperatorHandle handle = plan->handle;  // the plan may go while other threads run
+        // Another thread may replace the plan during the call.
+        const c10::OperatorHandle handle = plan->handle;
         const DeferredRelease kept(stack);
         {
           const Released released(true);
@@ -271,7 +273,7 @@ PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject*
 
 PyTypeObject* call_type = nullptr;
 
-// OperatorCall(function, name): called instead of torch's function for an operator.
+// OperatorCall(function, name): the object that replaces torch's function of an operator.
 PyObject* make_call(PyObject*, PyObject* arguments) {
   PyObject* function;
   const char* name;
@@ -296,7 +298,7 @@ void free_call(PyObject* object) {
 PyObject* attribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<CallObject*>(object)->torch, name);
 }
-// Packets hash as their function does, and may be keys of dictionaries already.
+// Hashes like torch's function, because packets may already be keys of dictionaries.
 Py_hash_t hash(PyObject* object) { return PyObject_Hash(reinterpret_cast<CallObject*>(object)->torch); }
 
 PyMemberDef members[] = {
@@ -313,7 +315,8 @@ PyType_Spec spec = {"tile_ops._C.OperatorCall", sizeof(CallObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
 
-// Packets of ours are called here: their class differs from torch's, their base, in that alone.
+// Packets of our operators are called here. This call is the only difference between their class and its
+// base, torch's class.
 PyObject* op_name = nullptr;
 PyObject* call_packet(PyObject* packet, PyObject* arguments, PyObject* named) {
   const Owned function(PyObject_GenericGetAttr(packet, op_name));
@@ -327,8 +330,8 @@ PyType_Slot packet_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_packet)}
 PyType_Spec packet_spec = {"tile_ops._C.OperatorPacket", 0, 0, Py_TPFLAGS_DEFAULT, packet_slots};
 PyObject* packet_class(PyObject*, PyObject* base) { return PyType_FromSpecWithBases(&packet_spec, base); }
 
-// torch.ops.<namespace>: an operator that was looked up before is in its dictionary, where this finds it
-// without the method call that Python makes for a module with __getattr__.
+// torch.ops.<namespace>: finds an operator that was looked up before in the dictionary, without the method
+// call that Python makes for a module with __getattr__.
 PyObject* lookup_name = nullptr;
 PyObject* attribute_of_namespace(PyObject* operators, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(operators, name);
@@ -343,7 +346,7 @@ PyObject* namespace_class(PyObject*, PyObject* base) {
   return PyType_FromSpecWithBases(&namespace_spec, base);
 }
 
-// The function that the interpreter's main thread calls when operators were defined.
+// The function that the interpreter's main thread calls after operators are defined.
 PyObject* listener = nullptr;
 std::atomic<bool> telling = false;
 int tell(void*) {

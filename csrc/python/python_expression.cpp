@@ -1,4 +1,4 @@
-// Elementwise operators and reductions whose expressions are functions of Python, translated where they are
+// Elementwise operators and reductions whose expressions are Python functions, translated when they are
 // traced.
 #include "python/capture.h"
 #include "python/ir_builder.h"
@@ -11,8 +11,8 @@
 namespace tile::python {
 namespace {
 
-// Gives the translator's function a builder and the arguments, tiles as (number, dtype, shape), constants as
-// [value], and takes the numbers of its results.
+// Calls the translator's function with a builder and the arguments, tiles as (number, dtype, shape) and
+// constants as [value]. It returns the numbers of its results.
 std::vector<Tile> translate(PyObject* function, const std::vector<ExpressionArgument>& arguments) {
   const GilHeld held;
   Tracer& tracer = Tracer::current({});
@@ -63,8 +63,7 @@ ExpressionVersion version_of(PyObject* capture) {
   return [capture = kept(capture)] { return generation_anywhere(capture.get()); };
 }
 
-// define_elementwise(schema, replace, file, line, function, capture): returns the _C.Operator that it
-// defines.
+// define_elementwise(schema, replace, file, line, function, capture): returns the new _C.Operator.
 PyObject* define_elementwise(PyObject*, PyObject* arguments) {
   const char *schema, *file;
   int replace;
@@ -77,7 +76,7 @@ PyObject* define_elementwise(PyObject*, PyObject* arguments) {
 }
 
 // define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals, capture):
-// returns the _C.Operator that it defines. map, combine and finish may be None; totals: how many tiles finish
+// returns the new _C.Operator. map, combine and finish may be None. totals is the number of tiles that finish
 // takes.
 PyObject* define_reduction(PyObject*, PyObject* arguments) {
   const char *schema, *file, *kind;

@@ -1,4 +1,4 @@
-// Operators whose parts are functions of Python: the builder of torch/op.h, bound.
+// Operators whose parts are Python functions: bindings of the builder in torch/op.h.
 #include "python/module.h"
 
 #include "python/raising.h"
@@ -13,13 +13,13 @@ struct OperatorObject {
   PyObject_HEAD Operator* op;
 };
 
-// One part of an operator: which of its values the function takes, and what it gives.
+// One part of an operator: the values that its function takes, and the results that it returns.
 struct Part {
   std::string op, what;
   std::shared_ptr<PyObject> function;
   std::vector<size_t> wanted;
-  std::string letters;  // of these: d a dtype, o anything else
-  std::string results;  // t a tensor, l a list of tensors
+  std::string letters;  // one for each value: d for a dtype, o for others
+  std::string results;  // one for each result: t for a tensor, l for a list of tensors
   std::vector<std::string> names;
 
   void operator()(c10::IValue* values, BoxedValues& stack) const {
@@ -170,7 +170,7 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"tile_ops._C.Operator", sizeof(OperatorObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-// define_operator(schema, replace, file, line): a _C.Operator.
+// define_operator(schema, replace, file, line): returns a _C.Operator.
 PyObject* define_operator(PyObject*, PyObject* arguments) {
   const char *schema, *file;
   int replace;

@@ -1,4 +1,4 @@
-// Python functions that C++ calls from any thread, and what they raise.
+// Python functions that C++ calls from any thread, and the exceptions that they raise.
 #pragma once
 #include "python/module.h"
 
@@ -16,14 +16,15 @@ class Operator;
 
 namespace tile::python {
 
-// What Python raised goes through the dispatcher as torch's own functions let it.
+// Throws the Python exception that is set, in the form in which torch's own functions pass it through the
+// dispatcher.
 [[noreturn]] inline void throw_raised() {
   python_error error;
   error.persist();
   throw error;
 }
 
-// The last to hold it may be any thread, and may outlive the interpreter.
+// Returns an owner whose last copy may be released by any thread, even after the interpreter has ended.
 inline std::shared_ptr<PyObject> kept(PyObject* object) {
   return {Py_NewRef(object), [](PyObject* last) {
             if (!Py_IsInitialized()) return;
@@ -32,7 +33,7 @@ inline std::shared_ptr<PyObject> kept(PyObject* object) {
           }};
 }
 
-// For functions that may raise what functions of Python raised.
+// Wraps functions that may pass on exceptions of Python functions.
 template <PyCFunction function>
 PyObject* method(PyObject* self, PyObject* arguments) {
   HANDLE_TH_ERRORS
@@ -49,7 +50,7 @@ PyObject* method(PyObject* self, PyObject* arguments) {
 PyObject* python_value(const c10::IValue& value);
 PyObject* python_dtype(int64_t scalar_type);
 
-// A _C.Operator; null with an error set.
+// Returns a _C.Operator, or null with an error set.
 PyObject* operator_object(Operator defined);
 
 }  // namespace tile::python

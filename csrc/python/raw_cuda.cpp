@@ -1,4 +1,4 @@
-// Kernels of CUDA C++ in Python: kernel[grid, block](*arguments), by vectorcall.
+// CUDA C++ kernels in Python: kernel[grid, block](*arguments), by vectorcall.
 #include "python/module.h"
 
 #include <structmember.h>
@@ -16,9 +16,9 @@ namespace {
 
 struct KernelObject {
   PyObject_HEAD RawKernel* kernel;
-  bool warm;  // has been launched
+  bool warm;  // has been launched before
 };
-// kernel[grid, block]: what is called.
+// The callable kernel[grid, block].
 struct LaunchObject {
   PyObject_HEAD vectorcallfunc call;
   KernelObject* kernel;
@@ -28,7 +28,7 @@ PyTypeObject* launch_type = nullptr;
 
 const RawKernel& kernel_of(PyObject* self) { return *reinterpret_cast<KernelObject*>(self)->kernel; }
 
-// The arguments of one launch; buffers of structs are held until its end.
+// The arguments of one launch. It holds the buffers of structs until the launch has returned.
 class Arguments {
  public:
   Arguments(const RawKernel& kernel, PyObject* const* given, size_t count) : kernel_(kernel) {
@@ -63,7 +63,8 @@ class Arguments {
     fail(ErrorKind::value, kernel_.name(), ": argument ", count_ + 1,
          " has more than 64 bits; no parameter takes it");
   }
-  // Numbers of NumPy and the like; bytes, ctypes structures and whatever else has a buffer.
+  // Converts numbers of other libraries such as NumPy; bytes, ctypes structures and other objects with a
+  // buffer.
   RawArgument other(PyObject* value) {
     if (PyIndex_Check(value)) {
       if (const Owned number{PyNumber_Index(value)}) return integer(number.get());
@@ -94,7 +95,7 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
     const Arguments arguments(kernel, given, static_cast<size_t>(PyVectorcall_NARGS(flags)));
     const std::vector<CType>* parameters;
     {
-      const Released released(!launch->kernel->warm);  // it may have to be compiled
+      const Released released(!launch->kernel->warm);  // the first launch may compile
       parameters = &kernel.launch_raw(launch->grid, arguments.all());
     }
     for (size_t i = 0; i < parameters->size(); ++i)
@@ -128,7 +129,7 @@ void axes(const RawKernel& kernel, PyObject* value, const char* what, std::array
     to[static_cast<size_t>(i)] = number(kernel, PySequence_Fast_GET_ITEM(value, i), what);
 }
 
-// kernel[grid, block] or kernel[grid, block, shared_bytes]
+// Implements kernel[grid, block] and kernel[grid, block, shared_bytes].
 PyObject* subscript(PyObject* self, PyObject* key) {
   try {
     const RawKernel& kernel = kernel_of(self);
@@ -166,10 +167,10 @@ void free_kernel(PyObject* self) {
 
 PyObject* name(PyObject* self, void*) { return PyUnicode_FromString(kernel_of(self).name().c_str()); }
 PyObject* source(PyObject* self, void*) {
-  return PyUnicode_FromString(kernel_of(self).source()->text().c_str());
+  return PyUnicode_FromString(kernel_of(self).source()->source().c_str());
 }
 
-// _compile(arch): the types of the parameters.
+// _compile(arch): returns the types of the parameters.
 PyObject* compile(PyObject* self, PyObject* argument) {
   const long arch = PyLong_AsLong(argument);
   if (arch == -1 && PyErr_Occurred()) return nullptr;
@@ -181,7 +182,7 @@ PyObject* compile(PyObject* self, PyObject* argument) {
   }
   return strings(types);
 }
-// _inspect(what, arch): "ptx" or "code".
+// _inspect(what, arch): `what` is "ptx" or "code".
 PyObject* inspect(PyObject* self, PyObject* arguments) {
   const char* what;
   int arch;
@@ -193,7 +194,7 @@ PyObject* inspect(PyObject* self, PyObject* arguments) {
                          CubinCompiler::get());
   return row_of(row);
 }
-// _set(name, device, tensor or buffer); device -1: the current one.
+// _set(name, device, tensor or buffer): device -1 is the current one.
 PyObject* set_variable(PyObject* self, PyObject* arguments) {
   const char* name;
   int device;
@@ -227,7 +228,8 @@ bool texts_of(PyObject* list, std::vector<std::string>& texts) {
   return true;
 }
 
-// raw_kernels(type, source, names, file, header names, header texts, options, cluster, programmatic)
+// raw_kernels(type, source, names, file, header names, header texts, options, cluster, programmatic): returns
+// the kernels.
 PyObject* raw_kernels(PyObject*, PyObject* arguments) {
   PyTypeObject* type;
   const char *source, *file;

@@ -52,7 +52,7 @@ void Call::check_written(const Touched& touched) const {
                  tuple_of(array.strides, array.rank),
                  ", which has several elements at one address, as an expanded tensor does; pass a clone() of "
                  "it"));
-    // An array that the kernel never touches may overlap: it may stand in for a missing one.
+    // An array that the kernel never touches may overlap: it may be a substitute for a missing one.
     for (uint64_t others = touched.written | touched.read; others; others &= others - 1) {
       const auto other = static_cast<size_t>(std::countr_zero(others));
       if (other == at || !overlap(strided_memory(array), strided_memory(*refs_[other].array))) continue;

@@ -1,5 +1,5 @@
-// Kernels that are written in Python: kernel[grid](*arguments), by vectorcall. Python translates the function
-// where the key of its arguments is new; all else goes the way of kernels in C++.
+// Kernels written in Python: kernel[grid](*arguments), by vectorcall. Python translates the function when the
+// key of its arguments is new; everything else is shared with kernels in C++.
 #include "python/kernel_call.h"
 
 #include <structmember.h>
@@ -14,7 +14,7 @@
 namespace tile::python {
 namespace {
 
-// kernel[grid]: what is called.
+// The callable kernel[grid].
 struct LaunchObject {
   PyObject_HEAD vectorcallfunc call;
   KernelObject* kernel;
@@ -65,7 +65,7 @@ void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<vo
       &call));
 }
 
-// Runs what may raise in either language.
+// Runs a function that may raise errors of either language.
 template <class F>
 PyObject* raising(const F& function) {
   try {
@@ -88,7 +88,7 @@ PyObject* call_launch(PyObject* self, PyObject* const* given, size_t flags, PyOb
   });
 }
 
-// An integer, or an object whose cuda_stream or ptr is one; None: the current stream.
+// Returns the stream of an integer, or of an object with cuda_stream or ptr; None means the current stream.
 std::optional<void*> stream_of(PyObject* value) {
   if (value == Py_None) return std::nullopt;
   Owned handle;
@@ -118,7 +118,7 @@ PyObject* launch_method(PyObject* self, PyObject* const* given, Py_ssize_t count
     if (count < 1) fail(ErrorKind::type, "launch: give the grid, then the kernel's arguments");
     const auto positional = static_cast<size_t>(count - 1);
     PyObject* stream = Py_None;
-    std::vector<PyObject*> values;  // all but the stream
+    std::vector<PyObject*> values;  // everything but the stream
     Owned others;
     for (Py_ssize_t i = 0, named = names ? PyTuple_GET_SIZE(names) : 0; i < named; ++i) {
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "stream") != 0) continue;
@@ -235,7 +235,7 @@ template <class T>
 void append(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
-// Adds what tells arguments apart; false where Python has to look at this one.
+// Appends bytes that distinguish arguments. Returns false if Python has to look at this one.
 bool add_to_key(std::string& bytes, PyObject* value, bool by_value) {
   if (const at::Tensor* tensor = tensor_in(value)) {
     if (tensor->unsafeGetTensorImpl()->is_python_dispatch()) return false;
@@ -249,7 +249,7 @@ bool add_to_key(std::string& bytes, PyObject* value, bool by_value) {
   if (value == Py_None) return append(bytes, '\xfe'), true;  // no dtype has this byte
   const bool number = PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value);
   if (!number) return false;
-  append(bytes, '\xff');  // no dtype's
+  append(bytes, '\xff');  // no dtype has this byte
   append(bytes, Py_TYPE(value));
   if (!by_value) return true;
   if (PyFloat_CheckExact(value)) return append(bytes, PyFloat_AS_DOUBLE(value)), true;
@@ -257,7 +257,7 @@ bool add_to_key(std::string& bytes, PyObject* value, bool by_value) {
   append(bytes, PyLong_AsLongLongAndOverflow(value, &overflow));
   return !overflow;
 }
-// _arguments_key(arguments, by_value): bytes, or None.
+// _arguments_key(arguments, by_value): returns bytes, or None.
 PyObject* arguments_key(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return raising([&]() -> PyObject* {
     if (count != 2 || !PyTuple_CheckExact(given[0]) || !PyTuple_CheckExact(given[1]) ||

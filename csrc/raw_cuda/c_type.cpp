@@ -1,4 +1,4 @@
-// Reads signatures and finds kernels in a source.
+// Parses signatures and finds the kernels in a source.
 #include "raw_cuda/c_type.h"
 
 #include <cxxabi.h>
@@ -23,7 +23,7 @@ std::string demangled(const std::string& name) {
   return text.get();
 }
 
-// At the commas that stand in no brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -44,7 +44,7 @@ std::string_view between(std::string_view text, std::string_view before, std::st
   return text.substr(begin, text.rfind(after) - begin);
 }
 
-// Integers differ between compilers in the name of a width, not in the width.
+// Compilers name integer types of a width differently, so the width decides.
 std::optional<DType> dtype_of(std::string_view text, int bytes) {
   constexpr std::pair<std::string_view, DType> others[] = {
       {"bool", DType::boolean},        {"float", DType::f32},          {"double", DType::f64},
@@ -62,7 +62,7 @@ std::optional<DType> dtype_of(std::string_view text, int bytes) {
   return static_cast<DType>(static_cast<int>(natural ? DType::u8 : DType::i8) + power);
 }
 
-// float4 and its like, and pairs of 16 bits.
+// Returns the alignment of float4 and similar types, and of pairs of 16-bit values.
 int vector_alignment(std::string_view text) {
   for (const std::string_view pair : {"__half2", "__nv_bfloat162"})
     if (text == pair) return 4;
@@ -93,7 +93,7 @@ CType type_of(std::string_view text, int bytes, bool is_enum) {
       if (ends) to.remove_suffix(word.size());
       return ends;
     };
-    strip(" volatile");  // behind const in a demangled name
+    strip(" volatile");  // follows const in a demangled name
     type.writes = !strip(" const");
     type.dtype = dtype_of(to, 0);
     type.alignment = type.dtype ? info(*type.dtype).bytes : vector_alignment(to);
@@ -111,7 +111,7 @@ CType type_of(std::string_view text, int bytes, bool is_enum) {
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Comments and strings become spaces.
+// Replaces comments and strings by spaces.
 std::string code_of(std::string_view source) {
   std::string code(source);
   const auto blank = [&](size_t begin, size_t end) {
@@ -163,7 +163,7 @@ std::vector<std::string> kernels_in(std::string_view source) {
   constexpr std::string_view global = "__global__";
   for (size_t at = 0; (at = code.find(global, at)) != code.npos;) {
     at += global.size();
-    // The name before the first "(" that belongs to no attribute.
+    // Finds the name before the first "(" that does not belong to an attribute.
     for (size_t open = at; (open = code.find_first_of("(;{", open)) != code.npos && code[open] == '(';
          ++open) {
       size_t end = open;

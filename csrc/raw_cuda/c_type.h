@@ -1,4 +1,4 @@
-// The types of a CUDA C++ kernel's parameters, which the compiler itself tells.
+// The types of a CUDA C++ kernel's parameters, as the compiler reports them.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,24 +10,24 @@
 namespace tile {
 
 struct CType {
-  enum class Kind { boolean, integer, floating, pointer, other };  // other: passed as its bytes
+  enum class Kind { boolean, integer, floating, pointer, other };  // other: passed as bytes
   Kind kind = Kind::other;
   int bytes = 0;
   bool is_signed = false;
-  // The dtype of a number or of what a pointer points to; none: void or a type that no tensor has.
+  // The dtype of a number or of a pointer's target; none for void and for types that no tensor has.
   std::optional<DType> dtype;
-  int alignment = 1;    // of what a pointer points to, as far as it is known: numbers and CUDA's vectors
+  int alignment = 1;    // alignment of a pointer's target, if known: numbers and CUDA's vectors
   std::string text;     // "float const*"
   bool writes = false;  // true for a pointer to non-const
 };
 
-// What is appended to a source so that signature_name(kernel) is a name expression of it, whose lowered name
-// tells the parameters.
+// Code that is appended to a source so that signature_name(kernel) is a valid name expression, whose lowered
+// name contains the parameter types.
 extern const char* const signature_text;
 std::string signature_name(const std::string& kernel);
 std::vector<CType> parameters_of(const std::string& lowered);
 
-// The names of the functions that a source declares __global__, in order, each once.
+// Returns the names of the functions that a source declares __global__, in order and without duplicates.
 std::vector<std::string> kernels_in(std::string_view source);
 
 }  // namespace tile

@@ -1,4 +1,4 @@
-// Compiles and loads texts of CUDA C++, and says which name is wrong.
+// Compiles and loads CUDA C++ sources, and explains errors about names.
 #include "raw_cuda/cuda_source.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace tile {
 namespace {
 
-// CUDA's own headers (cuda_fp16.h), where a wheel or toolkit beside NVRTC has them.
+// Adds the folder of CUDA's own headers (cuda_fp16.h) if a wheel or toolkit has them next to NVRTC.
 std::vector<std::string> include_options() {
   std::vector<std::string> options;
   for (const std::string& nvrtc : nvrtc_paths().candidates()) {
@@ -27,14 +27,15 @@ std::vector<std::string> include_options() {
   return options;
 }
 
-// "ns::scale" of "ns::scale<float, 4>", and "scale" of that.
+// Removes template arguments: "ns::scale<float, 4>" becomes "ns::scale". The next function returns "scale" of
+// that.
 std::string plain(const std::string& name) { return name.substr(0, name.find('<')); }
 std::string last(const std::string& name) {
   const size_t colons = name.rfind("::");
   return colons == name.npos ? name : name.substr(colons + 2);
 }
 
-// A variable's symbol: C++ mangles names inside namespaces only.
+// Returns a variable's symbol. C++ mangles names inside namespaces only.
 std::string symbol_of(const std::string& variable) {
   if (variable.find("::") == variable.npos) return variable;
   std::string symbol = "_ZN";
@@ -48,9 +49,9 @@ std::string symbol_of(const std::string& variable) {
 
 }  // namespace
 
-CudaSource::CudaSource(std::string text, std::vector<std::string> names, CudaSourceOptions options,
+CudaSource::CudaSource(std::string source, std::vector<std::string> names, CudaSourceOptions options,
                        CubinCompiler& compiler, const Driver* driver)
-    : text_(std::move(text)),
+    : source_(std::move(source)),
       names_(std::move(names)),
       options_(std::move(options)),
       compiler_(compiler),
@@ -58,11 +59,11 @@ CudaSource::CudaSource(std::string text, std::vector<std::string> names, CudaSou
   if (names_.empty())
     fail(ErrorKind::value, options_.file, ": no kernel is named; give the name of one at least");
 }
-// Its code stays loaded: a captured graph may launch it later.
+// The code stays loaded, because a captured graph may launch it later.
 CudaSource::~CudaSource() = default;
 
 CompileRequest CudaSource::request(int arch) const {
-  CompileRequest request{.text = text_ + signature_text,
+  CompileRequest request{.source = source_ + signature_text,
                          .file = options_.file,
                          .arch = arch,
                          .headers = options_.headers,
@@ -73,9 +74,9 @@ CompileRequest CudaSource::request(int arch) const {
   return request;
 }
 
-// NVRTC speaks of a wrong name in a file of its own making.
+// NVRTC reports a wrong name in a generated file; this names the user's name instead.
 void CudaSource::explain(const Error& error) const {
-  const std::vector<std::string> there = kernels_in(text_);
+  const std::vector<std::string> there = kernels_in(source_);
   const std::string_view text = error.what();
   constexpr std::string_view of_names = "__nv_name_map:";
   if (!text.starts_with(of_names)) throw error;
@@ -83,7 +84,7 @@ void CudaSource::explain(const Error& error) const {
     if (std::find(there.begin(), there.end(), last(plain(name))) == there.end())
       fail(ErrorKind::value, options_.file, ": there is no kernel '", name, "'; the source has ",
            there.empty() ? "none: declare it __global__" : join(there));
-  // "__nv_name_map:2: CUDA C++ does not compile for sm_90a: what is wrong; the log …"
+  // The text has the form "__nv_name_map:2: CUDA C++ does not compile for sm_90a: <reason>; the log …".
   const size_t begin = text.find(": ", text.find("sm_")) + 2, end = text.find("; the log of NVRTC");
   fail(ErrorKind::value, options_.file, ": '", join(names_, "', '"), "': ", text.substr(begin, end - begin),
        "; name a kernel as a C++ expression would, with all of its template arguments");
@@ -117,7 +118,7 @@ const CudaSource::Code& CudaSource::compiled(int arch) const {
 }
 
 const CudaSource::Loaded& CudaSource::load(int index) const {
-  const DeviceProperties& properties = driver().properties(index);  // error: no such device
+  const DeviceProperties& properties = driver().properties(index);  // throws if there is no such device
   {
     std::lock_guard lock(mutex_);
     if (!made_) {
@@ -149,7 +150,7 @@ void CudaSource::set_variable(int device, const std::string& name, const void* d
                               bool on_device) const {
   const Loaded& loaded = on(device);
   void* const stream = current_stream(device);
-  const Driver::Scope scope(driver(), device);  // the default stream is the thread's device's
+  const Driver::Scope scope(driver(), device);  // the default stream belongs to the thread's current device
   if (driver().capture_status(stream) != CaptureStatus::none)
     fail(ErrorKind::runtime, options_.file, ": the variable '", name,
          "' is set while its stream is captured, and replays would not set it; set it before the capture");

@@ -1,4 +1,4 @@
-// A text of CUDA C++ with some of its kernels: compiled once a chip and loaded once a device.
+// A CUDA C++ source with some of its kernels, compiled once per chip and loaded once per device.
 #pragma once
 #include <array>
 #include <atomic>
@@ -17,42 +17,43 @@
 namespace tile {
 
 struct CudaSourceOptions {
-  std::string file = "kernel.cu";                            // whom compile errors name
-  std::vector<std::pair<std::string, std::string>> headers;  // name and text: files that #include finds
-  std::vector<std::string> options;  // NVRTC's: "-DN=4", "--use_fast_math", "-Ifolder"
+  std::string file = "kernel.cu";                            // the name in compile errors
+  std::vector<std::pair<std::string, std::string>> headers;  // name and contents of files for #include
+  std::vector<std::string> options;  // options of NVRTC: "-DN=4", "--use_fast_math", "-Ifolder"
   std::array<unsigned, 3> cluster{1, 1, 1};
-  bool programmatic = false;  // launches may start while the kernel before them in the stream still ends
+  bool programmatic = false;  // launches may start before the previous kernel in the stream has ended
 };
 
 class CudaSource {
  public:
-  // `names`: name expressions as in C++, "saxpy", "ns::scale<float, 4>". Compiles nothing yet.
-  CudaSource(std::string text, std::vector<std::string> names, CudaSourceOptions options = {},
+  // `names` are C++ name expressions such as "saxpy" or "ns::scale<float, 4>". Does not compile yet.
+  CudaSource(std::string source, std::vector<std::string> names, CudaSourceOptions options = {},
              CubinCompiler& compiler = CubinCompiler::get(), const Driver* driver = nullptr);
   ~CudaSource();
 
   struct Kernel {
     std::string symbol;
     std::vector<CType> parameters;
-    std::vector<size_t> offsets;  // of each in a block of parameter_bytes
+    std::vector<size_t> offsets;  // offset of each parameter in a block of parameter_bytes
     size_t parameter_bytes = 0;
   };
   struct Code {
     int arch = 0;
     CompileResult result;
-    std::vector<Kernel> kernels;  // in the order of the names
+    std::vector<Kernel> kernels;  // in the order of `names`
   };
   struct Loaded {
     const Code* code = nullptr;
     CudaModule module;
     std::vector<CudaFunction> functions;
     std::vector<FunctionAttributes> attributes;
-    std::unique_ptr<std::atomic<unsigned>[]> shared_bytes;  // dynamic: what each function may have
+    // Limit of dynamic shared memory set for each function.
+    std::unique_ptr<std::atomic<unsigned>[]> shared_bytes;
   };
 
-  // Needs no GPU. Errors: a text that does not compile, a name that names none of its kernels.
+  // Needs no GPU. Throws if the source does not compile or a name is not one of its kernels.
   const Code& compiled(int arch) const;
-  // The text as a program of NVRTC.
+  // Returns the NVRTC request for the source.
   CompileRequest request(int arch) const;
   const Loaded& on(int device) const {
     if (const auto* devices = devices_.load(std::memory_order_acquire);
@@ -61,11 +62,11 @@ class CudaSource {
     return load(device);
   }
 
-  // Sets a __constant__ or __device__ variable on a device, in the order of its current stream.
+  // Sets a __constant__ or __device__ variable on a device, in the order of the current stream.
   void set_variable(int device, const std::string& name, const void* data, size_t bytes,
                     bool on_device) const;
 
-  const std::string& text() const { return text_; }
+  const std::string& source() const { return source_; }
   const std::vector<std::string>& names() const { return names_; }
   const CudaSourceOptions& options() const { return options_; }
   const Driver& driver() const { return driver_ ? *driver_ : Driver::get(); }
@@ -79,7 +80,7 @@ class CudaSource {
   const Loaded& load(int device) const;
   [[noreturn]] void explain(const Error& error) const;
 
-  const std::string text_;
+  const std::string source_;
   const std::vector<std::string> names_;
   const CudaSourceOptions options_;
   CubinCompiler& compiler_;

@@ -1,4 +1,4 @@
-// Converts arguments to the types that a kernel of CUDA C++ declares.
+// Converts arguments to the parameter types that a CUDA C++ kernel declares.
 #include "raw_cuda/raw_argument.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 using Kind = RawArgument::Kind;
 
-// "saxpy: argument 2 is …, but the kernel takes float const*; …"
+// Builds errors such as "saxpy: argument 2 is …, but the kernel takes float const*; …".
 struct Parameter {
   const std::string& kernel;
   size_t position;
@@ -45,7 +45,7 @@ std::string given_text(const RawArgument& argument) {
                         : str("a tensor of elements of ", argument.size, " bytes");
 }
 
-// An unsigned integer may stand for the bits of any dtype of its size.
+// An unsigned integer type may hold the bits of any dtype of its size.
 bool points_to(const CType& type, const RawArgument& array) {
   if (!type.dtype || array.dtype == type.dtype) return true;
   if (static_cast<size_t>(info(*type.dtype).bytes) != array.size) return false;

@@ -15,13 +15,13 @@ struct RawArgument {
   enum class Kind { null, boolean, integer, natural, floating, bytes, array };
   Kind kind = Kind::null;
   union {
-    int64_t integer;   // boolean too
-    uint64_t natural;  // above the largest int64_t
+    int64_t integer;   // also a boolean
+    uint64_t natural;  // an integer above the largest int64_t
     double floating;
-    const void* data;  // of bytes: here; of an array: on its device
+    const void* data;  // host memory of bytes, or device memory of an array
   };
-  size_t size = 0;                       // of bytes; of an array's element
-  std::optional<DType> dtype;            // of an array; none: one that kernels of ours do not take
+  size_t size = 0;                       // of the bytes, or of an array's element
+  std::optional<DType> dtype;            // of an array; none if Tile IR has no such dtype
   DeviceKind device = DeviceKind::cuda;  // of an array
   int device_index = 0;
 
@@ -45,7 +45,7 @@ struct RawArgument {
         dtype(array.dtype),
         device(array.device),
         device_index(array.device_index) {}
-  // The bytes of a struct; they must live until the launch.
+  // Passes the bytes of a struct, which must live until the launch.
   static RawArgument bytes(const void* data, size_t size) {
     RawArgument argument;
     argument.kind = Kind::bytes;
@@ -55,11 +55,12 @@ struct RawArgument {
   }
 };
 
-// Found by the namespace of what is passed; csrc/torch adds at::Tensor.
+// Found by argument-dependent lookup; csrc/torch adds at::Tensor.
 inline const RawArgument& to_raw_argument(const RawArgument& argument) { return argument; }
 
-// Writes the parameter's bytes. Numbers are converted to its type: an integer must lie in its range, and a
-// floating number is no integer. Errors begin with the kernel's name; `position` counts from 1.
+// Writes the parameter's bytes. Numbers are converted to its type: an integer must be in its range, and a
+// floating-point number is not accepted for an integer. Errors begin with the kernel's name; `position`
+// counts from 1.
 void put_argument(const std::string& kernel, size_t position, const CType& type, const RawArgument& argument,
                   void* to);
 

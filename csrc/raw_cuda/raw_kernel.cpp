@@ -1,4 +1,4 @@
-// Launches of kernels that are given as CUDA C++.
+// Launches of CUDA C++ kernels.
 #include "raw_cuda/raw_kernel.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ const std::vector<CType>& RawKernel::launch_raw(const RawGrid& launch,
   const auto shared = static_cast<unsigned>(shared_bytes);
   if (shared_bytes + loaded.attributes[index_].shared_bytes > shared_bytes_without_asking &&
       shared > allowed.load(std::memory_order_acquire)) {
-    static std::mutex growing;  // else a thread with less could take it from one with more
+    static std::mutex growing;  // without it, a thread with a smaller limit could overwrite a larger one
     const std::lock_guard lock(growing);
     if (shared > allowed.load()) driver.allow_shared_memory(function, static_cast<int>(shared));
     allowed = std::max(shared, allowed.load());

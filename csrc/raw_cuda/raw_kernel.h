@@ -1,4 +1,4 @@
-// A kernel given as CUDA C++: launched over tensors and numbers, which are converted to its parameters'
+// A kernel given as CUDA C++. It is launched over tensors and numbers, which are converted to its parameters'
 // types.
 #pragma once
 #include <array>
@@ -12,7 +12,7 @@
 namespace tile {
 
 struct RawGrid {
-  std::array<int64_t, 3> grid{1, 1, 1};   // blocks; axes that are left out are 1
+  std::array<int64_t, 3> grid{1, 1, 1};   // blocks; omitted axes are 1
   std::array<int64_t, 3> block{1, 1, 1};  // threads
   int64_t shared_bytes = 0;               // dynamic shared memory of a block
 
@@ -25,12 +25,13 @@ class RawKernel {
  public:
   static constexpr size_t most_arguments = 256;
 
-  // `name`: as in C++, "saxpy" or "scale<float, 4>". Compiled at the first launch on a kind of chip.
+  // `name` is a C++ name such as "saxpy" or "scale<float, 4>". Compiled at the first launch on each kind of
+  // chip.
   RawKernel(std::string source, std::string name, CudaSourceOptions options = {});
-  // Kernel `index` of a source that has several.
+  // Selects kernel `index` of a source that has several.
   RawKernel(std::shared_ptr<const CudaSource> source, size_t index);
 
-  // In the current stream of the tensors' device: saxpy.launch({{blocks}, {256}}, 2.0, x, y, n).
+  // Launches in the current stream of the tensors' device: saxpy.launch({{blocks}, {256}}, 2.0, x, y, n).
   template <class... A>
   void launch(const RawGrid& grid, const A&... arguments) const {
     const RawArgument raw[] = {to_raw_argument(arguments)..., RawArgument()};

@@ -1,4 +1,4 @@
-// Arguments of a launch: arrays, scalars and compile-time constants, and the key that they make.
+// Arguments of a launch: arrays, scalars and compile-time constants, and the key that they form.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -26,14 +26,15 @@ struct ArrayArgument {
   int rank = 0;
   DeviceKind device = DeviceKind::cpu;
   int device_index = 0;
-  bool scalars = false;  // no access takes neighbours: a GPU's text need not know of whole vectors
-  // Those of `rank` axes are set: each launch makes some of these. Strides in elements; may be 0 or negative.
+  bool scalars = false;  // accessed one element at a time: GPU code need not know about whole vectors
+  // The first `rank` entries are set, because every launch makes arrays. Strides are in elements and may be 0
+  // or negative.
   std::array<int64_t, max_array_rank> sizes, strides;
 };
 
 struct ScalarArgument {
   DType dtype = DType::i32;
-  uint64_t bits = 0;  // the value's bytes, in its own width
+  uint64_t bits = 0;  // the value's bytes in its own width
 };
 template <class T>
 ScalarArgument scalar_argument(T value) {
@@ -57,7 +58,7 @@ ScalarArgument scalar_argument(T value) {
 // Run-time arguments in the order of the traced function's parameters.
 using Argument = std::variant<ArrayArgument, ScalarArgument>;
 
-// One of them where it lies already; the other pointer is null.
+// A reference to an existing argument; the other pointer is null.
 struct ArgumentRef {
   ArgumentRef() {}  // not set
   ArgumentRef(const ArrayArgument& value) : array(&value), scalar(nullptr) {}
@@ -72,7 +73,7 @@ struct Grid {
   int64_t x = 1, y = 1, z = 1;
 };
 
-// The argument key of a launch: words, compared as they are. Long constants spill into text.
+// The argument key of a launch: words that are compared as they are. Long constants are stored as text.
 class LaunchKey {
  public:
   LaunchKey() = default;
@@ -101,7 +102,8 @@ class LaunchKey {
   }
   size_t hash() const { return hash_; }
 
-  // An array that was added, and what of its word its layout says: the next often lies like it.
+  // The last added array, and the part of its word that its layout determines: the next array often has the
+  // same layout.
   const ArrayArgument* seen = nullptr;
   uint64_t seen_word = 0;
 
@@ -110,7 +112,7 @@ class LaunchKey {
 
   uint64_t hash_ = 0x9e3779b97f4a7c15ull;
   uint32_t count_ = 0;
-  std::array<uint64_t, 24> few_;  // the first count_ are set: keys are made at every launch
+  std::array<uint64_t, 24> few_;  // the first count_ are set, because every launch makes a key
   std::vector<uint64_t> more_;
 };
 

@@ -1,4 +1,4 @@
-// Unit axis, alignment and whole vectors of an array.
+// Computes the unit axis, alignment and whole vectors of an array.
 #include "runtime/array_key.h"
 
 #include <limits>
@@ -23,7 +23,8 @@ uint64_t wide_bit(const ArrayArgument& array) {
   return static_cast<uint64_t>(has_wide_extents(array)) << wide_at;
 }
 
-// All but where the data begins. One loop: a launch asks for most of its arrays.
+// Returns everything except the alignment of the data. A single loop, because a launch does this for most of
+// its arrays.
 uint64_t layout_word(const ArrayArgument& array) {
   const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
   int unit = -1;  // no axis
@@ -34,16 +35,17 @@ uint64_t layout_word(const ArrayArgument& array) {
     const uint64_t bytes = static_cast<uint64_t>(stride < 0 ? -stride : stride) * element;
     strides |= bytes;
     sizes |= size;
-    // For scalars an axis of one counts like a longer one, so that their number changes nothing.
+    // For arrays of scalars, an axis of extent 1 counts like a longer one, so that the extent does not change
+    // the key.
     if (stride == 1 && (size != 1 || array.scalars)) {
-      if (unit_size > 1) offsets |= element;  // the last such axis is the one
+      if (unit_size > 1) offsets |= element;  // the last such axis becomes the unit axis
       unit = axis;
       unit_size = size;
     } else if (size > 1) {
       offsets |= bytes;
     }
   }
-  // The stride of one element is never used, whatever it is.
+  // The stride of an axis of extent 1 is never used, so its value does not matter.
   if (unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
     unit = array.rank - 1;
   const bool aligned = !array.scalars && offsets % vector_bytes == 0;
@@ -53,7 +55,7 @@ uint64_t layout_word(const ArrayArgument& array) {
          static_cast<uint64_t>(whole) << whole_at | static_cast<uint64_t>(small) << small_at |
          static_cast<uint64_t>(sizes > most_i32) << wide_at;
 }
-// Aligned only if the data is, too.
+// The array is aligned only if the data is as well.
 uint64_t with_data(uint64_t word, const ArrayArgument& array) {
   const bool misaligned = reinterpret_cast<uintptr_t>(array.data) % vector_bytes != 0;
   return word & ~(static_cast<uint64_t>(misaligned) << aligned_at);
@@ -81,7 +83,7 @@ bool has_wide_extents(const ArrayArgument& array) {
 }
 
 bool has_far_elements(const ArrayArgument& array) {
-  uint64_t count = 1, reach = 0;  // products of two factors that each fit 31 bits
+  uint64_t count = 1, reach = 0;  // products of two factors that each fit 31 bits do not overflow
   for (int axis = 0; axis < array.rank; ++axis) {
     const auto size = static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
     const int64_t signed_stride = array.strides[static_cast<size_t>(axis)];

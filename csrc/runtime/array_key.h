@@ -11,11 +11,13 @@ uint64_t key_word(const ArrayArgument& array);
 
 // Returns true if an extent does not fit i32.
 bool has_wide_extents(const ArrayArgument& array);
-// Returns true if an extent, a stride, the number of elements or the distance between two of them does not.
+// Returns true if an extent, a stride, the number of elements or the distance between two of them does not
+// fit i32.
 bool has_far_elements(const ArrayArgument& array);
 
-// Sets those facts as attributes of the function, named as in csrc/cuda/program.h; on the CPU only
-// array.P.wide. Facts that the function has, as text made for other arguments does, are replaced.
+// Sets these facts as attributes of the function, named as in csrc/cuda/program.h; on the CPU only
+// array.P.wide. Existing facts of the function are replaced, such as those in text that was made for other
+// arguments.
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array);
 
 }  // namespace tile

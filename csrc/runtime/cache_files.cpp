@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t second = 1'000'000'000;
-constexpr int64_t abandoned = 3600 * second;  // no writer takes that long
+constexpr int64_t abandoned = 3600 * second;  // a writer never takes this long
 
 bool is_key(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
@@ -41,8 +41,7 @@ std::vector<CacheFile> cache_files(const std::string& shard) {
     if (!is_key(std::string_view(name).substr(0, 64))) continue;
     if (!temporary && name.substr(64) != entry_suffix) continue;
     struct stat status;
-    if (lstat(path.c_str(), &status) || !S_ISREG(status.st_mode))
-      continue;  // removed since by another process
+    if (lstat(path.c_str(), &status) || !S_ISREG(status.st_mode)) continue;  // another process has removed it
     files.push_back({path, static_cast<uint64_t>(status.st_size),
                      status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec, temporary});
   }
@@ -55,7 +54,7 @@ void keep_within(const std::string& shard, uint64_t budget) {
   for (const CacheFile& file : files) bytes += file.bytes;
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.used < b.used; });
   const int64_t now = time(nullptr) * second;
-  // Some room is made at once, so that not every store has to remove something.
+  // Makes some extra room, so that most stores need not remove anything.
   const uint64_t wanted = bytes > budget ? budget - budget / 8 : bytes;
   for (const CacheFile& file : files) {
     const bool old = file.temporary && now - file.used > abandoned;

@@ -1,5 +1,5 @@
-// The files of the disk cache: sixteen folders by the first digit of the key, each with its share of the
-// budget, so that whoever stores looks through one of them only.
+// The files of the disk cache: sixteen folders by the first digit of the key, each with a sixteenth of the
+// budget, so that a store scans only one of them.
 #pragma once
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace tile {
 
 constexpr uint64_t shard_count = 16;
 constexpr const char* entry_suffix = ".bin";
-constexpr const char* temporary_suffix = ".tmp";  // an entry that is being written
+constexpr const char* temporary_suffix = ".tmp";  // an entry that is still being written
 
 struct FileHandle {
   explicit FileHandle(int n) : number(n) {}
@@ -32,10 +32,10 @@ struct CacheFile {
   int64_t used = 0;  // nanoseconds since 1970
   bool temporary = false;
 };
-// Lists the files of one shard, without files that are not the cache's.
+// Lists the files of one shard, excluding files that do not belong to the cache.
 std::vector<CacheFile> cache_files(const std::string& shard);
 
-// Removes what was used longest ago, and what writers left that were killed.
+// Removes the least recently used entries, and the temporary files of writers that were killed.
 void keep_within(const std::string& shard, uint64_t budget);
 
 }  // namespace tile

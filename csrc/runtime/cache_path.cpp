@@ -1,4 +1,4 @@
-// Where the disk cache is, how large it may be, and what it holds.
+// The location, budget and contents of the disk cache.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 std::string folder_from_environment() {
   if (std::string given = environment("TILE_CACHE_DIR"); !given.empty()) return given;
-  // The XDG rules have a relative path ignored.
+  // The XDG specification requires that a relative path is ignored.
   if (const std::string xdg = environment("XDG_CACHE_HOME"); xdg.starts_with('/')) return xdg + "/tile_ops";
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + "/.cache/tile_ops";
@@ -93,7 +93,7 @@ DiskCache::Info DiskCache::clear() const {
       removed.entries += !file.temporary;
       removed.bytes += file.bytes;
     }
-    rmdir(shard.c_str());  // left where something else lies in it
+    rmdir(shard.c_str());  // fails if the folder contains other files
   }
   return removed;
 }

@@ -1,4 +1,4 @@
-// Kernels on the CPU: a launch runs its blocks on the caller's threads and returns when all are done.
+// Kernels on the CPU: a launch runs its blocks on torch's threads and returns when all have ended.
 #include <limits>
 #include <unordered_set>
 #include <vector>
@@ -28,8 +28,8 @@ class CpuKernel final : public Executable {
   }
 
  private:
-  // Arrays that the kernel reads are in the caches when it writes them, so that a store past the caches would
-  // have to wait.
+  // Arrays that the kernel also reads are already in the caches when it writes them, so a non-temporal store
+  // would have to wait.
   static std::vector<bool> read_arrays(const Function& function) {
     std::unordered_set<const Value*> read;
     walk(function.body(), [&](const Op& op) {

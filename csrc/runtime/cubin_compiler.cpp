@@ -1,4 +1,4 @@
-// Keys of cubins, and how the version of NVRTC is known before NVRTC is loaded.
+// Keys of cubins, and how the version of NVRTC is determined without loading NVRTC.
 #include "runtime/cubin_compiler.h"
 
 #include <sys/stat.h>
@@ -30,7 +30,7 @@ void put(std::string& bytes, std::string_view field) {
   bytes += field;
 }
 
-// Takes one field off the front.
+// Removes one field from the front.
 bool take(std::string_view& bytes, std::string& field) {
   uint64_t size = 0;
   if (bytes.size() < sizeof size) return false;
@@ -75,8 +75,8 @@ const Nvrtc& CubinCompiler::nvrtc() {
   return *nvrtc_;
 }
 
-// "13.0, 109338064 bytes". Loading NVRTC takes longer than loading a cubin from disk: so the version of the
-// file that would be loaded is kept in the cache too.
+// Returns text such as "13.0, 109338064 bytes". Loading NVRTC takes longer than loading a cubin from disk, so
+// the version of the file that would be loaded is also kept in the cache.
 std::string CubinCompiler::nvrtc_build() {
   std::lock_guard lock(build_mutex_);
   if (!build_.empty()) return build_;
@@ -100,7 +100,7 @@ DiskCache::Key CubinCompiler::key_of(const CompileRequest& request) {
   key.add_field("cubin 1");
   key.add_field(nvrtc_build());
   key.add_field(str(request.arch, " ", request.headers.size(), " ", request.options.size()));
-  key.add_field(request.text);
+  key.add_field(request.source);
   key.add_field(request.file);
   for (const auto& [name, text] : request.headers) {
     key.add_field(name);

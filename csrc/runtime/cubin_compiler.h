@@ -1,4 +1,4 @@
-// CUDA C++ text to cubin: from the disk cache, else by NVRTC, which is loaded only then.
+// Compiles CUDA C++ source to a cubin: from the disk cache, otherwise with NVRTC, which is loaded only then.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -14,13 +14,13 @@ namespace tile {
 class CubinCompiler {
  public:
   CubinCompiler(const DiskCache& cache, NvrtcPaths (*paths)()) : cache_(cache), paths_(paths) {}
-  static CubinCompiler& get();  // the process's: DiskCache::get(), nvrtc_paths()
+  static CubinCompiler& get();  // the instance of the process: DiskCache::get(), nvrtc_paths()
 
-  // From any thread. Two threads that ask for the same at once both compile it. `progress` begins where it
-  // is not on disk.
+  // May be called from any thread. Two threads that request the same code concurrently both compile it.
+  // `progress` begins when the code is not on disk.
   CompileResult compile(const CompileRequest& request, Progress* progress = nullptr);
 
-  // Loads it where it is not yet. An error is thrown anew at each call, until NVRTC is there.
+  // Loads NVRTC at the first call. If that fails, each call tries again and throws the error.
   const Nvrtc& nvrtc();
   bool nvrtc_loaded() const { return loaded_ != nullptr; }
 
@@ -37,7 +37,8 @@ class CubinCompiler {
   std::string build_;
 };
 
-// Convert a result to the bytes that the cache stores, and back; none if the bytes are malformed.
+// Convert a result to the bytes that the cache stores, and back. The latter returns none if the bytes are
+// malformed.
 std::string to_bytes(const CompileResult& result);
 std::optional<CompileResult> result_from_bytes(std::string_view bytes);
 

@@ -1,4 +1,4 @@
-// From a function to a launch on a GPU.
+// Compiles, loads and launches kernels on GPUs.
 #include "runtime/cuda_kernel.h"
 
 #include <utility>
@@ -48,8 +48,8 @@ CudaKernel::CudaKernel(Function function, KernelName name, const Driver& driver,
       compiler_(compiler),
       slots_(std::make_unique<std::array<Slot, 3>[]>(static_cast<size_t>(driver.device_count()))) {}
 
-// Its code stays loaded: a captured graph may launch it later, and at the end of a process the driver goes
-// first.
+// The code stays loaded: a captured graph may launch it later, and at the end of a process the driver may be
+// unloaded first.
 CudaKernel::~CudaKernel() = default;
 
 std::string CudaKernel::label() const {
@@ -100,20 +100,20 @@ bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
 void CudaKernel::load(Slot& slot, int device, int long_axis) const {
   const Stopwatch time;
   Loaded& loaded = slot.loaded;
-  // A chip may have no room for a large cluster: smaller ones are tried, at last no cluster.
+  // A chip may have no room for a large cluster, so smaller ones are tried, finally a single block.
   for (int blocks = cuda::Target().cluster_blocks;
        !load(loaded, code_for(device, long_axis, blocks), device);)
     blocks = loaded.code->program.cluster / 2;
   if (const auto& program = loaded.code->program; !program.assertions.empty())
-    loaded.failures =
-        driver_.watch(device, {.assertions = program.assertions.size(),
-                               .text =
-                                   [assertions = program.assertions](size_t assertion, int64_t element,
-                                                                     const std::array<int64_t, 3>& block) {
-                                     return failure_text(assertions[assertion], element, block);
-                                   },
-                               .cluster = program.cluster,
-                               .long_axis = long_axis});
+    loaded.failures = driver_.register_kernel(
+        device, {.assertions = program.assertions.size(),
+                 .text =
+                     [assertions = program.assertions](size_t assertion, int64_t element,
+                                                       const std::array<int64_t, 3>& block) {
+                       return failure_text(assertions[assertion], element, block);
+                     },
+                 .cluster = program.cluster,
+                 .long_axis = long_axis});
   log_line(name_.name, ": compiled for sm_", loaded.code->target.arch, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",
@@ -123,7 +123,7 @@ void CudaKernel::load(Slot& slot, int device, int long_axis) const {
 }
 
 const CudaKernel::Loaded& CudaKernel::on(int device, int long_axis) const {
-  driver_.properties(device);  // error: no such device
+  driver_.properties(device);  // throws if there is no such device
   Slot& slot = slots_[static_cast<size_t>(device)][static_cast<size_t>(long_axis)];
   if (!slot.ready.load(std::memory_order_acquire)) slot.once([&] { load(slot, device, long_axis); });
   return slot.loaded;
@@ -146,8 +146,8 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   grid[0] *= launch.cluster[0];
   launch.grid = grid;
   launch.programmatic = cuda::may_start_early(loaded.code->target);
-  uint32_t starts_early = launch.programmatic;  // what the device's compiler must not know: dependent.cuh
-  void** more = packed.pointers + arguments.size();  // for who takes them
+  uint32_t starts_early = launch.programmatic;       // not known when the code is compiled; see dependent.cuh
+  void** more = packed.pointers + arguments.size();  // optional parameters at the end
   if (!loaded.code->program.assertions.empty()) *more++ = const_cast<FailureLocation*>(&loaded.failures);
   *more = &starts_early;
   launch.stream = current_stream(device);

@@ -1,5 +1,5 @@
-// A kernel compiled for NVIDIA GPUs: text and cubin for each kind of chip, a function for each device; one
-// more of each for grids that are long along another axis than the first.
+// A kernel compiled for NVIDIA GPUs: source and cubin for each kind of chip, and a function for each device.
+// There is a further one of each for grids whose longest axis is not the first.
 #pragma once
 #include <array>
 #include <atomic>
@@ -19,12 +19,12 @@ namespace tile {
 
 class CudaKernel final : public Executable {
  public:
-  // Compiles nothing yet.
+  // Does not compile yet.
   CudaKernel(Function function, KernelName name, const Driver& driver, CubinCompiler& compiler);
   ~CudaKernel() override;
 
-  // Enqueues in the device's current stream. What is new is compiled and loaded first, by one thread; this
-  // may be while the stream is captured.
+  // Enqueues the kernel in the device's current stream. The first run compiles and loads it in one thread,
+  // which also works while the stream is captured.
   void run(const Blocks& blocks, ArgumentRefs arguments) const override;
 
   struct Code {
@@ -35,8 +35,8 @@ class CudaKernel final : public Executable {
   struct Loaded {
     const Code* code = nullptr;
     CudaFunction function;
-    FunctionAttributes attributes;  // local_bytes > 0: it spills
-    FailureLocation failures;       // of a kernel with assertions
+    FunctionAttributes attributes;  // local_bytes > 0 if it spills
+    FailureLocation failures;       // set for a kernel with assertions
   };
   const Loaded& on(int device, int long_axis = 0) const;
 
@@ -48,15 +48,16 @@ class CudaKernel final : public Executable {
   };
   const Code& code_for(int device, int long_axis, int cluster_blocks) const;
   void load(Slot& slot, int device, int long_axis) const;
-  bool load(Loaded& loaded, const Code& code, int device) const;  // false: no room for its clusters
-  std::string label() const;                                      // whom the driver's errors name
+  // False if the device has no room for its clusters.
+  bool load(Loaded& loaded, const Code& code, int device) const;
+  std::string label() const;  // the name in the driver's errors
 
   const Function function_;
   const CudaParameters parameters_;
   const KernelName name_;
   const Driver& driver_;
   CubinCompiler& compiler_;
-  const std::unique_ptr<std::array<Slot, 3>[]> slots_;  // of each device, by the long axis
+  const std::unique_ptr<std::array<Slot, 3>[]> slots_;  // for each device and each long axis
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Code>> codes_;  // one for each target
 };

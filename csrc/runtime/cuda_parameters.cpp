@@ -8,7 +8,7 @@
 namespace tile {
 namespace {
 
-// {void* data; int64_t strides[n]; int32_t sizes[n];}; the sizes of a wide array are int64_t.
+// Size of {void* data; int64_t strides[n]; int32_t sizes[n];}. The sizes of a wide array are int64_t.
 size_t array_bytes(int rank, bool wide) {
   const size_t n = static_cast<size_t>(std::max(rank, 1)), size = wide ? sizeof(int64_t) : sizeof(int32_t);
   return sizeof(void*) + (n * (sizeof(int64_t) + size) + 7) / 8 * 8;

@@ -1,4 +1,4 @@
-// How a GPU kernel's parameters lie in memory, as csrc/cuda/program.h says.
+// The memory layout of a GPU kernel's parameters, as csrc/cuda/program.h defines it.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,13 +10,13 @@ namespace tile {
 
 class CudaParameters {
  public:
-  static constexpr size_t most_bytes = 4096;  // what every chip and driver takes
+  static constexpr size_t most_bytes = 4096;  // the limit of every chip and driver
 
-  // `wide`: for each parameter, true if it is an array with 64-bit extents.
+  // `wide`: true for each parameter that is an array with 64-bit extents.
   explicit CudaParameters(const std::vector<Type>& parameters, std::vector<bool> wide = {});
   size_t bytes() const { return bytes_; }
 
-  // For a launch: no memory is taken. `pointers`: one to each parameter.
+  // The parameters of one launch, without heap allocation. `pointers` has one entry for each parameter.
   struct Packed {
     alignas(8) char data[most_bytes];
     void* pointers[most_bytes / 8 + 2];

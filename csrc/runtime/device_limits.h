@@ -1,15 +1,15 @@
-// Limits and abilities of an array's device, for operators that choose tiles and dtypes by them.
+// Limits and abilities of an array's device, by which operators choose tiles and dtypes.
 #pragma once
 #include "runtime/argument.h"
 
 namespace tile {
 
-// Bytes of tiles that a kernel on the array's GPU may keep in registers at once, of a block or of the largest
-// cluster: a tile as it was read, and what is summed. 0: the array is not on a GPU.
+// Returns how many bytes of tiles a kernel on the array's GPU may keep in registers at once, for a block or
+// the largest cluster: a tile in its own dtype, and its accumulators. Returns 0 if the array is not on a GPU.
 int64_t most_tile_bytes(const ArrayArgument& array);
-// Shared memory that a block of threads may have there; 0 likewise.
+// Returns the shared memory that a thread block may use on that GPU, or 0.
 int most_shared_bytes(const ArrayArgument& array);
-// Returns true if products on the array's device read its dtype without widening it. Where they widen it,
+// Returns true if products on the array's device read its dtype without widening it. If they widen it,
 // rounding an operand to that dtype first would only lose accuracy.
 bool multiplies_as_it_is(const ArrayArgument& array);
 

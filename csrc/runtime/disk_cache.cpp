@@ -1,4 +1,4 @@
-// One entry: a file with a header that tells a whole file from a damaged one, put in place by a rename.
+// Entries of the disk cache: files with a checksum in the header, put into place by a rename.
 #include "runtime/disk_cache.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ bool read_all(int file, char* bytes, size_t size) {
   return true;
 }
 
-// The entry in an open file; nothing where it is damaged.
+// Returns the entry in an open file, or nothing if it is damaged.
 std::optional<std::string> read_entry(int file, uint64_t size, const DiskCache::Key& key) {
   Header found;
   if (size < sizeof found || !read_all(file, reinterpret_cast<char*>(&found), sizeof found))
@@ -53,7 +53,7 @@ std::optional<std::string> read_entry(int file, uint64_t size, const DiskCache::
   return bytes;
 }
 
-// Marks an entry as used; not more than once a minute, so that reading stays reading.
+// Marks an entry as used, at most once a minute, so that most loads do not write.
 void touch(int file, const struct stat& status) {
   if (time(nullptr) - status.st_mtime > 60) futimens(file, nullptr);
 }
@@ -66,11 +66,11 @@ std::string DiskCache::path_of(const Key& key) const { return shard_of(key) + "/
 std::optional<std::string> DiskCache::load(const Key& key) const try {
   if (options_.folder.empty() || !options_.budget) return std::nullopt;
   const std::string path = path_of(key);
-  // Not blocking: somebody may have put a pipe there.
+  // Non-blocking, because the path may be a pipe.
   const FileHandle file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status;
   if (!file || fstat(file.number, &status)) return std::nullopt;
-  // What another user wrote would run as ours.
+  // A file of another user is ignored, because its code would run with this user's rights.
   if (!S_ISREG(status.st_mode) || status.st_uid != geteuid()) return std::nullopt;
   auto bytes = read_entry(file.number, static_cast<uint64_t>(status.st_size), key);
   if (bytes)
@@ -78,7 +78,7 @@ std::optional<std::string> DiskCache::load(const Key& key) const try {
   else
     unlink(path.c_str());
   return bytes;
-} catch (const std::exception&) {  // no memory
+} catch (const std::exception&) {  // out of memory
   return std::nullopt;
 }
 
@@ -94,7 +94,7 @@ void DiskCache::store(const Key& key, std::string_view bytes) const try {
 }
 
 bool DiskCache::write_file(const std::string& path, std::string_view header, std::string_view bytes) const {
-  // Random: process ids repeat on the machines that share a folder.
+  // A random name, because process ids repeat on machines that share a folder.
   std::random_device random;
   const std::string temporary = str(path, ".", std::hex, random(), random(), temporary_suffix);
   bool whole;
@@ -104,7 +104,7 @@ bool DiskCache::write_file(const std::string& path, std::string_view header, std
     if (!file) return false;
     whole = write_all(options_.write, file.number, header) && write_all(options_.write, file.number, bytes);
   }
-  // Not synced: after a power failure the checksum tells.
+  // Not synced: after a power failure, the checksum detects a damaged entry.
   whole = whole && rename(temporary.c_str(), path.c_str()) == 0;
   if (!whole) unlink(temporary.c_str());
   return whole;

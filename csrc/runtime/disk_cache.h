@@ -1,5 +1,5 @@
-// A cache of byte strings on disk, by the hash of what they were made from. Whatever the disk does, a load
-// gives the bytes that were stored or nothing, and no call fails.
+// A cache of byte strings on disk, keyed by the hash of the data that they were made from. Whatever happens
+// on the disk, a load returns the stored bytes or nothing, and no call fails.
 #pragma once
 #include <sys/types.h>
 #include <unistd.h>
@@ -18,26 +18,26 @@ class DiskCache {
  public:
   using Key = Sha256::Digest;
   struct Options {
-    std::string folder;  // empty: no cache
+    std::string folder;  // empty if there is no cache
     uint64_t budget = uint64_t{1} << 30;
-    ssize_t (*write)(int, const void*, size_t) = ::write;  // tests give one that fails
+    ssize_t (*write)(int, const void*, size_t) = ::write;  // tests replace it by one that fails
   };
-  // TILE_CACHE_DIR, else tile_ops in XDG_CACHE_HOME, else in ~/.cache; TILE_CACHE_MB.
+  // Reads TILE_CACHE_DIR, otherwise tile_ops in XDG_CACHE_HOME, otherwise in ~/.cache; and TILE_CACHE_MB.
   static Options options();
 
   explicit DiskCache(Options options) : options_(std::move(options)) {}
-  static const DiskCache& get();  // of options() at the first call
+  static const DiskCache& get();  // uses options() at the first call
 
   std::optional<std::string> load(const Key& key) const;
-  // Replaces an entry of that key. Then the least recently used ones go, if the budget is exceeded.
+  // Replaces an entry of that key, then removes the least recently used ones if the budget is exceeded.
   void store(const Key& key, std::string_view bytes) const;
 
   struct Info {
-    std::string folder, unusable;  // why nothing is stored; empty: all is well
+    std::string folder, unusable;  // `unusable` is the reason why nothing is stored, or empty
     uint64_t entries = 0, bytes = 0, budget = 0;
   };
   Info info() const;
-  Info clear() const;  // tells what was removed
+  Info clear() const;  // returns what was removed
 
  private:
   std::string shard_of(const Key& key) const;

@@ -1,4 +1,4 @@
-// A kernel compiled for a target, and the targets there are.
+// A kernel compiled for a target, and the list of targets.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tile {
 
-// Whom errors name.
+// The name of a kernel in errors.
 struct KernelName {
   std::string name;
   Location where;
@@ -23,16 +23,17 @@ using Blocks = std::array<int64_t, 3>;
 class Executable {
  public:
   virtual ~Executable() = default;
-  // What check_launch accepts, with at least one block. Arguments in the order of the kernel's parameters.
+  // Takes what check_launch has accepted, with at least one block. Arguments are in the order of the kernel's
+  // parameters.
   virtual void run(const Blocks& blocks, ArgumentRefs arguments) const = 0;
-  Touched touched;  // the parameters whose memory it writes and reads
+  Touched touched;  // the parameters whose memory it writes or reads
 };
 
 struct Target {
-  int64_t longest_axis, other_axes;                                                   // at most, of a grid
-  const char* grid_limit;                                                             // the same in words
+  int64_t longest_axis, other_axes;  // limits of a grid
+  const char* grid_limit;            // the same limits in words
   std::unique_ptr<Executable> (*compile)(Function function, const KernelName& name);  // after the passes
-  bool compiles_at_once;  // false: at the first run on a device
+  bool compiles_at_once;  // false: it compiles at the first run on a device
 };
 const Target& target_of(DeviceKind device);
 

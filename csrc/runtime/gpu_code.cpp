@@ -1,4 +1,4 @@
-// Judges code by what ptxas says of it.
+// Judges code by the report of ptxas.
 #include "runtime/gpu_code.h"
 
 #include <algorithm>
@@ -15,14 +15,15 @@
 namespace tile {
 namespace {
 
-// Spilled bytes of a thread, written and read, in the whole kernel: ptxas does not say where, and SASS has
-// another form on each chip. In the loops of the kernels that pass it is 1 to 4 of 100 instructions
-// (docs/how_the_compiler_works.md). With fewer sums a thread, products would read more shared memory.
+// Limits of spilled bytes of a thread, written and read, in the whole kernel: ptxas does not report where it
+// spills, and SASS differs between chips. In the loops of the kernels that pass, spills are 1 to 4 of 100
+// instructions (docs/how_the_compiler_works.md). With fewer accumulators per thread, products would read more
+// shared memory.
 constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
 
 struct Fault {
-  std::string loss;       // of speed, that the log warns of
-  int spilled_bytes = 0;  // of a thread, written and read
+  std::string loss;       // a performance warning in the log
+  int spilled_bytes = 0;  // per thread, written and read
   int64_t of_block = 0;
   int allowed = spilled_bytes_allowed;
 
@@ -40,15 +41,15 @@ Fault fault_of(const std::string& log, const std::string& entry, bool multiplies
           multiplies ? spilled_bytes_allowed_to_products : spilled_bytes_allowed};
 }
 
-// One configuration, compiled or not.
+// One configuration, compiled or failed.
 struct Candidate {
   const cuda::Configuration* configuration;
-  std::string failure;          // why there is no code
-  std::optional<GpuCode> code;  // there is, where that is empty
+  std::string failure;          // the reason why there is no code
+  std::optional<GpuCode> code;  // set if `failure` is empty
   Fault fault;
 };
 
-// "NVRTC 312.0 ms, 512 threads of 64 registers, 0 bytes spilled"
+// Returns text such as "NVRTC 312.0 ms, 512 threads of 64 registers, 0 bytes spilled".
 std::string facts_of(const GpuCode& code) {
   const KernelResources resources = resources_in(code.result.log, code.program.entry);
   return str(code.result.from_disk ? "cache " : "NVRTC ", Stopwatch::text(code.result.seconds), ", ",
@@ -90,7 +91,7 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
       cuda::Program program(function, target, configuration);
       const auto same = [&](const ConfiguredProgram& other) { return other.program.text == program.text; };
       if (std::none_of(made.begin(), made.end(), same)) made.push_back({&configuration, std::move(program)});
-    } catch (const Error&) {  // it may need more shared memory than there is
+    } catch (const Error&) {  // it may need more shared memory than the chip has
       if (made.empty()) throw;
     }
   return made;
@@ -100,8 +101,8 @@ bool is_acceptable(const std::string& log, const std::string& entry, bool multip
   return !fault_of(log, entry, multiplies, 1).any();
 }
 
-CompileRequest request_of(const std::string& text, const std::string& kernel, int arch) {
-  return {.text = text,
+CompileRequest request_of(const std::string& source, const std::string& kernel, int arch) {
+  return {.source = source,
           .file = kernel + ".cu",
           .arch = arch,
           .headers = cuda::device_library(),
@@ -134,7 +135,7 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
       compiling.push_back(std::async(std::launch::async | std::launch::deferred, compiled, other));
     for (size_t i = 0; i < others.size(); ++i) try {
         tried.push_back(compiling[i].get());
-      } catch (const Error& error) {  // there is one that compiles
+      } catch (const Error& error) {  // the usual configuration has compiled
         const std::string text = error.what();
         tried.push_back({others[i].configuration, text.substr(0, text.find('\n')), {}, {}});
       }

@@ -1,5 +1,5 @@
-// The code of a kernel for a chip: of its configurations the first whose registers suffice, else the least
-// bad.
+// The code of a kernel for a chip, from the first configuration whose registers suffice, otherwise from the
+// best one.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,22 +15,24 @@ struct GpuCode {
   CompileResult result;
 };
 
-// The usual configuration is compiled alone; only where it fails the others are, at once. All are kept on
-// disk, so that a later process chooses again without NVRTC. A warning says where none is good, the log what
-// each took and why it is not the one, a line on the terminal what takes long.
+// Compiles the usual configuration alone; if it is not acceptable, it compiles the others concurrently. All
+// are kept on disk, so that a later process chooses again without NVRTC. A warning reports if none is
+// acceptable; the log lists the cost of each configuration and why it was not chosen; the terminal shows a
+// progress line if it takes long.
 GpuCode compile_for_gpu(const Function& function, const KernelName& name, const cuda::Target& target,
                         CubinCompiler& compiler);
 
-// Error where the usual one cannot be made; others that cannot, or whose text is one before, are left out.
+// Throws if the usual configuration cannot be made. Others are left out if they cannot be made or have the
+// same source as an earlier one.
 struct ConfiguredProgram {
   const cuda::Configuration* configuration;
   cuda::Program program;
 };
 std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda::Target& target);
 
-// Returns true if ptxas says of code that no other configuration need be tried.
+// Returns true if, by the report of ptxas, no other configuration need be tried.
 bool is_acceptable(const std::string& log, const std::string& entry, bool multiplies);
 
-CompileRequest request_of(const std::string& text, const std::string& kernel, int arch);
+CompileRequest request_of(const std::string& source, const std::string& kernel, int arch);
 
 }  // namespace tile

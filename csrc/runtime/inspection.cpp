@@ -1,4 +1,4 @@
-// Compiles what a call launches for looking at it.
+// Compiles the launches of a call for inspection.
 #include "runtime/inspection.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ cuda::Target target_of_arch(int arch) {
   if (arch < cuda::oldest_arch)
     fail(ErrorKind::unsupported, "inspect: the chip is sm_", arch, ", and kernels need sm_",
          cuda::oldest_arch, " or newer; give another");
-  // The opt-in limit of a block, from the table of compute capabilities.
+  // The opt-in limit of a block, from the CUDA documentation's table of compute capabilities.
   constexpr int kib = 1024;
   const int shared = arch / 10 == 9 || arch / 10 == 10 ? 227 * kib
                      : arch == 80 || arch == 87        ? 163 * kib
@@ -53,8 +53,8 @@ void compile_text(InspectedKernel& kernel, CubinCompiler& compiler) {
   kernel.acceptable = is_acceptable(result.log, kernel.entry, kernel.multiplies);
 }
 
-bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
-                     const std::function<Function()>& compiled) {
+bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
+                         const std::function<Function()>& compiled) {
   const bool gpu = on_gpu(arguments), launches = grid.x && grid.y && grid.z;
   if (!launches || (!gpu && what_ != What::ir)) return gpu;
   const Function function = compiled();

@@ -1,5 +1,5 @@
-// Records what the launches of a call compile to: the Tile IR, CUDA C++, PTX, or code and the resources that
-// it takes.
+// Records what the launches of a call compile to: Tile IR, CUDA C++, PTX, or machine code and the resources
+// that it uses.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,37 +12,37 @@
 
 namespace tile {
 
-// Returns the limits of a block on an arch, for compilation without a device. Error: an arch older than
-// kernels run on.
+// Returns the limits of a block on an arch, for compilation without a device. Throws for an arch that is too
+// old for kernels.
 cuda::Target target_of_arch(int arch);
 
 struct InspectedKernel {
   std::string name;
   Grid grid;
-  std::string text;                  // Tile IR, CUDA C++ or PTX; a cubin is no text
-  std::string configuration, entry;  // the entry: its symbol
-  bool multiplies = false;           // on tensor cores
+  std::string text;                  // Tile IR, CUDA C++ or PTX; not used for a cubin
+  std::string configuration, entry;  // `entry` is the symbol
+  bool multiplies = false;           // uses tensor cores
   std::string cubin;
   // For GPU kernels:
   int arch = 0, threads = 0, cluster = 1, shared_bytes = 0;
   std::vector<cuda::Conversion> conversions;
-  KernelResources resources;  // where it was compiled to code
-  std::string warning;        // of speed, that NVRTC warns of
-  bool acceptable = true;     // no other configuration need be tried
+  KernelResources resources;  // set if it was compiled to code
+  std::string warning;        // NVRTC's performance warning
+  bool acceptable = true;     // false if other configurations should be tried
 };
 
-// Kernels for a GPU are compiled and not run; those on the CPU run, and are listed where Tile IR is wanted.
+// Kernels for a GPU are compiled and not run. Kernels on the CPU run, and are listed if Tile IR is requested.
 class Inspection final : public LaunchObserver {
  public:
-  // usual: the text of the usual configuration; configurations: a row for each whose text differs. Neither
-  // compiles. cuda: what runs; where it cannot be compiled, as without NVRTC, the usual configuration, and
-  // the text begins with why.
+  // usual: the source of the usual configuration. configurations: a row for each configuration whose source
+  // differs. Neither compiles. cuda: the source of the chosen configuration; if it cannot be compiled, for
+  // example without NVRTC, the usual configuration, and the text begins with the reason.
   enum class What { ir, usual, configurations, cuda, ptx, code };
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
   const cuda::Target* target() const override { return &target_; }
-  bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
-           const std::function<Function()>& compiled) override;
+  bool observe(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
+               const std::function<Function()>& compiled) override;
   const std::vector<InspectedKernel>& kernels() const { return kernels_; }
 
  private:
@@ -55,7 +55,7 @@ class Inspection final : public LaunchObserver {
 // Compiles a row of `usual` or `configurations`.
 void compile_text(InspectedKernel& kernel, CubinCompiler& compiler);
 
-// The same for a text that is CUDA C++ already. Fills what was asked for; `entry` is the symbol.
+// Does the same for a CUDA C++ source. Fills in the requested parts; `entry` is the symbol.
 void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, CompileRequest request,
                             const std::string& entry, CubinCompiler& compiler);
 

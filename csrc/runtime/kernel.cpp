@@ -1,4 +1,4 @@
-// From a launch to a compiled program: key, table, trace, passes, target.
+// From a launch to a compiled program: key, table, trace, passes and target.
 #include "runtime/kernel.h"
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace tile {
 namespace {
 
-// Never destroyed: kernels of libraries that are unloaded later still count.
+// Never destroyed, because kernels of libraries that are unloaded later still count.
 struct Counts {
   std::mutex mutex;
   std::map<std::string, size_t> by_name;
@@ -79,7 +79,7 @@ uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs a
   State& state = *state_;
   const Target& target = check_launch(state.name, grid, arguments, state.extents == Extents::wide);
   if (LaunchObserver* observer = LaunchObserver::of_thread()) [[unlikely]]
-    if (observer->saw(state.name, grid, arguments, [&] { return compiled(body); })) return 0;
+    if (observer->observe(state.name, grid, arguments, [&] { return compiled(body); })) return 0;
   const Executable* kernel = state.table.find(key);
   if (!kernel) kernel = &compile(target, key, body);
   if (check) check(call, kernel->touched);

@@ -1,6 +1,6 @@
-// Kernel: a function over arrays, tiles and constants, compiled once a key and launched over a grid.
-// The C++ type of a parameter says when it is known: Array and Tile at run time, anything else while tracing.
-// A struct stands for its fields.
+// Kernel: a function over arrays, tiles and constants, compiled once per key and launched over a grid.
+// The C++ type of a parameter determines when its value is known: Array and Tile at run time, all others
+// while tracing. A struct is a group of parameters, its fields.
 #pragma once
 #include <array>
 #include <functional>
@@ -40,8 +40,8 @@ class KernelBase {
 
   const std::string& name() const;
   const Location& where() const;
-  size_t compiled_count() const;  // kernels compiled so far, all keys
-  // The same of every Kernel in the process, by name.
+  size_t compiled_count() const;  // kernels compiled so far, over all keys
+  // Returns the same for every Kernel in the process, by name.
   static std::map<std::string, size_t> compiled_counts();
 
  protected:
@@ -52,7 +52,7 @@ class KernelBase {
   uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body,
                        WriteCheck check, const void* call);
   Touched touched_of(const TraceBody& body) const;
-  Function trace_call(const TraceBody& body) const;  // after no pass
+  Function trace_call(const TraceBody& body) const;  // before any pass
 
  private:
   struct State;
@@ -61,11 +61,10 @@ class KernelBase {
   std::unique_ptr<State> state_;
 };
 
-// The function after tracing and each pass, for inspection and docs.
+// Returns the function after tracing and after each pass, for inspection and docs.
 std::string compiled_text(const Function& traced);
 
-// How an argument is passed. csrc/torch adds at::Tensor through the overload found by lookup of its
-// namespace.
+// Converts an argument for a launch. csrc/torch adds at::Tensor through argument-dependent lookup.
 inline const ArrayArgument& to_array_argument(const ArrayArgument& array) { return array; }
 
 namespace detail {
@@ -145,7 +144,7 @@ To converted(const From& from);
 // How one parameter P of the kernel function is keyed, passed and bound while tracing.
 template <class P>
 struct Parameter {
-  static constexpr size_t most_arguments = 0;  // that pass() adds
+  static constexpr size_t most_arguments = 0;  // the most that pass() adds
   using Bound = std::decay_t<P>;
   template <class A>
   static Bound convert(const A& argument) {
@@ -160,7 +159,7 @@ struct Parameter<Array> {
   using Bound = ArrayArgument;
   template <class A>
   static decltype(auto) convert(const A& argument) {
-    return to_array_argument(argument);  // an ArrayArgument itself: no copy
+    return to_array_argument(argument);  // an ArrayArgument is not copied
   }
   static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
     key_of_array(key, value);
@@ -184,7 +183,7 @@ struct Parameter<Tile> {
     return Tile(add_scalar_parameter(tracer, value.dtype));
   }
 };
-// What may be missing; whether it is there is known while tracing.
+// An array or number that may be missing; tracing knows whether it is present.
 template <class T>
 struct Parameter<std::optional<T>> {
   static constexpr size_t most_arguments = Parameter<T>::most_arguments;
@@ -211,7 +210,7 @@ template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
-// Parameters that travel together. One word of the key says which are there.
+// Parameters passed as a group. One word of the key records which are present.
 template <class... T>
 void pass_all(LaunchKey& key, ArgumentRef*& next, const Launched<T>&... values) {
   uint64_t there = 0;
@@ -240,7 +239,7 @@ struct Parameter<std::tuple<T...>> {
     std::apply([&](const auto&... each) { pass_all<T...>(key, next, each...); }, values);
   }
   static std::tuple<T...> bind(Tracer& tracer, const Bound& values) {
-    // Braces, because they bind from left to right.
+    // Braces evaluate from left to right.
     return std::apply(
         [&](const auto&... each) { return std::tuple<T...>{Parameter<T>::bind(tracer, each)...}; }, values);
   }
@@ -346,9 +345,9 @@ class Kernel : public KernelBase {
   Kernel(const char* name, void (*function)(P...), Extents extents, Location location = Location::current())
       : KernelBase(name, location, extents), function_(function) {}
 
-  // Compiles for these arguments if they are new, then runs every block of the grid: on the CPU before it
-  // returns, on a GPU in the current stream. All arrays must be on one device. Errors carry the kernel
-  // author's file:line.
+  // Compiles for these arguments if their key is new, then runs every block of the grid: on the CPU before it
+  // returns, on a GPU in the current stream. All arrays must be on one device. Errors name the kernel
+  // author's file and line.
   template <class... A>
   void launch(Grid grid, const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "launch: give one argument for each parameter of the kernel");
@@ -361,7 +360,7 @@ class Kernel : public KernelBase {
     launch_bound(grid, arguments...);
   }
 
-  // The Tile IR that these arguments would compile, before any pass.
+  // Returns the Tile IR of these arguments before any pass.
   template <class... A>
   Function trace(const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "trace: give one argument for each parameter of the kernel");
@@ -385,7 +384,7 @@ class Kernel : public KernelBase {
       Body{function_, detail::ParameterOf<P>::bind(tracer, bound)...};
     });
   }
-  // A constructor, because braces bind parameters from left to right.
+  // A constructor, because braces evaluate parameters from left to right.
   struct Body {
     template <class... V>
     Body(void (*function)(P...), const V&... values) {

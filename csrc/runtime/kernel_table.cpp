@@ -1,4 +1,4 @@
-// Adding to the table of kernels.
+// Adds kernels to the table.
 #include "runtime/kernel_table.h"
 
 namespace tile {

@@ -1,4 +1,4 @@
-// From launch keys to compiled kernels: looked up without a lock, and nothing is ever taken out.
+// Maps launch keys to compiled kernels. A lookup takes no lock, and entries are never removed.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,12 +17,12 @@ class KernelTable {
   ~KernelTable();
   using Compile = std::function<std::unique_ptr<Executable>()>;
 
-  // Null: not compiled yet.
+  // Returns null if the kernel is not compiled yet.
   const Executable* find(const LaunchKey& key) const {
     const Entry* entry = find_entry(*slots_.load(std::memory_order_acquire), key);
     return entry ? entry->ready.load(std::memory_order_acquire) : nullptr;
   }
-  // The first caller compiles, others of the same key wait for it; where it fails, the next one tries.
+  // The first caller compiles, and others with the same key wait for it. If it fails, the next caller tries.
   const Executable& compile(const LaunchKey& key, const Compile& compile);
 
  private:
@@ -33,7 +33,8 @@ class KernelTable {
     std::unique_ptr<Executable> kernel;
     std::atomic<const Executable*> ready = nullptr;
   };
-  // A power of two of slots, at most half of them taken; an entry lies at the first free one after its hash.
+  // A power of two of slots, at most half of them occupied; an entry is in the first free slot from its hash
+  // on.
   struct Slots {
     explicit Slots(size_t count) : at(count) {}
     std::vector<std::atomic<Entry*>> at;
@@ -47,7 +48,7 @@ class KernelTable {
   static void put(Slots& slots, Entry* entry);
   Entry& entry_of(const LaunchKey& key);
 
-  std::vector<std::unique_ptr<Slots>> all_slots_;  // the last is in use; the others may still be read
+  std::vector<std::unique_ptr<Slots>> all_slots_;  // the last one is in use; others may still be read
   std::atomic<const Slots*> slots_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// Checks what a launch was given, and finds its target.
+// Checks the arguments of a launch and selects its target.
 #include "runtime/launch.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
        "; the most is ", most, ", view the array with more axes");
 }
 
-// An empty one is nowhere.
+// An empty array has no address to check.
 void require_alignment(const KernelName& kernel, ArgumentRefs arguments) {
   int count = 0;
   for (const ArgumentRef& argument : arguments) {

@@ -1,4 +1,4 @@
-// Checks of a launch that every target shares.
+// Checks of a launch that all targets share.
 #pragma once
 #include <new>
 
@@ -7,15 +7,15 @@
 
 namespace tile {
 
-// An element that is not at a multiple of its size: a GPU cannot read it, and C++ forbids it elsewhere. A
-// class of its own, so that operators can name the argument.
+// Raised for an array whose address is not a multiple of its element size: a GPU cannot read it, and C++
+// forbids it elsewhere. A separate class, so that operators can name the argument.
 struct MisalignedArray : Error {
   explicit MisalignedArray(std::string text) : Error(ErrorKind::value, std::move(text)) {}
 };
 inline bool is_misaligned(const void* data, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) != 0;
 }
-// "begins at address 0x7f01, which is no multiple of the 4 bytes of f32"
+// Returns "begins at address 0x7f01, which is no multiple of the 4 bytes of f32".
 std::string misaligned_text(const void* data, int64_t bytes, std::string_view dtype);
 
 // Returns the target of the arguments' device. Raises errors for bad grids, for arrays on several devices or
@@ -25,7 +25,7 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
 
 [[noreturn]] void fail_memory(const KernelName& kernel);
 
-// Runs what was checked; nothing where the grid is empty.
+// Runs a checked launch; does nothing if the grid is empty.
 inline void run_blocks(const KernelName& kernel, const Executable& executable, const Grid& grid,
                        ArgumentRefs arguments) {
   if (!grid.x || !grid.y || !grid.z) return;

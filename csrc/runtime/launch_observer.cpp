@@ -1,4 +1,4 @@
-// The observer of each thread.
+// Stores the observer of each thread.
 #include "runtime/launch_observer.h"
 
 namespace tile {

@@ -1,4 +1,4 @@
-// Observers see the launches of a thread before they run, for inspection.
+// Observers of the launches of a thread, for inspection. They see each launch before it runs.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -10,22 +10,22 @@ namespace tile {
 
 class LaunchObserver {
  public:
-  // From its beginning to its end it sees this thread's launches. One a thread.
+  // Observes this thread's launches during its lifetime. A thread has at most one observer.
   LaunchObserver();
   virtual ~LaunchObserver();
   LaunchObserver(const LaunchObserver&) = delete;
 
-  // `compiled` gives the function after all passes. True: the launch need not run.
-  virtual bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
-                   const std::function<Function()>& compiled) = 0;
+  // `compiled` returns the function after all passes. Returns true if the launch need not run.
+  virtual bool observe(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
+                       const std::function<Function()>& compiled) = 0;
 
-  // Where the memory of a storage begins that stands for one on a GPU; null: it has none.
+  // Returns the start of the memory of a storage that represents one on a GPU, or null if it has none.
   virtual char* memory(void* /* c10::StorageImpl* */) { return nullptr; }
 
-  // The chip whose code is looked at; null: none.
+  // Returns the chip to compile for, or null.
   virtual const cuda::Target* target() const { return nullptr; }
 
-  // Null: none. A launch pays one load for the question.
+  // Returns null if there is none. This costs a launch one load.
   static LaunchObserver* of_thread() { return count_.load(std::memory_order_relaxed) ? find() : nullptr; }
 
  private:

@@ -1,4 +1,4 @@
-// A span of time that a profiler may record: the running of one kernel's blocks.
+// A time range that a profiler may record: the run of one kernel's blocks.
 #pragma once
 #include <string>
 
@@ -7,10 +7,10 @@ namespace tile {
 class LaunchRange {
  public:
   struct Profiler {
-    void* (*begin)(const std::string& kernel);  // null: nobody records
+    void* (*begin)(const std::string& kernel);  // returns null if no profiler records
     void (*end)(void*);
   };
-  // Before any launch. csrc/torch gives torch's.
+  // Must be called before any launch. csrc/torch installs torch's profiler.
   static void set_profiler(const Profiler& given) { profiler_ = given; }
 
   explicit LaunchRange(const std::string& kernel)

@@ -10,7 +10,7 @@
 namespace tile {
 namespace {
 
-// step * i for every i from 0 to most.
+// The values step * i for i from 0 to most.
 struct Term {
   int64_t step, most;
 };
@@ -26,8 +26,8 @@ void add(Terms& terms, int64_t step, int64_t most) {
   terms.push_back({step, most});
 }
 
-// Tells whether one number from each term can sum up to the target. Few multiples of the largest step need a
-// look, because the other terms reach no farther than their sum: one or two with the strides of a dense
+// Decides whether one number from each term can sum to the target. Few multiples of the largest step have to
+// be tried, because the other terms reach no farther than their sum: one or two for the strides of a dense
 // layout.
 class Search {
  public:
@@ -43,7 +43,7 @@ class Search {
   bool at(size_t i, int64_t target) {
     if (target < 0 || target > reach_[i]) return false;
     if (i == terms_.size()) return true;
-    if (--steps_ < 0) return true;  // strides in no order: they may overlap
+    if (--steps_ < 0) return true;  // irregular strides: assume that they overlap
     const auto [step, most] = terms_[i];
     const int64_t below = std::max<int64_t>(target - reach_[i + 1], 0);
     for (int64_t n = (below + step - 1) / step; n <= std::min(most, target / step); ++n)
@@ -57,7 +57,7 @@ class Search {
   bool found_ = false;
 };
 
-// The addresses of an array's first byte and of the one after its last.
+// Returns the addresses of an array's first byte and of the byte after its last.
 std::pair<int64_t, int64_t> range(const StridedMemory& x) {
   int64_t begin = x.address, end = x.address + x.bytes;
   for (size_t axis = 0; axis < x.sizes.size(); ++axis) {

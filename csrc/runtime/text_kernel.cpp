@@ -1,4 +1,4 @@
-// Tile IR text: parsed at once, compiled for the arguments of each launch.
+// Tile IR text as a kernel: parsed by the constructor, compiled for the arguments of each launch.
 #include "runtime/text_kernel.h"
 
 #include "ir/print.h"
@@ -34,7 +34,7 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
   if (passes_)
     run_passes(function);
   else
-    run_pass("expand", function);  // targets know core primitives alone
+    run_pass("expand", function);  // targets implement core primitives only
   return function;
 }
 
@@ -65,7 +65,7 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
   const KernelName name{name_, {}};
   const Target& target = check_launch(name, grid, refs, true);
   if (LaunchObserver* observer = LaunchObserver::of_thread())
-    if (observer->saw(name, grid, refs, [&] { return compiled(refs); })) return;
+    if (observer->observe(name, grid, refs, [&] { return compiled(refs); })) return;
   run_blocks(name, table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
 }
 

@@ -1,4 +1,4 @@
-// A kernel given as Tile IR text: for tests, and for front ends that have no C++ function.
+// A kernel given as Tile IR text, for tests and for front ends that have no C++ function.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,12 +15,13 @@ class KernelTable;
 
 class TextKernel {
  public:
-  // Errors: text that does not parse (line:column), a function that does not verify. `passes`: optimise it.
+  // Throws if the text does not parse (with line:column) or the function does not verify. `passes`: run the
+  // passes.
   explicit TextKernel(std::string_view text, bool passes = true);
   ~TextKernel();
-  // Arguments in the order of the text's parameters. Error: other types than theirs, or another number.
+  // Arguments are in the order of the text's parameters. Throws if their types or number differ.
   void launch(Grid grid, const std::vector<Argument>& arguments) const;
-  // Returns the program that a GPU would run for such arguments, wherever their arrays are.
+  // Returns the program that a GPU would run for such arguments, whatever device their arrays are on.
   cuda::Program gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target) const;
 
  private:

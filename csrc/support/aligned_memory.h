@@ -1,4 +1,5 @@
-// Memory that only grows and is given back at the end: fresh pages would cost more than small kernels do.
+// Memory that only grows and is freed by the destructor, because fresh pages would cost more than small
+// kernels do.
 #pragma once
 #include <cstddef>
 #include <cstdlib>
@@ -12,7 +13,7 @@ class AlignedMemory {
   explicit AlignedMemory(size_t alignment = 64) : alignment_(alignment) {}
   char* data() const { return memory_.get(); }
   size_t size() const { return size_; }
-  // Larger than before: what it held is lost.
+  // If it grows, the previous contents are lost.
   char* at_least(size_t bytes) {
     if (bytes <= size_) return data();
     size_ = 0;

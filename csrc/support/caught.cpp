@@ -41,7 +41,7 @@ _Unwind_Reason_Code look(_Unwind_Context* context, void* data) {
 }  // namespace
 
 bool error_is_caught() {
-  // In the ABI, the header that the unwinder reads lies directly before the thrown object.
+  // In the ABI, the header that the unwinder reads is directly before the thrown object.
   const std::exception_ptr error = std::make_exception_ptr(Error(ErrorKind::runtime, ""));
   void* object = nullptr;
   static_assert(sizeof error == sizeof object);

@@ -1,5 +1,5 @@
-// Declares the test for a handler that would catch an error. While a library is loaded there is none, and a
-// throw would end the process.
+// Declares the test for a handler that would catch an error. While a library is being loaded there is none,
+// and a throw would end the process.
 #pragma once
 
 namespace tile {

@@ -1,4 +1,4 @@
-// Errors: tile::Error carries a kind (which Python class it becomes) and a text that names location, facts
+// Errors: tile::Error carries a kind (which determines its Python class) and a message with location, facts
 // and fix.
 #pragma once
 #include <stdexcept>
@@ -22,12 +22,12 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// fail(kind, "matmul: ", …): no line of a kernel is to blame.
+// fail(kind, "matmul: ", …) throws an error that no line of a kernel caused.
 template <class... A>
 [[noreturn]] void fail(ErrorKind kind, const A&... parts) {
   throw Error(kind, tile::str(parts...));
 }
-// fail(where, kind, …): prefixes the user's file:line.
+// fail(where, kind, …) prefixes the user's file and line.
 template <class... A>
 [[noreturn]] void fail(const Location& where, ErrorKind kind, const A&... parts) {
   throw Error(kind, where.known() ? tile::str(where, ": ", parts...) : tile::str(parts...));
@@ -35,7 +35,7 @@ template <class... A>
 
 }  // namespace tile
 
-// A broken invariant of ours, never the user's mistake; says so.
+// Throws for a broken internal invariant, never for a mistake of the user; the message says so.
 #define TILE_CHECK(condition, ...)                                                                     \
   do {                                                                                                 \
     if (!(condition))                                                                                  \

@@ -1,4 +1,4 @@
-// Two independent 64-bit FNV-1a streams with a final avalanche: content addressing, not cryptography.
+// Two independent 64-bit FNV-1a streams with a final avalanche, for content addressing, not cryptography.
 #include "support/hash.h"
 
 namespace tile {

@@ -1,4 +1,4 @@
-// 128-bit hash of text and bytes, equal on every compiler and machine of one byte order.
+// A 128-bit hash of text and bytes, equal on all compilers and machines of one byte order.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// madvise, where there is one.
+// Implements the request for huge pages with madvise, on systems that have it.
 #include "support/huge_pages.h"
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace tile {
 
 void ask_for_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) {
 #ifdef MADV_HUGEPAGE
-  // What lies inside: a huge page that reaches beyond would touch memory that nobody asked for.
+  // Only pages that are fully inside: a huge page that reaches beyond would use memory that was not
+  // requested.
   constexpr std::uintptr_t page = std::uintptr_t{2} << 20;
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t begin = (address + page - 1) / page * page, end = (address + bytes) / page * page;

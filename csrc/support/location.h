@@ -1,5 +1,5 @@
-// A location in the user's source: file and line, of a Python kernel the column too. In C++ captured by
-// default arguments, so it is the caller's.
+// A location in the user's source: file, line, and for Python kernels the column. In C++, default arguments
+// capture it, so it is the caller's.
 #pragma once
 #include <cstdint>
 #include <ostream>
@@ -11,7 +11,7 @@ namespace tile {
 struct Location {
   const char* file = "";
   uint32_t line = 0;
-  uint32_t column = 0;  // from 1; 0: not known
+  uint32_t column = 0;  // from 1; 0 if unknown
 
   // Builtins rather than std::source_location: same cost, and older clang has them too.
   static constexpr Location current(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {

@@ -1,4 +1,4 @@
-// Writes messages to stderr, and remembers the subjects of warnings.
+// Writes messages to stderr and records the subjects of past warnings.
 #include "support/log.h"
 
 #include <atomic>

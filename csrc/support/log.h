@@ -24,19 +24,19 @@ inline bool logs() {
 // locks held.
 void set_log_sink(void (*sink)(const std::string& line));
 void write_log(const std::string& line);
-// One call, one line: those of several threads do not mix.
+// Writes one line per call; lines of several threads do not mix.
 template <class... A>
 void log_line(const A&... parts) {
   if (logs()) write_log(str(parts...));
 }
 
-// "tile: warning: about: text", which the user gets without asking; once a process for each `about`.
+// Prints "tile: warning: about: text" whatever TILE_LOG is, once per process for each `about`.
 void warn_once(const std::string& about, const std::string& text);
 
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  // "12.3 ms", of this time or of another.
+  // Returns text such as "12.3 ms", for the elapsed or a given time.
   std::string text() const { return text(seconds()); }
   static std::string text(double seconds) {
     char digits[32];

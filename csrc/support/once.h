@@ -1,4 +1,4 @@
-// A step that is done once: who comes meanwhile waits for it, and where it throws the next one tries.
+// A step that is done once. Concurrent callers wait for it; if it throws, the next caller tries.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -6,8 +6,8 @@
 
 namespace tile {
 
-// Not std::call_once: that throws through pthread_once, which not every one survives; ThreadSanitizer's waits
-// for ever.
+// Not std::call_once: it throws through pthread_once, which not all implementations support;
+// ThreadSanitizer's waits forever.
 class Once {
  public:
   template <class F>

@@ -1,4 +1,4 @@
-// Draws the line from a thread that there is only while work is under way.
+// Draws the progress line from a thread that exists only while work is under way.
 #include "support/progress.h"
 
 #include <pthread.h>
@@ -26,13 +26,13 @@ struct ProgressLine {
 
   std::mutex mutex;
   std::condition_variable ended;
-  std::vector<const Progress*> under_way;  // the oldest first
-  Clock::time_point since, until;          // of the time in which there was work
-  bool watched = false;                    // a thread draws
+  std::vector<const Progress*> under_way;  // oldest first
+  Clock::time_point since, until;          // the time range in which there was work
+  bool drawing = false;                    // a thread draws the line
   bool drawn = false;
 
-  // Never destroyed: threads may outlive what is static. A child of fork() begins with a fresh one, since
-  // the thread is not there, and may have held the mutex.
+  // Never destroyed, because threads may outlive static objects. A child of fork() begins with a new object:
+  // the thread does not exist there, and may have held the mutex.
   static ProgressLine& get() {
     static const bool registered = [] {
       current = new ProgressLine;
@@ -53,10 +53,10 @@ struct ProgressLine {
     if (work.begun_) return;
     work.begun_ = true;
     const auto now = Clock::now();
-    // What came shortly before counts, and the time between does not.
+    // Work that ended shortly before counts towards the delay; the time in between does not.
     if (under_way.empty()) since = now - until < delay ? since + (now - until) : now;
     under_way.push_back(&work);
-    if (!watched && wanted()) watched = start();
+    if (!drawing && wanted()) drawing = start();
   }
   void end(const Progress& work) {
     if (std::erase(under_way, &work) == 0 || !under_way.empty()) return;
@@ -67,12 +67,12 @@ struct ProgressLine {
 
   // Returns false if the system cannot start a thread.
   bool start() {
-    std::thread drawer = start_worker([this] { watch(); });
+    std::thread drawer = start_worker([this] { draw_until_done(); });
     if (!drawer.joinable()) return false;
     drawer.detach();
     return true;
   }
-  void watch() {
+  void draw_until_done() {
     std::unique_lock lock(mutex);
     while (!under_way.empty()) {
       const auto first = since + delay;
@@ -83,7 +83,7 @@ struct ProgressLine {
         ended.wait_for(lock, period);
       }
     }
-    watched = false;
+    drawing = false;
   }
 
   void draw() {
@@ -99,7 +99,7 @@ struct ProgressLine {
     write("\r" + fitting(text + seconds) + "\033[K");
     drawn = true;
   }
-  // A longer one would wrap, and then only its last row could be erased.
+  // A longer line would wrap, and then only its last row could be erased.
   static std::string fitting(std::string text) {
     winsize size{};
     const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -117,7 +117,7 @@ struct ProgressLine {
     drawn = false;
   }
   static void write(const std::string& text) {
-    // A line that is lost is no error.
+    // A failed write only loses the line.
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
   }
 

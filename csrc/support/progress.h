@@ -5,19 +5,19 @@
 
 namespace tile {
 
-// One piece of work, "compiling softmax". From any thread; several at once share the line, which names the
-// oldest. It appears after half a second of work, that of pieces shortly after each other taken together, and
-// is gone when none is under way. Only where stderr is a terminal that can erase (TERM is set and not
-// "dumb"), this process is in its foreground, and TILE_PROGRESS is not 0.
+// One piece of work, such as "compiling softmax". May be used from any thread; concurrent pieces share the
+// line, which names the oldest. The line appears after half a second of work, including pieces that ended
+// shortly before, and disappears when none is under way. It is drawn only if stderr is a terminal that can
+// erase (TERM is set and not "dumb"), this process is in the foreground, and TILE_PROGRESS is not 0.
 class Progress {
  public:
   explicit Progress(std::string what) : what_(std::move(what)) {}
   ~Progress();
   Progress(const Progress&) = delete;
 
-  void begin();            // once or more: from the first on it counts as under way
-  void expect(int parts);  // so many more candidates
-  void done();             // one of them
+  void begin();            // from the first of several calls on, it is under way
+  void expect(int parts);  // adds this many candidates
+  void done();             // one candidate is done
 
  private:
   friend struct ProgressLine;
@@ -26,7 +26,7 @@ class Progress {
   bool begun_ = false;
 };
 
-// To stderr. The line makes room, and comes again below.
+// Prints to stderr. The progress line is erased first and drawn again below.
 void print_above_progress(const std::string& text);
 
 }  // namespace tile

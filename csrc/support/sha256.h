@@ -1,4 +1,4 @@
-// SHA-256: keys of what is kept on disk, where two texts of one key would run the wrong kernel.
+// SHA-256, the key of data kept on disk, where a collision would run the wrong kernel.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@ class Sha256 {
  public:
   using Digest = std::array<uint8_t, 32>;
   void add(std::string_view bytes);
-  // With its length before it, so that ("ab", "c") and ("a", "bc") differ.
+  // Adds the length as well, so that ("ab", "c") and ("a", "bc") differ.
   void add_field(std::string_view bytes);
   Digest digest() const;
 

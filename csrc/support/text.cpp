@@ -1,4 +1,4 @@
-// Writes the parts of a text.
+// Concatenates the parts of a text.
 #include "support/text.h"
 
 namespace tile {

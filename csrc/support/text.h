@@ -7,7 +7,8 @@
 
 namespace tile {
 
-// A part of a text, its type forgotten: functions are made for each type, not for each combination of types.
+// A part of a text with its type erased, so that functions are instantiated for each type, not for each
+// combination of types.
 struct TextPart {
   const void* value;
   void (*write)(std::ostream& out, const void* value);
@@ -15,7 +16,7 @@ struct TextPart {
 inline TextPart text_part(const char* text) {
   return {text, [](std::ostream& out, const void* value) { out << static_cast<const char*>(value); }};
 }
-inline TextPart text_part(std::ios_base& (*manipulator)(std::ios_base&)) {  // std::hex and its like
+inline TextPart text_part(std::ios_base& (*manipulator)(std::ios_base&)) {  // std::hex and similar
   return {reinterpret_cast<const void*>(manipulator), [](std::ostream& out, const void* value) {
             reinterpret_cast<decltype(&std::hex)>(const_cast<void*>(value))(out);
           }};
@@ -31,7 +32,7 @@ std::string str(const A&... parts) {
   return str_of({text_part(parts)...});
 }
 
-// "a, b, c" of a range; `show` turns an element into something that streams.
+// Returns "a, b, c" for a range; `show` turns an element into something that streams.
 template <class Range, class Show>
 std::string join(const Range& range, std::string_view separator, Show show) {
   std::ostringstream out;

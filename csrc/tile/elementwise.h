@@ -1,3 +1,3 @@
-// Elementwise operators from one expression.
+// Defines elementwise operators from one expression.
 #pragma once
 #include "expr/elementwise.h"

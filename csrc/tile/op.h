@@ -1,4 +1,4 @@
-// For operator authors: the kernel language, tensors, the factories for `outputs`, and op().
+// The header for operator authors: the kernel language, tensors, the factories for `outputs`, and op().
 #pragma once
 #include "runtime/device_limits.h"
 #include "runtime/kernel.h"

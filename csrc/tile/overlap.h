@@ -1,3 +1,3 @@
-// Offers the overlap checks of tensors to operators.
+// Overlap checks of tensors, for operators.
 #pragma once
 #include "torch/overlap.h"

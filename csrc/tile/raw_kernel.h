@@ -1,5 +1,4 @@
-// For LibTorch programs that launch kernels given as CUDA C++: tile::RawKernel over
-// at::Tensor.
+// The header for LibTorch programs that launch CUDA C++ kernels: tile::RawKernel over at::Tensor.
 #pragma once
 #include "raw_cuda/raw_kernel.h"
 #include "torch/raw_argument.h"
@@ -8,7 +7,7 @@ extern "C" int tile_ops_anchor();
 
 namespace tile::detail {
 
-// No linker may drop the library.
+// Refers to the library, so that no linker drops it.
 [[maybe_unused]] inline const int keep_tile_ops = tile_ops_anchor();
 
 }  // namespace tile::detail

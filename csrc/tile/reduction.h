@@ -1,3 +1,3 @@
-// Reduction operators from a map, a combination and a finish.
+// Defines reduction operators from a map, a combination and a finish function.
 #pragma once
 #include "expr/reduction.h"

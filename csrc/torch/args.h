@@ -1,4 +1,4 @@
-// Tensors as the arguments of a launch, and element types of torch and of Tile IR, one for the other.
+// Converts tensors to the arguments of a launch, and dtypes between torch and Tile IR.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -31,7 +31,8 @@ inline constexpr std::array<std::pair<at::ScalarType, DType>, 15> scalar_type_ta
     {at::kDouble, DType::f64},
 }};
 
-// The table by torch's number; -1: not in it. Launches ask.
+// The table indexed by torch's number; -1 if a dtype is missing. It is an array because every launch reads
+// it.
 inline constexpr auto dtype_of_scalar_type = [] {
   std::array<int8_t, 64> numbers{};
   for (int8_t& number : numbers) number = -1;
@@ -63,7 +64,7 @@ inline void require_strided(const at::Tensor& tensor) {
 
 }  // namespace tile
 
-// In at, where a launch finds it by the tensor's namespace.
+// In namespace at, where argument-dependent lookup finds it.
 namespace at {
 
 inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
@@ -71,7 +72,7 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   if (!tensor.defined())
     tile::fail(ErrorKind::value, "a kernel argument is an undefined tensor; pass one, or std::nullopt");
   tile::require_strided(tensor);
-  // For an inspection a meta tensor stands for one on a GPU, where memory begins at multiples of 256 bytes.
+  // In an inspection a meta tensor represents a GPU tensor, whose memory begins at multiples of 256 bytes.
   const at::Device device = tensor.device();
   tile::LaunchObserver* stands_in = device.is_meta() ? tile::LaunchObserver::of_thread() : nullptr;
   if (!device.is_cpu() && !device.is_cuda() && !stands_in)
@@ -92,7 +93,7 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
         static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize());
   else
     argument.data = tensor.data_ptr();
-  // Here the data pointer is an offset from null. Only a tensor without elements may have no memory.
+  // Here the data pointer is an offset from null. Only a tensor without elements may lack memory.
   if (!stands_in && tensor.numel() > 0 &&
       reinterpret_cast<uintptr_t>(argument.data) ==
           static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize()) [[unlikely]]
@@ -106,7 +107,7 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     argument.sizes[i] = sizes[i];
     argument.strides[i] = strides[i];
-    asm volatile("");  // or g++ makes string instructions of the loop, which take long to start
+    asm volatile("");  // prevents g++ from turning the loop into string instructions, which start slowly
   }
   return argument;
 }

@@ -1,5 +1,5 @@
-// Reverse mode: the node of an operator, its replay under compiled autograd, the errors where there is no
-// formula.
+// Reverse mode: the node of an operator, its replay under compiled autograd, and the errors for operators
+// without a gradient.
 #include <algorithm>
 
 #include "torch/record.h"
@@ -11,11 +11,11 @@ using c10::IValue;
 
 namespace {
 
-// Most operators have so many arguments and results; a call of one then allocates no list of them.
+// Most operators have at most this many arguments and results; their calls then allocate no list.
 constexpr unsigned few = 12;
 using Numbers = c10::SmallVector<int, few>;
 
-// The tensors of some values in a row; `begin[i]` is the first of value i.
+// The tensors of several values as a flat list; `begin[i]` is the index of the first tensor of value i.
 struct Flat {
   c10::SmallVector<const at::Tensor*, few> tensors;  // in the values
   Numbers& begin;
@@ -32,18 +32,18 @@ struct Flat {
 
 IValue optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(tensor) : IValue(); }
 
-// The part of a node that all its calls share; the function that compiled
-// autograd replays.
+// The part of a node that does not differ between its calls. It is what compiled autograd needs to replay the
+// node.
 struct NodeLayout {
   std::shared_ptr<OperatorRecord> op;
   std::shared_ptr<const GradientPlan> plan;
-  size_t hidden = 0;                     // the last results, which only the node has
-  Numbers argument_begin, result_begin;  // of the edges, of the incoming gradients
+  size_t hidden = 0;                     // the number of last results that only the node has
+  Numbers argument_begin, result_begin;  // indices of the edges and of the incoming gradients
   c10::SmallVector<bool, few> argument_is_list, result_is_list;
 };
 
-// The whole backward, free of node state. `stack`: the gradient operator's arguments, gradients and mask left
-// empty.
+// Computes the whole backward pass without node state. `stack` holds the arguments of the gradient operator;
+// the gradients and the mask are empty.
 ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& need,
                            const ag::variable_list& incoming, BoxedValues stack) {
   const OperatorRecord& op = *layout.op;
@@ -80,7 +80,7 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
       raise(op.body->name, ErrorKind::unsupported,
             "has no gradient for '" + op.schema.arguments()[i].name() + "', which requires grad; detach it");
 
-  // Looked up each time: the gradient operator may have been redefined.
+  // Looked up in every call, because the gradient operator may have been redefined.
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(plan.name.c_str(), "");
   for (size_t a = 0; a < plan.inputs.size(); ++a) {
     const auto [role, k] = plan.inputs[a];
@@ -113,11 +113,11 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
 }
 
 struct OperatorNode final : ag::Node {
-  OperatorNode() {}  // else all of it is made zero first
+  OperatorNode() {}  // without it, all members would be zeroed first
   NodeLayout layout;
-  // For each argument, flat; empty where the gradient does not name the value, and altogether where it names
-  // none.
-  std::vector<IValue> plain;  // that is no tensor
+  // For each argument, flat. An entry is empty if the gradient does not name the value; the list is empty if
+  // it names none.
+  std::vector<IValue> plain;  // values that are not tensors
   std::vector<ag::SavedVariable> arguments, results;
   bool released = false;
 
@@ -158,8 +158,8 @@ struct OperatorNode final : ag::Node {
     }
     return stack;
   }
-  // Hidden results are results of this node where their gradient may be asked for. Before that they have no
-  // place in the graph: nobody but this node has them.
+  // Makes hidden results outputs of this node if their gradients may be requested. Until then they are not in
+  // the graph, because only this node has them.
   void link_hidden(BoxedValues& values) {
     if (!layout.hidden || !c10::GradMode::is_enabled()) return;
     for (size_t a = 0; a < values.size(); ++a) {
@@ -190,7 +190,7 @@ struct OperatorNode final : ag::Node {
     return gradient(layout, needs(), incoming, std::move(values));
   }
 
-  // Compiled autograd: what is constant goes into the key, what is saved becomes an input of the graph.
+  // For compiled autograd: constants become part of the key, saved tensors become inputs of the graph.
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override {
     args.collect(layout.op->name);
     for (const int i : layout.argument_begin) args.collect(static_cast<int64_t>(i));
@@ -227,8 +227,8 @@ struct OperatorNode final : ag::Node {
   }
 };
 
-// Fails when it is reached, not when it is made: func.grad always differentiates with create_graph, so a
-// gradient operator sees arguments that require grad although nobody asked for a second derivative.
+// Raises when it is reached, not when it is made: func.grad always differentiates with create_graph, so a
+// gradient operator sees arguments that require grad even if nobody requested a second derivative.
 struct MissingNode final : ag::Node {
   explicit MissingNode(std::string operation) : operation_name(std::move(operation)) {}
   std::string operation_name;
@@ -252,18 +252,18 @@ struct MissingNode final : ag::Node {
   }
 };
 
-// False: autograd knows nothing of the tensor.
+// Returns false if autograd does not track the tensor.
 bool in_graph(const at::Tensor& tensor) {
   return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta();
 }
 
-// _fw_grad, which is a call, only where there may be one: a view has that of its base.
+// Calls _fw_grad only if there may be one, because it is slow. A view has the one of its base.
 bool has_forward_gradient(const at::Tensor& tensor) {
   const auto& meta = static_cast<const ag::AutogradMeta&>(*tensor.unsafeGetTensorImpl()->autograd_meta());
   return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
 }
 
-// Returns true if a tensor requires grad. Forward mode is refused.
+// Returns true if a tensor requires grad. Throws for forward-mode gradients.
 bool requires_grad(const OperatorRecord& op, const IValue* arguments) {
   bool some = false;
   for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {
@@ -347,7 +347,7 @@ struct AutogradKernel final : c10::OperatorKernel {
     save(outputs, wanted, true, node->results);
   }
 
-  // Leaves the list empty where none is wanted.
+  // The list stays empty if no value is wanted.
   static void save(const Flat& from, const c10::SmallVector<bool, few>& wanted, bool results,
                    std::vector<ag::SavedVariable>& saved) {
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
@@ -373,7 +373,8 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
                   "writes into its arguments and has no gradient, but '" + op->schema.arguments()[i].name() +
                       "' requires grad; call it under torch.no_grad()");
         });
-    at::AutoDispatchBelowAutograd guard;  // not below ADInplaceOrView: that kernel bumps the versions
+    // Does not exclude ADInplaceOrView, because that kernel bumps the versions.
+    at::AutoDispatchBelowAutograd guard;
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
 };

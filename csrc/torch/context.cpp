@@ -1,4 +1,4 @@
-// torch's switches, and memory for results.
+// Reads torch's global settings and allocates results.
 #include "torch/context.h"
 
 #include <ATen/Context.h>
@@ -9,11 +9,12 @@
 namespace tile {
 namespace {
 
-// The keys for memory of the tensor's device; none: a call of torch would meet other kernels before.
+// Returns the dispatch keys of memory on the tensor's device. Returns none if a call of torch would reach
+// other kernels first.
 c10::DispatchKeySet keys_of_memory(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet cpu(c10::DispatchKey::CPU), cuda(c10::DispatchKey::CUDA);
   const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-  // What allocates has nothing to differentiate or to cast.
+  // Allocation has nothing to differentiate or cast.
   const c10::DispatchKeySet keys = ((tensor.key_set() | local.included_) - local.excluded_) -
                                    c10::autograd_dispatch_keyset_with_ADInplaceOrView -
                                    c10::autocast_dispatch_keyset -

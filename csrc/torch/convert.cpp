@@ -1,4 +1,4 @@
-// Reads the parameters of operators' lambdas from boxed arguments, once for all operators.
+// Reads the parameters of operators' lambdas from boxed arguments; shared by all operators.
 #include "torch/convert.h"
 
 namespace tile {

@@ -1,4 +1,4 @@
-// Typed parameters of an operator's lambdas, read from the boxed arguments; the only templates of a
+// Typed parameters of an operator's lambdas, read from the boxed arguments. These are the only templates of a
 // registration.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -21,8 +21,8 @@ namespace tile {
 
 using BoxedValues = std::vector<c10::IValue>;  // torch's stack: arguments, then results
 
-// A C++ parameter type and the schema type it stands for; `concrete`: a second one, where no extent is
-// symbolic (run).
+// A C++ parameter type and its schema type. `concrete`: an alternative C++ type where no extent is symbolic
+// (in run).
 struct ParameterType {
   std::string cpp, schema, concrete;
 };
@@ -103,7 +103,7 @@ struct OpParameter<std::vector<bool>> {
   static ParameterType type();
   static std::vector<bool> from(const c10::IValue& value);
 };
-// A gradient operator's `bool[N] output_mask`.
+// The type of a gradient operator's `bool[N] output_mask`.
 ParameterType bools_type(size_t count);
 void read_bools(const c10::IValue& value, bool* bits, size_t count);
 template <size_t N>
@@ -125,7 +125,7 @@ struct OpParameter<std::vector<std::optional<at::Tensor>>> {
   static ParameterType type();
   static std::vector<std::optional<at::Tensor>> from(const c10::IValue& value);
 };
-// The ArrayRef forms convert from lists that live until the lambda returns; short ones are not on the heap.
+// The ArrayRef forms convert from lists that live until the lambda returns; short lists are not on the heap.
 template <>
 struct OpParameter<at::IntArrayRef> : OpParameter<std::vector<int64_t>> {
   static c10::SmallVector<int64_t, 5> from(const c10::IValue& value);
@@ -138,7 +138,7 @@ template <>
 struct OpParameter<at::TensorList> : OpParameter<std::vector<at::Tensor>> {};
 
 ParameterType optional_type(const ParameterType& inner);
-// None or an undefined tensor.
+// Returns true for None and for an undefined tensor.
 inline bool is_missing(const c10::IValue& value) {
   return value.isNone() || (value.isTensor() && !value.toTensor().defined());
 }
@@ -151,7 +151,7 @@ struct OpParameter<std::optional<T>> {
   }
 };
 
-// A boxed tensor or none as a lambda takes it, without a reference of its own.
+// A boxed tensor or None as a lambda takes it, without taking a reference.
 class BorrowedTensor {
  public:
   explicit BorrowedTensor(const c10::IValue& value) {
@@ -173,14 +173,14 @@ struct OpParameter<std::optional<at::Tensor>> {
   static BorrowedTensor from(const c10::IValue& value) { return BorrowedTensor(value); }
 };
 
-// One lambda of an operator, boxed: reads its parameters from `values` on and appends what it returns to
+// One boxed lambda of an operator. It reads its parameters from `values` on and appends its results to
 // `results`.
 struct BoxedFunction {
   std::function<void(c10::IValue* values, BoxedValues& results)> call;
-  bool typed = false;  // false: made by hand (bindings), reads what it wants; the lists below are empty
+  bool typed = false;  // false: made by hand (bindings), takes any values; the lists below are empty
   std::vector<ParameterType> parameters;
   std::vector<std::string> results;  // schema types
-  bool any_number = false;           // returns a std::vector<at::Tensor>: as many results as it has elements
+  bool any_number = false;           // returns a std::vector<at::Tensor> with any number of results
   explicit operator bool() const { return static_cast<bool>(call); }
 };
 
@@ -204,7 +204,7 @@ struct Signature<R (C::*)(P...) const> : Signature<R (*)(P...)> {};
 template <class C, class R, class... P>
 struct Signature<R (C::*)(P...) const noexcept> : Signature<R (*)(P...)> {};
 
-// The values that a lambda returned, boxed.
+// Boxes the values that a lambda returned.
 template <class T>
 struct Results {
   static_assert(

@@ -1,6 +1,6 @@
-// What the runtime asks torch about CUDA: its library, where the wheel of NVRTC lies, the current device and
-// its stream.
-// Through c10's generic interface, so that one library serves a torch with CUDA and one without.
+// Answers the runtime's questions about CUDA through torch: its library, the folder of the NVRTC wheel, the
+// current device and its stream. It uses c10's generic interface, so that one library works with and without
+// CUDA in torch.
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
@@ -18,7 +18,8 @@ int get_num_threads();
 namespace tile {
 namespace {
 
-// The folder of the torch that the process has loaded: where libtorch_cpu.so lies, site-packages/torch/lib.
+// Returns the folder of the torch that the process has loaded: site-packages/torch/lib, which contains
+// libtorch_cpu.so.
 std::filesystem::path torch_folder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info) || !info.dli_fname) return {};
@@ -32,18 +33,19 @@ std::vector<std::string> folders() {
   return {(packages / "nvidia/cuda_nvrtc/lib").string(), (packages / "nvidia/cu13/lib").string()};
 }
 
-// A program that was linked without torch's own package has not loaded what lets a CUDA build find GPUs.
+// A program that was not linked with torch's CMake package has not loaded the library by which a CUDA build
+// finds GPUs.
 void load_torch_cuda() {
   const std::filesystem::path folder = torch_folder(), library = folder / "libtorch_cuda.so";
   std::error_code error;
   if (!folder.empty() && std::filesystem::exists(library, error)) dlopen(library.c_str(), RTLD_LAZY);
 }
 
-// Asked only where a tensor is on that device, so torch has CUDA.
+// Only called if a tensor is on that device, so torch has CUDA.
 void* stream(int device) {
   const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
   const c10::Stream now = c10::impl::getDeviceGuardImpl(c10::kCUDA)->getStream(on);
-  // A stream keeps its handle, and torch switches devices to say it.
+  // A stream's handle never changes, and torch switches devices to return it, so it is cached.
   thread_local std::optional<c10::Stream> known;
   thread_local void* handle = nullptr;
   if (known != now) {

@@ -1,4 +1,4 @@
-// The arguments of a call, kept until its caller lets them go.
+// Keeps the arguments of a call until its caller releases them.
 #pragma once
 #include <c10/util/SmallVector.h>
 
@@ -6,15 +6,16 @@
 
 namespace tile {
 
-// For Python: to drop the last reference but Python's own takes its lock, which the caller has again by then.
+// For Python: releasing the last reference other than Python's takes the interpreter lock, which the caller
+// holds again by then.
 class DeferredRelease {
  public:
-  // While it lives, the arguments of the call that `stack` is for are kept here.
+  // During its lifetime, the arguments of the call with this stack are kept here.
   explicit DeferredRelease(const BoxedValues& stack);
   ~DeferredRelease();
   DeferredRelease(const DeferredRelease&) = delete;
 
-  // Takes the arguments from under the results.
+  // Removes the arguments below the results from the stack.
   static void take_off(BoxedValues& stack, size_t base, size_t count);
 
  private:

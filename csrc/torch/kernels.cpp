@@ -1,4 +1,4 @@
-// The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of
+// The kernels below autograd: run on CPU and CUDA; only shapes on Meta; autocast; the version counters of
 // written arguments.
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 #include "torch/overlap.h"
 #include "torch/record.h"
 
-// Declared by hand: ATen/autocast_mode.h includes all of ATen.
+// Declared here because ATen/autocast_mode.h includes all of ATen.
 namespace at::autocast {
 TORCH_API at::ScalarType get_autocast_dtype(at::DeviceType device_type);
 TORCH_API Tensor cached_cast(at::ScalarType to_type, const Tensor& arg, DeviceType device_type);
@@ -35,7 +35,7 @@ void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Devic
            ", but '", arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
     });
 }
-// That of all tensors; none: there is no tensor.
+// Returns the device of all tensors, or none if there is no tensor.
 std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values) {
   const at::Tensor* first = nullptr;
   bool same = true;
@@ -51,7 +51,7 @@ std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10
   return device;
 }
 
-// Calls a lambda that allocates; `count` results are appended to the stack.
+// Calls a lambda that allocates, and appends `count` results to the stack.
 void allocate(const OperatorBody& body, const char* what, const BoxedFunction& function, size_t count,
               size_t base, Stack& stack) {
   const size_t before = stack.size();
@@ -66,8 +66,8 @@ void allocate(const OperatorBody& body, const char* what, const BoxedFunction& f
          " tensors, but the schema says ", count);
 }
 
-// Raises the error for a result in an argument's memory, which autograd, functionalisation and compilers rule
-// out.
+// Raises the error for a result that shares an argument's memory, which autograd, functionalisation and
+// compilers forbid.
 [[noreturn]] void fail_alias(const OperatorRecord& op, const c10::IValue* values, size_t k,
                              const c10::StorageImpl* storage) {
   for (size_t i = 0; i < op.arguments; ++i)
@@ -115,7 +115,7 @@ void require_apart(const OperatorRecord& op, const c10::IValue* values) {
   }
 }
 
-// The stack holds the arguments; the results are appended, those of a hidden twin included.
+// The stack holds the arguments; the results are appended, including those of a hidden twin.
 void allocate_results(const OperatorRecord& op, Stack& stack) {
   const OperatorBody& body = *op.body;
   const size_t base = stack.size() - op.arguments;
@@ -124,7 +124,7 @@ void allocate_results(const OperatorRecord& op, Stack& stack) {
   require_new(op, stack, base);
 }
 
-// For the results on a CPU from stack[begin] on, which nothing has written yet.
+// For the results on a CPU from stack[begin] on, which have not been written yet.
 void ask_for_huge_pages(const Stack& stack, size_t begin) {
   for (size_t i = begin; i < stack.size(); ++i) {
     if (!stack[i].isTensor()) continue;
@@ -135,7 +135,7 @@ void ask_for_huge_pages(const Stack& stack, size_t begin) {
   }
 }
 
-// Fills what allocate_results has appended.
+// Fills the results that allocate_results has appended.
 void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   const OperatorBody& body = *op.body;
   const size_t missing = op.saving ? 0 : body.saved;
@@ -145,7 +145,7 @@ void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   if (missing) stack.resize(stack.size() - missing);
 }
 
-// The argument whose memory a kernel has refused; returns where it is none of them.
+// Raises an error that names the misaligned argument; returns if no argument is misaligned.
 void name_misaligned(const OperatorRecord& op, const c10::IValue* values) {
   for (size_t i = 0; i < op.arguments; ++i)
     for_each_tensor(values[i], [&](const at::Tensor& tensor) {
@@ -168,10 +168,10 @@ struct RunKernel final : c10::OperatorKernel {
     guarded(body.name, [&] {
       require_usable(*op);
       const std::optional<at::Device> device = require_one_device(*op, stack->data() + base);
-      // The current device is the arguments' (a CUDA stream belongs to one).
+      // Makes the arguments' device current, because a CUDA stream belongs to a device.
       c10::OptionalDeviceGuard guard;
       if (device && !device->is_cpu()) {
-        Driver::require_own_process();  // torch would say less
+        Driver::require_own_process();  // torch's own error would say less
         if (c10::impl::getDeviceGuardImpl(device->type())->getDevice() != *device)
           guard.reset_device(*device);
       }
@@ -200,7 +200,7 @@ struct MetaKernel final : c10::OperatorKernel {
       require_usable(*op);
       require_one_device(*op, stack->data() + base);
       allocate_results(*op, *stack);
-      // An inspection: the tensors stand for those of a GPU, and what they would launch is looked at.
+      // In an inspection the tensors represent GPU tensors, and the launches are compiled and not run.
       if (LaunchObserver::of_thread()) {
         if (op->mutates) require_apart(*op, stack->data() + base);
         fill_results(*op, base, *stack);
@@ -210,7 +210,7 @@ struct MetaKernel final : c10::OperatorKernel {
   }
 };
 
-// Without this a saved tensor that an operator has written into goes unnoticed.
+// Without it, autograd would not notice that a saved tensor was overwritten by an operator.
 struct VersionKernel final : c10::OperatorKernel {
   explicit VersionKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
   std::shared_ptr<OperatorRecord> op;
@@ -259,7 +259,7 @@ DeferredRelease::~DeferredRelease() { keeper = before_; }
 void DeferredRelease::take_off(BoxedValues& stack, size_t base, size_t count) {
   const auto first = stack.begin() + static_cast<std::ptrdiff_t>(base);
   const auto last = first + static_cast<std::ptrdiff_t>(count);
-  // Another stack: a call within that one.
+  // If the stacks differ, this is a nested call.
   if (DeferredRelease* own = keeper; own && &own->stack_ == &stack)
     own->values_.append(std::move_iterator(first), std::move_iterator(last));
   stack.erase(first, last);

@@ -1,4 +1,4 @@
-// The builder of operators: the registry, and a kernel for every dispatch key.
+// The builder of operators: the registry, and the registration of a kernel for each dispatch key.
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -11,7 +11,7 @@
 namespace tile {
 namespace {
 
-// Never destroyed: the dispatcher may be gone before us.
+// Never destroyed, because the dispatcher may be destroyed earlier.
 struct Registry {
   struct Entry {
     std::shared_ptr<OperatorRecord> op;
@@ -19,8 +19,8 @@ struct Registry {
   };
   std::mutex mutex;
   std::map<std::string, Entry> entries;
-  // The dispatcher frees an operator that nothing registers, and Python and torch's JIT keep handles on it. A
-  // name that stays registered keeps the place while a definition replaces another.
+  // The dispatcher frees an operator that nothing registers, but Python and torch's JIT keep handles to it. A
+  // registered name keeps the operator alive while a definition replaces another.
   std::map<std::string, c10::RegistrationHandleRAII> names;
   std::map<std::string, std::unique_ptr<torch::Library>> refused;  // names whose call raises the reason
   std::map<std::string, std::string> gradients;                    // gradient operator -> operator
@@ -92,7 +92,8 @@ void install_refusal(const std::shared_ptr<OperatorBody>& body, Location where) 
   registry().refused[name] = std::move(library);
 }
 
-// Kept for registration_errors(), and said at once: who loads a library of operators may never ask.
+// Stores an error for registration_errors() and prints it at once, because a program that loads an operator
+// library may never ask.
 void remember(const std::string& name, Location where, const std::string& text) {
   const std::string full = tile::str(where, ": ", text);
   registry().errors.emplace_back(name, full);
@@ -126,7 +127,7 @@ Operator define(const std::string& text, Location where, bool replace) {
     auto library = make_library(name, where);
     install(*library, op);
     all.entries[name] = {op, std::move(library)};
-    ++definition_count;  // again: who looked meanwhile may have found the old one
+    ++definition_count;  // once more: a concurrent lookup may have found the old one
     if (const auto told = definition_listener.load()) told();
     return Operator(std::move(op));
   } catch (const Error& error) {
@@ -140,7 +141,7 @@ Operator define(const std::string& text, Location where, bool replace) {
   remember(name, where, body->error);
   try {
     install_refusal(body, where);
-  } catch (const std::exception&) {  // then the name stays undefined
+  } catch (const std::exception&) {  // the name then stays undefined
   }
   if (const auto told = definition_listener.load()) told();
   return Operator(
@@ -177,7 +178,7 @@ std::string gradient_of(const std::string& name) {
   return found == registry().gradients.end() ? "" : found->second;
 }
 
-// Runs one step of a definition; what it throws is kept, the first error with the operator.
+// Runs one step of a definition. The first error is stored with the operator.
 template <class F>
 Operator& Operator::attempt(const F& step) {
   std::lock_guard lock(registry().mutex);
@@ -317,8 +318,8 @@ void Operator::check(bool complete) const {
 }
 namespace {
 
-// Returns true if all values are there and of the very kind: then torch need not look at each, which takes
-// longer.
+// Returns true if the number and kinds of all values match exactly. Torch's own checks, which take longer,
+// are then not needed.
 bool fits(const OperatorRecord& op, const BoxedValues& stack) {
   if (stack.size() != op.arguments) return false;
   for (size_t i = 0; i < stack.size(); ++i) {

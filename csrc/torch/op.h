@@ -1,5 +1,5 @@
-// Defines a torch operator: schema, shape rule, body and gradient, from which every dispatch key is
-// registered.
+// Defines a torch operator from its schema, shape rule, body and gradient, and registers every dispatch key
+// from them.
 #pragma once
 #include <memory>
 #include <type_traits>
@@ -14,23 +14,24 @@ namespace tile {
 
 struct OperatorRecord;
 
-// A call of an operator under vmap, for a rule of the author's own.  Batched tensors have the batch extent in
-// front.
+// A call of an operator under vmap, for the author's own rule. Batched tensors have the batch extent first.
 class VmapCall {
  public:
   using Results = std::vector<at::Tensor>;
   const c10::SymInt& size() const { return size_; }
-  bool batched(std::string_view argument) const;  // has a batch extent (a list: at least one of its tensors)
+  // True if it has a batch extent (for a list: at least one of its tensors).
+  bool batched(std::string_view argument) const;
   c10::IValue& operator[](std::string_view argument);
-  // Each of these calls the operator and gives its results, with the batch extent in front.
-  Results leading(
-      const std::vector<std::string>& arguments);  // these take the extent as one more leading one
-  Results fold(
-      const std::vector<std::string>& arguments);  // it is folded into extent 0 of these and of the results
-  Results loop();                                  // one call for each sample
-  // Returns true if one of these results is wanted, as output_mask says; without such an argument all are.
+  // Each of these calls the operator and returns its results, with the batch extent first.
+  // `arguments` take the batch extent as one more leading extent.
+  Results leading(const std::vector<std::string>& arguments);
+  // The batch is folded into extent 0 of `arguments` and of the results.
+  Results fold(const std::vector<std::string>& arguments);
+  // Makes one call for each sample.
+  Results loop();
+  // Returns true if one of these results is wanted by output_mask; without such an argument all are.
   bool wanted(const std::vector<std::string>& results);
-  // Calls the operator on the arguments as they now are (the author rewrote them).
+  // Calls the operator on the arguments as the author has rewritten them.
   Results call();
 
  private:
@@ -45,55 +46,54 @@ class VmapCall {
   std::vector<int> list_sizes_;  // of the results of the last call; -1: a tensor
 };
 
-// A handle on an operator that was registered.  Methods that describe it return it, so that a definition is
-// one expression; none of them throws: see registration_errors().
+// A handle on a registered operator. The methods that define it return it, so that a definition is one
+// expression. None of them throws: see registration_errors().
 class Operator {
  public:
   explicit Operator(std::shared_ptr<OperatorRecord> op) : op_(std::move(op)) {}
 
-  // Checks the arguments and allocates the results, also for meta tensors and symbolic extents.
-  // Parameters: the schema's arguments.  Returns the results in order: a tensor, a tuple or a vector.
+  // Checks the arguments and allocates the results, also for meta tensors and symbolic extents. Parameters:
+  // the schema's arguments. Returns the results in order: a tensor, a tuple or a vector.
   template <class F>
   Operator& outputs(F function) {
     return set_outputs(box(std::move(function)));
   }
-  // Fills the results on CPU and CUDA.  Parameters: the arguments, then the results (at::Tensor&), then the
-  // saved results.  A result that was not allocated is an undefined tensor (std::optional<at::Tensor>:
-  // empty).
+  // Fills the results on CPU and CUDA. Parameters: the arguments, then the results (at::Tensor&), then the
+  // saved results. A result that was not allocated is an undefined tensor (an empty
+  // std::optional<at::Tensor>).
   template <class F>
   Operator& run(F function) {
     return set_run(box(std::move(function)));
   }
-  // The operator that computes the gradient, its arguments and results matched by name.
+  // Sets the operator that computes the gradient. Its arguments and results are matched by name.
   Operator& grad(std::string name);
-  // Further results that only backward needs: "Tensor mean, Tensor rstd".  They are computed when a gradient
-  // is wanted.
+  // Declares further results that only backward needs, such as "Tensor mean, Tensor rstd". They are computed
+  // if a gradient is wanted.
   Operator& saves(std::string results);
-  // Allocates them.  Parameters: the arguments, or the arguments and then the results.
+  // Allocates the saved results. Parameters: the arguments, or the arguments followed by the results.
   template <class F>
   Operator& saved_outputs(F function) {
     return set_saved_outputs(box(std::move(function)));
   }
 
-  // vmap: `arguments` take any leading extents.  Where a result of `sums` is wanted (it adds up over them) or
-  // another argument is batched, the samples are computed one by one, which is what an operator without any
-  // rule does.
+  // vmap: `arguments` take any leading extents. If a result of `sums` is wanted (it adds up over them) or
+  // another argument is batched, the samples are computed one by one, as for an operator without a rule.
   Operator& leading(std::vector<std::string> arguments, std::vector<std::string> sums = {});
   // vmap: the batch is folded into extent 0 of `arguments` and of all results.
   Operator& fold(std::vector<std::string> arguments, std::vector<std::string> sums = {});
-  // vmap: a rule of the author's own.
+  // vmap: the author's own rule.
   Operator& vmap(std::function<VmapCall::Results(VmapCall&)> rule);
 
-  // "keep": as it is called; "lower": floating tensors become autocast's dtype; "fp32": float32.
+  // "keep": arguments are not changed; "lower": floating tensors get autocast's dtype; "fp32": float32.
   Operator& autocast(std::string policy) { return autocast(policy, policy); }
   Operator& autocast(std::string cpu, std::string cuda);
-  // The policy on CUDA of torch's own operator "aten::…", which differs between versions of torch: "fp32" or
-  // "keep".
+  // Returns the CUDA policy of torch's operator "aten::…", "fp32" or "keep", which differs between versions
+  // of torch.
   static std::string fp32_like(const char* name);
 
   const std::string& name() const;
-  // Throws what is wrong with the definition; where it is complete, what it lacks and how it does not match
-  // its gradient operator, too.
+  // Throws if the definition has an error. If `complete`, also for missing parts and for a gradient operator
+  // that does not match.
   void check(bool complete = true) const;
 
   // Calls the operator from C++ through the dispatcher; trailing arguments may be left to their defaults.
@@ -105,12 +105,12 @@ class Operator {
     call_boxed(stack);
     return take<R>(name(), stack);
   }
-  // The arguments on the stack are replaced by the results.
+  // Replaces the arguments on the stack by the results.
   void call_boxed(BoxedValues& stack) const;
 
-  // A step of a definition by other means: what it throws is kept as what is wrong with the operator.
+  // Runs a further step of a definition. Its error is stored with the operator.
   Operator& step(const std::function<void()>& function);
-  // As above, for functions made by hand from boxed values.
+  // The same for functions that take boxed values.
   Operator& set_outputs(BoxedFunction function);
   Operator& set_saved_outputs(BoxedFunction function);
   Operator& set_run(BoxedFunction function);
@@ -144,27 +144,26 @@ class Operator {
   std::shared_ptr<OperatorRecord> op_;
 };
 
-// Registers an operator: "ns::name(Tensor input, float scale=1.0) -> Tensor out".  A name may be taken once.
-// Never throws, so that a static initialiser may call it: what is wrong is kept for registration_errors(),
-// and every use of the operator raises it.
+// Registers an operator: "ns::name(Tensor input, float scale=1.0) -> Tensor out". A name may be registered
+// once. Never throws, so that a static initialiser may call it: errors are stored for registration_errors(),
+// and every use of the operator raises them.
 Operator op(const std::string& schema, Location where = Location::current());
-// The same where the name may be taken: the new definition replaces the old one at once (notebooks).
+// Also accepts a registered name: the new definition replaces the old one at once (for notebooks).
 Operator redefine(const std::string& schema, Location where = Location::current());
 
-// Returns the errors of all definitions so far, gradients that match no operator included; empty: there are
-// well.
+// Returns the errors of all definitions so far, including gradients that match no operator.
 std::vector<std::string> registration_errors();
-// The schemas of the operators defined here, sorted.
+// Returns the sorted schemas of the operators defined here.
 std::vector<std::string> registered_operators();
 
-// Changes with every definition: what was looked up before may have been replaced.
+// A number that changes with every definition; cached lookups are then outdated.
 uint64_t definitions();
-// Called after each definition, by the thread that makes it; for bindings.
+// Sets a function that the defining thread calls after each definition; for bindings.
 void set_definition_listener(void (*listener)());
 
 namespace op_detail {
-// Referred to by every file that includes this one, so that no linker drops the library, whose initialisers
-// register.
+// Every file that includes this one refers to it, so that no linker drops the library, whose initialisers
+// register operators.
 [[maybe_unused]] inline const int keep_library = tile_ops_anchor();
 }  // namespace op_detail
 

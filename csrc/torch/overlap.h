@@ -1,4 +1,4 @@
-// Defines the overlap checks of tensors with those of arrays.
+// Overlap checks of tensors, based on those of arrays.
 #pragma once
 #include <ATen/core/Tensor.h>
 

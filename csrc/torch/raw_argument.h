@@ -1,4 +1,4 @@
-// Tensors as arguments of a kernel of CUDA C++: their data pointers.
+// Passes tensors to CUDA C++ kernels as data pointers.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -1,4 +1,4 @@
-// The record of one operator, and what the dispatcher kernels of the other files share.
+// The record of one operator, and code shared by the dispatcher kernels in the other files.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -12,8 +12,8 @@
 
 namespace tile {
 
-// Which value each argument of the gradient operator gets, and which arguments each of its results is the
-// gradient of.
+// The value that each argument of the gradient operator gets, and the arguments that each of its results is
+// the gradient of.
 struct GradientPlan {
   enum class Role { gradient, argument, result, mask };
   struct Input {
@@ -24,13 +24,13 @@ struct GradientPlan {
   std::vector<Input> inputs;
   std::vector<std::vector<size_t>> slots;
   std::string name;
-  uint64_t made = 0;  // definitions() when it was matched
+  uint64_t made = 0;  // definitions() when the plan was made
 };
 
 // The author's functions; an operator that saves results shares them with its hidden twin.
 struct OperatorBody {
-  std::string name;   // of the operator that the user calls
-  std::string error;  // why it cannot be used
+  std::string name;   // the name that the user calls
+  std::string error;  // the reason why it cannot be used, or empty
   ErrorKind error_kind = ErrorKind::runtime;
   BoxedFunction outputs, saved_outputs, run;
   size_t results = 0, saved = 0;
@@ -44,14 +44,14 @@ struct OperatorRecord {
   c10::FunctionSchema schema;
   Location where;
   std::shared_ptr<OperatorBody> body;
-  bool saving = false;  // the hidden twin: its results include the saved ones
+  bool saving = false;  // true for the hidden twin, whose results include the saved ones
   bool mutates = false;
   size_t arguments = 0, results = 0;
   std::vector<c10::TypeKind> kinds;      // of the arguments
-  std::vector<size_t> tensor_arguments;  // those that hold tensors
+  std::vector<size_t> tensor_arguments;  // the arguments that hold tensors
   std::optional<c10::OperatorHandle> handle;
   std::shared_ptr<OperatorRecord> saver;  // the hidden twin of this one
-  std::string gradient;                   // the operator's name; empty: none
+  std::string gradient;                   // the gradient operator's name, or empty
   std::function<VmapCall::Results(VmapCall&)> vmap;
   AutocastPolicy autocast_cpu = AutocastPolicy::keep, autocast_cuda = AutocastPolicy::keep;
 
@@ -59,17 +59,17 @@ struct OperatorRecord {
   std::shared_ptr<const GradientPlan> plan;  // resolved at first use
 };
 
-// Results without a name are `out`, or `out0`, `out1`, …
+// Results without a name are called `out`, or `out0`, `out1`, …
 std::string result_name(const c10::FunctionSchema& schema, size_t k);
-// "Tensor?", "SymInt[]", "bool[2]", as a schema writes it.
+// Returns the type as a schema writes it: "Tensor?", "SymInt[]", "bool[2]".
 std::string type_text(const c10::Argument& argument);
-// The names, as an error lists them.
+// Returns the names as an error lists them.
 std::string argument_names(const c10::FunctionSchema& schema);
 
-// Throws Error where the text is no schema that an operator can have.
+// Throws Error if an operator cannot have this schema.
 c10::FunctionSchema parse_schema(const std::string& text);
 
-// A value that a lambda must take or return: its name and schema type.
+// A value that a lambda must take or return, by name and schema type.
 struct Expected {
   std::string name, type;
   bool result;
@@ -77,37 +77,37 @@ struct Expected {
 std::vector<Expected> expected_arguments(const c10::FunctionSchema& schema);
 std::vector<Expected> expected_results(const c10::FunctionSchema& schema, size_t from, size_t to);
 std::vector<Expected> operator+(std::vector<Expected> a, const std::vector<Expected>& b);
-// Throw Error where they differ. `what`: the lambda; `concrete`: no extent is symbolic.
+// Throw Error if they differ. `what`: the name of the lambda. `concrete`: no extent is symbolic.
 void check_parameters(const OperatorBody& body, const char* what, const BoxedFunction& function,
                       const std::vector<Expected>& expected, bool concrete);
 void check_results(const OperatorBody& body, const char* what, BoxedFunction& function,
                    const std::vector<Expected>& expected);
-// Throws Error where a name is no argument, or one of `sums` no result.
+// Throws Error if a name is not an argument, or one of `sums` is not a result.
 void check_names(const OperatorRecord& op, const char* what, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& sums);
 
-// Throws why the operator cannot run, if so.
+// Throws the stored error if the operator cannot run.
 void require_usable(const OperatorRecord& op);
 
-// Errors of ours become torch's exception classes here, with the operator's name, if any, in front.
+// Throws torch's exception class for our error kind, prefixed by the operator's name unless it is empty.
 [[noreturn]] void raise(const std::string& name, ErrorKind kind, const std::string& text);
 template <class F>
 decltype(auto) guarded(const std::string& name, F function) {
   try {
     return function();
-  } catch (const FailedAssertions& error) {  // of another operator's kernels
+  } catch (const FailedAssertions& error) {  // may belong to another operator's kernels
     raise("", error.kind(), error.what());
   } catch (const Error& error) {
     raise(name, error.kind(), error.what());
   }
 }
 
-// The match between an operator and its gradient operator; throws Error where there is none.
+// Matches an operator with its gradient operator; throws Error if they do not match.
 std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op);
-// The operator whose gradient `name` is, or "".
+// Returns the operator whose gradient `name` is, or "".
 std::string gradient_of(const std::string& name);
 
-// The kernels of each file, as functions for the dispatcher.
+// The kernels of each file as functions for the dispatcher.
 torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op);       // CPU, CUDA
 torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op);      // Meta
 torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op);  // Autograd
@@ -120,8 +120,8 @@ torch::CppFunction boxed_kernel(A&&... arguments) {
   return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(std::forward<A>(arguments)...));
 }
 
-// Calls f(tensor) for each tensor of a boxed value: itself, the elements of a list, undefined where an
-// optional is None. The references last as long as the value.
+// Calls f(tensor) for each tensor of a boxed value: the tensor itself, the elements of a list, or an
+// undefined tensor for None. The references live as long as the value.
 template <class F>
 void for_each_tensor(const c10::IValue& value, F f) {
   if (value.isTensor()) {
@@ -133,7 +133,7 @@ void for_each_tensor(const c10::IValue& value, F f) {
     for (const c10::IValue& each : value.toListRef()) f(each.isTensor() ? each.toTensor() : undefined);
   }
 }
-// The same for each tensor among an operator's arguments: f(tensor).
+// Does the same for each tensor among an operator's arguments.
 template <class F>
 void for_each_tensor(const OperatorRecord& op, const c10::IValue* arguments, F f) {
   for (const size_t i : op.tensor_arguments)
@@ -142,7 +142,7 @@ void for_each_tensor(const OperatorRecord& op, const c10::IValue* arguments, F f
     else
       for_each_tensor(value, f);
 }
-// The value with each defined tensor replaced by f(tensor).
+// Returns the value with each defined tensor replaced by f(tensor).
 template <class F>
 c10::IValue map_tensors(const c10::IValue& value, F f) {
   if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(f(value.toTensor())) : value;

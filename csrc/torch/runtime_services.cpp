@@ -1,5 +1,5 @@
-// What the runtime is given by torch: its thread pool, so that kernels and torch's own operators share one,
-// and its profiler, in which a kernel's name stands around its launch.
+// Connects the runtime to torch's thread pool, so that kernels and torch's operators share one, and to its
+// profiler, which then shows each launch under the kernel's name.
 #include <ATen/record_function.h>
 
 #include <exception>
@@ -9,8 +9,8 @@
 #include "runtime/launch_range.h"
 #include "torch/threads.h"
 
-// Exported by libtorch_cpu, unlike at::parallel_for not a template that needs -fopenmp. Its error code says
-// that the body threw, not what.
+// Exported by libtorch_cpu. Unlike at::parallel_for it is not a template that needs -fopenmp. Its error code
+// says that the body threw, but does not carry the exception.
 extern "C" int32_t torch_parallel_for(int64_t begin, int64_t end, int64_t grain,
                                       void (*body)(int64_t, int64_t, void*), void* context);
 namespace at {
@@ -28,8 +28,8 @@ int launch_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads
 
 namespace {
 
-// torch's threads are OpenMP's. ThreadSanitizer does not see those wait for each other, so it is told: what
-// one did before giving, another sees after taking. Between the two it finds races as anywhere.
+// torch's threads are OpenMP threads, whose synchronisation ThreadSanitizer does not see. These calls declare
+// it: writes before give() are visible after take(). Other races are still found.
 void give([[maybe_unused]] void* to) {
 #ifdef TILE_SANITIZE_THREAD
   __tsan_release(to);

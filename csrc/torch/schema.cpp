@@ -1,5 +1,4 @@
-// What a schema says: its text parsed, its names and types, and the lambdas of a definition checked against
-// it.
+// Parses schemas, names their arguments and types, and checks the lambdas of a definition against them.
 #include <algorithm>
 
 #include "torch/record.h"
@@ -7,7 +6,8 @@
 namespace tile {
 namespace {
 
-// Torch names a byte where it stumbles, which may be a part of a character: Python could not read that.
+// Torch's message may end inside a multi-byte character, which Python could not decode. This removes the
+// incomplete part.
 std::string with_whole_characters(std::string_view text) {
   std::string whole;
   for (size_t at = 0; at < text.size();) {
@@ -29,7 +29,7 @@ std::string with_whole_characters(std::string_view text) {
   return whole;
 }
 
-// Returns torch's message without its position in the text and without advice.
+// Returns torch's message without its position in the text and without its advice.
 std::string first_line(std::string_view text) {
   while (!text.empty() && (text.front() == '\n' || text.front() == ' ')) text.remove_prefix(1);
   if (text.find("INTERNAL ASSERT") != std::string_view::npos) return "torch cannot make one of its types";
@@ -38,8 +38,8 @@ std::string first_line(std::string_view text) {
   return with_whole_characters(text);
 }
 
-// Returns true if torch reads back what it prints: not some annotations, types in types, or names as defaults
-// of numbers.
+// Returns true if torch can parse what it prints. It cannot for some annotations, nested types, and names as
+// defaults of numbers.
 bool reads_again(const c10::FunctionSchema& schema) {
   const std::string text = tile::str(schema);
   try {
@@ -49,7 +49,7 @@ bool reads_again(const c10::FunctionSchema& schema) {
   }
 }
 
-// The C++ parameter to declare for a schema type.
+// Returns the C++ parameter to declare for a schema type.
 std::string declaration(const std::string& type, bool concrete) {
   if (type == "Tensor") return "const at::Tensor&";
   if (type == "float") return "double";
@@ -104,9 +104,9 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   } catch (const c10::Error& error) {
     fail(ErrorKind::value, "op: the schema '", text,
          "' does not parse: ", first_line(error.what_without_backtrace()), fix);
-  } catch (const std::out_of_range&) {  // of std::stoll, which torch leaves as it is
+  } catch (const std::out_of_range&) {  // thrown by std::stoll, which torch does not catch
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a number is too large", fix);
-  } catch (const std::invalid_argument&) {  // of std::stod
+  } catch (const std::invalid_argument&) {  // thrown by std::stod
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a default is no number of its type",
          fix);
   } catch (const std::exception& error) {
@@ -120,7 +120,7 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   bool writes = false;
   for (const c10::Argument& argument : schema->arguments()) {
     writes |= argument.alias_info() && argument.alias_info()->isWrite();
-    if (argument.N() && *argument.N() < 0)  // torch keeps 32 bits of it
+    if (argument.N() && *argument.N() < 0)  // torch truncates it to 32 bits
       fail(ErrorKind::value, schema->name(), ": the fixed length of '", argument.name(),
            "' is beyond 32 bits; write a smaller one, or []");
   }
@@ -206,7 +206,8 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
 
 namespace {
 
-// The arguments that a result "grad_a" or "grad_a_and_b" is the gradient of; none: the name is another.
+// Returns the arguments that a result "grad_a" or "grad_a_and_b" is the gradient of, or nothing for other
+// names.
 std::vector<size_t> slots_of(const OperatorRecord& op, const std::string& name) {
   constexpr std::string_view head = "grad_", joint = "_and_";
   if (!name.starts_with(head)) return {};
@@ -251,8 +252,9 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
   for (const c10::Argument& argument : schema.arguments()) {
     const std::string &name = argument.name(), type = type_text(argument);
     std::optional<GradientPlan::Input> input;
-    std::string source;  // its type
-    // First: an operator that is itself a gradient has an argument of that name, which is another mask.
+    std::string source;  // the type of that value
+    // Tested first: an operator that is itself a gradient has an argument of that name, which is a different
+    // mask.
     if (name == "output_mask") {
       input = {GradientPlan::Role::mask, 0};
       source = str("bool[", schema.returns().size(), "]");
@@ -274,7 +276,7 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
     if (!input)
       mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known),
                ", output_mask");
-    // Where there is one incoming gradient, it is always there.
+    // A single incoming gradient is always defined.
     const bool only = input->role == GradientPlan::Role::gradient && type == "Tensor" && incoming_count == 1;
     if (type != source && type != source + "?" && !only)
       mismatch("argument '", name, "' is ", type, ", but ", forward, " gives it ", source, "; write '",

@@ -1,5 +1,5 @@
-// The part of torch that an operator is written with: tensors, boxed values, the factories for `outputs`.
-// Precompiled, hence no header of ours.
+// The part of torch that operators are written with: tensors, boxed values, the factories for `outputs`. It
+// is precompiled, so it includes no header of ours.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>

@@ -1,5 +1,5 @@
-// The dispatcher, autograd and functorch headers of torch (precompiled), and all that differs between its
-// versions.
+// The dispatcher, autograd and functorch headers of torch (precompiled), and all code that depends on its
+// version.
 #pragma once
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,7 +18,7 @@
 
 namespace tile {
 
-// The owner of a Node: shared_ptr before 2.13, intrusive_ptr since.
+// The owner of a Node: shared_ptr before torch 2.13, intrusive_ptr from then on.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
 template <class N>
 using NodePtr = c10::intrusive_ptr<N>;

@@ -1,4 +1,4 @@
-// vmap: the batch becomes a leading extent, is folded into extent 0, or is a loop over the samples.
+// vmap: the batch becomes a leading extent, is folded into extent 0, or becomes a loop over the samples.
 #include <ATen/ops/stack.h>
 
 #include "torch/record.h"
@@ -68,7 +68,7 @@ Results VmapCall::leading(const std::vector<std::string>& arguments) {
 }
 
 Results VmapCall::fold(const std::vector<std::string>& arguments) {
-  // Folding may copy, and what is written into a copy is lost.
+  // Folding may copy, and a write into a copy would be lost.
   if (op_.mutates || !only(arguments) || size_ == 0) return loop();
   c10::SymInt extent = 1;
   bool scalar = false;
@@ -104,7 +104,7 @@ Results VmapCall::loop() {
   const BoxedValues all = arguments_;
   const int64_t samples = size_.guard_int(__FILE__, __LINE__);
   std::vector<Results> parts;
-  // An empty batch: one sample of zeros says what the results look like.
+  // For an empty batch, one sample of zeros determines the shapes of the results.
   for (int64_t b = 0; b < std::max<int64_t>(samples, 1); ++b) {
     for (size_t i = 0; i < all.size(); ++i) {
       size_t j = 0;
@@ -166,8 +166,7 @@ struct VmapKernel final : c10::OperatorKernel {
     const auto& arguments = op->schema.arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       const c10::AliasInfo* alias = arguments[i].alias_info();
-      const std::vector<bool>& tensors =
-          call.batched_[i];  // of a list each is written; of None there is none
+      const std::vector<bool>& tensors = call.batched_[i];  // for each tensor of a list; empty for None
       if (alias && alias->isWrite() && std::find(tensors.begin(), tensors.end(), false) != tensors.end())
         fail(ErrorKind::value, op->name, ": vmap: '", arguments[i].name(),
              "' is written for each sample of '", arguments[batched].name(),

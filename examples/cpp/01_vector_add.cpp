@@ -1,10 +1,11 @@
-// Vector add: a kernel, and the torch operator examples::vector_add made of it, with its gradient.
+// Vector add: a kernel, and the torch operator examples::vector_add that launches it, with its gradient.
 #include "tile/op.h"
 
 namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
-// One block adds one tile of `size` elements. The last tile ends outside: loads pad there, stores drop.
+// One block adds one tile of `size` elements. The last tile reaches beyond the end: loads pad there, and
+// stores drop.
 void add_kernel(Array x, Array y, Array out, int size) {
   Tile i = bid(0);
   Tile sum = x.tiled_view({size}).load({i}) + y.tiled_view({size}).load({i});

@@ -1,4 +1,5 @@
-// Softmax over the rows of a matrix: reductions, a dtype for computing, a gradient that reads the result.
+// Softmax over the rows of a matrix: reductions, a dtype for the computation, a gradient that reads the
+// result.
 #include <bit>
 
 #include "tile/op.h"

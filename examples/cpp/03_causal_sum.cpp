@@ -1,4 +1,4 @@
-// Row sums of the lower triangle of a matrix: a traced loop, a mask, and a bound that skips what is masked.
+// Row sums of the lower triangle of a matrix: a traced loop, a mask, and a bound that skips masked tiles.
 #include "tile/op.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Dropout: random numbers, and a gradient that draws them again instead of keeping a mask.
+// Dropout: random numbers, and a gradient that draws them again instead of saving a mask.
 #include "tile/op.h"
 
 namespace {
@@ -6,11 +6,11 @@ using namespace tile;  // NOLINT: this file is written in the kernel language
 
 constexpr int rows = 16, columns = 1024;
 
-// Also its own gradient: what was kept is scaled, and the same elements are kept.
+// The kernel is also its own gradient: the same elements are kept and scaled.
 void dropout_kernel(Array x, Array seed, Array out, Tile p, Tile scale) {
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile tile = x.tiled_view({rows, columns}).load({bid(1), bid(0)}).astype(compute);
-  // Each element has a number: what is kept depends on the seed, not on how the matrix is cut.
+  // Each element has a number: which elements are kept depends on the seed, not on the tiles.
   Tile row = (bid(1) * rows + arange(rows)).expand_dims(1).astype(i64);
   Tile column = (bid(0) * columns + arange(columns)).expand_dims(0).astype(i64);
   Tile number = row * x.dim(1).astype(i64) + column;

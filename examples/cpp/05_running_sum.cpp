@@ -1,5 +1,6 @@
-// Running sums of a vector in one launch: blocks take tickets, say what their part sums up to, and look back at
-// those before them. Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back", 2016.
+// Running sums of a vector in one launch: blocks take tickets, publish the sum of their part, and look back
+// at the sums of earlier blocks. Merrill and Garland, "Single-pass parallel prefix scan with decoupled
+// look-back", 2016.
 #include "tile/op.h"
 
 namespace {
@@ -7,9 +8,10 @@ using namespace tile;  // NOLINT: this file is written in the kernel language
 
 constexpr int part = 2048;
 
-// Sums are float64. state: 0, nothing is known of a part; 1, its own sum is; 2, that of all before it, too.
+// Sums are float64. state of a part: 0, nothing is known; 1, its own sum is known; 2, the sum of all parts up
+// to it is known, too.
 void running_sum_kernel(Array x, Array out, Array ticket, Array state, Array own, Array all, bool reverse) {
-  // Whoever has an earlier ticket runs already: waiting for it ends.
+  // A block with an earlier ticket already runs, so waiting for it ends.
   Tile mine = atomic_add(ticket, {0}, 1, {.order = MemoryOrder::relaxed});
   Tile last = state.dim(0) - 1, at = reverse ? last - mine : mine;
   Tile tile = x.tiled_view({part}).load({at}).astype(f64);
@@ -53,7 +55,7 @@ const auto running_sum_ =
         .run([](const at::Tensor& x, at::Tensor& out) { launch(x, out, false); })
         .grad("examples::running_sum_backward");
 
-// Each element counts in all sums from its own on.
+// Each element contributes to all sums from its own on.
 const auto running_sum_backward_ =
     op("examples::running_sum_backward(Tensor grad_out) -> Tensor grad_x")
         .outputs([](const at::Tensor& grad_out) { return at::empty_like(grad_out); })

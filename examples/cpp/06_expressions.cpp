@@ -1,4 +1,4 @@
-// Operators of one expression each: broadcasting, promotion, strides and gradients come with them.
+// Operators of one expression each, which include broadcasting, promotion, strides and gradients.
 #include "tile/elementwise.h"
 #include "tile/reduction.h"
 

@@ -1,6 +1,6 @@
-// Runs a model that torch.export and AOTInductor packed, our operators in it, in a program without Python:
+// Runs a model that torch.export and AOTInductor packed, with our operators, in a program without Python:
 //   run_package model.pt2 inputs.pt outputs.pt
-// inputs.pt is torch.save of a list of tensors; the outputs are written the same way. The program links
+// inputs.pt is torch.save of a list of tensors; the outputs are written in the same form. The program links
 // TileOps::tile_ops, which registers the operators that the package calls by name.
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/serialize.h>

@@ -1,4 +1,4 @@
-// The classic of NVRTC in C++: saxpy from a string, launched over at::Tensor, without a CUDA toolkit.
+// NVRTC's classic example in C++: saxpy from a string, launched over at::Tensor, without a CUDA toolkit.
 #include <torch/cuda.h>
 #include <torch/types.h>
 
@@ -22,7 +22,7 @@ int main() try {
   const int64_t n = 1'000'003;
   const at::Tensor x = torch::randn(n, at::kCUDA), y = torch::randn(n, at::kCUDA), expected = 2.5 * x + y;
   saxpy.launch({{(n + 255) / 256}, {256}}, 2.5, x, y, n);
-  // The kernel rounds once, torch's two operations twice: they differ by the last place of a product.
+  // The kernel rounds once, torch's two operations twice, so they may differ in the last digit.
   const bool right = at::allclose(y, expected, 1e-5, 1e-6);
   std::printf("saxpy is %s\n", right ? "right" : "wrong");
   return right ? 0 : 1;

@@ -1,4 +1,4 @@
-// silu(gate) * up, elementwise, as one operator with a gradient.
+// Declares silu(gate) * up, an elementwise operator with a gradient.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -1,4 +1,4 @@
-// A LibTorch program without Python: a gated network with our swiglu learns to tell two spirals apart.
+// A LibTorch program without Python: a gated network with our swiglu learns to separate two spirals.
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
@@ -23,7 +23,7 @@ struct GatedNet : nn::Module {
   }
 };
 
-// Points of two interleaved spirals, and which spiral each is on.
+// Returns points of two interleaved spirals, and the spiral of each point.
 std::pair<at::Tensor, at::Tensor> spirals(int64_t count) {
   const at::Tensor label = torch::randint(2, {count});
   const at::Tensor radius = torch::rand({count}) * 0.9 + 0.1;

@@ -1,9 +1,10 @@
 """FlashAttention with its gradients: heads that share keys and values, causal or full, any lengths.
 
-A block takes a tile of queries and walks over the tiles of keys, with a running maximum and sum of each row, so that no
-matrix of scores is ever in memory. Backward, one kernel does so again for the queries' gradients, and another, a block
-a tile of keys, walks over the queries of all heads that share it. The logarithm of each row's sum is what forward
-saves. Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work partitioning", 2023."""
+A block takes a tile of queries and loops over the tiles of keys, with a running maximum and sum of each row, so that
+the matrix of scores is never in memory. Backward, one kernel does this again for the gradients of the queries; in
+another, each block takes a tile of keys and loops over the queries of all heads that share it. Forward saves the
+logarithm of each row's sum. Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work
+partitioning", 2023."""
 
 import math
 
@@ -11,18 +12,18 @@ import tile_ops
 import tile_ops.language as tl
 import torch
 
-LOG2_E = math.log2(math.e)  # exp(x) is exp2(x LOG2_E), and exp2 is the faster one
-LEAST = torch.finfo(torch.float32).min  # for -inf: times a scale of 0 it is 0
+LOG2_E = math.log2(math.e)  # exp(x) is exp2(x LOG2_E), and exp2 is faster
+LEAST = torch.finfo(torch.float32).min  # in place of -inf, because its product with a scale of 0 is 0
 ZERO = tl.PaddingMode.ZERO
 
 
 def rows_of(array, b, h, i, T, D):
-    """T rows of one head, [T, D]."""
+    """Loads T rows of one head, [T, D]."""
     return tl.load(array, (b, h, i, 0), (1, 1, T, D), padding_mode=ZERO).reshape((T, D))
 
 
 def numbers_of(array, b, h, i, T):
-    """A number for each of T rows."""
+    """Loads a number for each of T rows."""
     return tl.load(array, (b, h, i), (1, 1, T), padding_mode=ZERO).reshape((T,))
 
 
@@ -31,14 +32,15 @@ def places(i, T):
 
 
 def kept(i, j, keys, CAUSAL, TM, TN):
-    """Which of TM queries see which of TN keys, [TM, TN]."""
+    """Returns which of TM queries attend to which of TN keys, [TM, TN]."""
     rows, columns = places(i, TM)[:, None], places(j, TN)[None, :]
     return (columns <= rows) & (columns < keys) if CAUSAL else columns + 0 * rows < keys
 
 
 def place(GPU):
-    """A block's tile, how many tiles there are, its head and its batch. A GPU takes the same tile of all heads first, so
-    that causal blocks that have the most to do begin first; on a CPU a head's blocks find its keys in the cache."""
+    """Returns a block's tile, the number of tiles, its head and its batch. On a GPU, blocks are ordered by tile before
+    heads, so that the causal blocks with the most work begin first; on a CPU, the blocks of a head find its keys in the
+    cache."""
     axis = 1 if GPU else 0
     return tl.bid(axis), tl.num_blocks(axis), tl.bid(1 - axis), tl.bid(2)
 
@@ -58,13 +60,13 @@ def forward_kernel(
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
     i, blocks, h, b = place(GPU)
-    i = blocks - 1 - i  # causal: the longest first
+    i = blocks - 1 - i  # causal: the longest blocks first
     g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
     tq = rows_of(q, b, h, i, TM, D)
     acc, total = tl.zeros((TM, D), tl.float32), tl.zeros((TM, 1), tl.float32)
     top = tl.full((TM, 1), LEAST, tl.float32)
     for j in range(tiles_of_keys(i, k, CAUSAL, TM, TN)):
-        scores = product(tq, rows_of(k, b, g, j, TN, D).transpose())  # to be scaled
+        scores = product(tq, rows_of(k, b, g, j, TN, D).transpose())  # not scaled yet
         seen = kept(i, j, k.shape[2], CAUSAL, TM, TN)
         new = tl.maximum(top, tl.max(tl.where(seen, scores, LEAST), 1, keepdims=True) * factor)
         weights, decay = tl.where(seen, tl.exp2(tl.fma(scores, factor, -new)), 0), tl.exp2(top - new)
@@ -72,7 +74,7 @@ def forward_kernel(
         total = total * decay + tl.sum(weights, 1, keepdims=True)
         top = new
     tl.store(out, (b, h, i, 0), (acc / total).astype(out.dtype).reshape((1, 1, TM, D)))
-    tl.store(lse, (b, h, i), (top + tl.log2(total)).reshape((1, 1, TM)))  # to base 2
+    tl.store(lse, (b, h, i), (top + tl.log2(total)).reshape((1, 1, TM)))  # base-2 logarithm
 
 
 @tl.kernel
@@ -113,11 +115,11 @@ def key_kernel(
     tk, tv = rows_of(k, b, g, j, TN, D), rows_of(v, b, g, j, TN, D)
     sum_k, sum_v = tl.zeros((TN, D), tl.float32), tl.zeros((TN, D), tl.float32)
     first = j * TN // TM if CAUSAL else 0
-    for h in range(g * shared, (g + 1) * shared):  # all heads that read these keys
+    for h in range(g * shared, (g + 1) * shared):  # all heads that share these keys
         for i in range(first, tl.cdiv(q.shape[2], TM)):
             tq, tg = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D)
             shift, d = -numbers_of(lse, b, h, i, TM)[None, :], numbers_of(delta, b, h, i, TM)[None, :]
-            weights = tl.exp2(tl.fma(product(tk, tq.transpose()), factor, shift))  # a row a key
+            weights = tl.exp2(tl.fma(product(tk, tq.transpose()), factor, shift))  # one row per key
             if CAUSAL:
                 weights = tl.where(places(j, TN)[:, None] <= places(i, TM)[None, :], weights, 0)
             slope = weights * (product(tv, tg.transpose()) - d)
@@ -128,14 +130,15 @@ def key_kernel(
 
 
 def tiles(q, small):
-    """Returns True if on a GPU; queries, keys and depth of a tile. `small`: of the first two, for up to 128 16-bit numbers."""
+    """Returns True if on a GPU, and the queries, keys and depth of a tile. `small`: the first two, for up to 128 16-bit
+    numbers."""
     D = 1 << (q.shape[3] - 1).bit_length()
     side = 64 if q.is_cpu or D <= 128 else 32
     return not q.is_cpu, *(small if not q.is_cpu and q.dtype.itemsize == 2 and D <= 128 else (side, side)), D
 
 
 def grid(x, T):
-    """A block for each tile of T rows of each head, as `place` reads it."""
+    """Returns a grid with a block for each tile of T rows of each head, in the order of `place`."""
     rows, heads = tl.cdiv(x.shape[2], T), x.shape[1]
     return (rows, heads, x.shape[0]) if x.is_cpu else (heads, rows, x.shape[0])
 

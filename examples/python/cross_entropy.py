@@ -1,8 +1,8 @@
 """Cross entropy of logits with its gradient.
 
-A block takes a row of logits in chunks, with a running maximum and sum, and keeps the logarithm of the sum: the loss is
-that less the target's logit, and backward needs no second reduction. Rows whose target is `ignore_index` count nowhere.
-Formula: Goodfellow et al., "Deep learning", 2016, section 6.2.2."""
+A block takes a row of logits in chunks, with a running maximum and sum, and saves the logarithm of the sum: the loss is
+that minus the target's logit, and backward needs no second reduction. Rows whose target is `ignore_index` are not
+counted. Formula: Goodfellow et al., "Deep learning", 2016, section 6.2.2."""
 
 import math
 
@@ -18,13 +18,13 @@ def forward_kernel(logits, target, loss, lse, ignored: int, N: tl.Constant[int])
     for i in range(tl.num_tiles(logits, 1, (1, N))):
         t = tl.load(logits, (row, i), (1, N), padding_mode=tl.PaddingMode.NEG_INF).astype(tl.float32)
         new = tl.maximum(tops, t)
-        safe = tl.where(new == -math.inf, 0.0, new)  # nothing but -inf so far: exp gives zeros, no NaN
+        safe = tl.where(new == -math.inf, 0.0, new)  # only -inf so far: exp returns zeros, not NaN
         sums = sums * tl.exp(tops - safe) + tl.exp(t - safe)
         tops = new
     top = tl.max(tops)
     log = top + tl.log(tl.sum(sums * tl.exp(tops - top)))
     label = tl.load(target, row, ())
-    inside = (label >= 0) & (label < logits.shape[1])  # others are NaN, but for the ignored
+    inside = (label >= 0) & (label < logits.shape[1])  # other labels give NaN, unless they are ignored
     chosen = tl.where(inside, tl.gather(logits, (row, label)).astype(tl.float32), math.nan)
     tl.store(loss, row, tl.where(label == ignored, 0.0, log - chosen))
     tl.store(lse, row, log)
@@ -49,8 +49,8 @@ def width(logits):
 class cross_entropy:
     """The mean of log(sum(exp(row))) - row[target] over the rows whose target is not ignore_index, as float32.
 
-    logits: [rows, classes] of float32, float16 or bfloat16; target: [rows] of int64. The loss is NaN where a target is
-    no class, and where no row counts. Error: ValueError where shapes or target's dtype do not fit."""
+    logits: [rows, classes] of float32, float16 or bfloat16; target: [rows] of int64. The loss is NaN if a target is not
+    a class, or if no row is counted. Error: ValueError if shapes or target's dtype do not fit."""
 
     saves = "Tensor lse"
 

@@ -1,8 +1,8 @@
-"""Dropout, whose gradient draws the same numbers again: nothing is saved but the seed.
+"""Dropout whose gradient draws the same random numbers again, so that only the seed is saved.
 
-Each element has a number, its place in row-major order, and the random number that decides on it is a function of the
-seed and of that number alone: it is the same on any device, in tiles of any size.
-Generator: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011."""
+Each element has a number, its index in row-major order. The random number that decides on it is a function of only the
+seed and that number, so it is the same on any device and in tiles of any size. Generator: Salmon et al., "Parallel
+random numbers: as easy as 1, 2, 3", 2011."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -18,11 +18,11 @@ def dropout_kernel(x, seed, out, p: float, scale: float, N: tl.Constant[int]):
 
 @tile_ops.op("programs::dropout(Tensor x, float p, Tensor seed) -> Tensor")
 class dropout:
-    """x / (1 - p) where the element's uniform random number, at least 0 and below 1, is at least p; 0 elsewhere.
+    """x / (1 - p) where the element's uniform random number in [0, 1) is at least p; 0 elsewhere.
 
     x: float32, float16 or bfloat16; p: from 0 to 1; seed: one int64, drawn by torch on the device of x, so that
-    torch.manual_seed holds and captured graphs draw anew. Gradients may be differentiated again.
-    Error: ValueError of another p, dtype or shape of the seed."""
+    torch.manual_seed works and each replay of a captured graph draws new numbers. Gradients are differentiable. Error:
+    ValueError for an invalid p, dtype or shape of the seed."""
 
     def outputs(x, p, seed):
         if not 0 <= p <= 1:

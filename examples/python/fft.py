@@ -1,9 +1,9 @@
 """Discrete Fourier transforms of 2^n complex numbers as products of matrices, with gradients.
 
-A transform of f m points is one of f points down the columns of the matrix [f, m], a product with roots of unity, a
-factor for each element, and transforms of m points of the rows. Each step takes a factor f of up to 16 and puts its
-digit of the result behind those that are left; columns of several signals are one matrix. Bailey, "FFTs in external or
-hierarchical memory", 1990; Stockham, "High-speed convolution and correlation", 1966."""
+A transform of f m points consists of transforms of f points down the columns of the matrix [f, m], which are a product
+with roots of unity, a factor for each element, and transforms of m points of the rows. Each step takes a factor f of up
+to 16 and puts its digit of the result after the remaining axes; columns of several signals are one matrix. Bailey,
+"FFTs in external or hierarchical memory", 1990; Stockham, "High-speed convolution and correlation", 1966."""
 
 import math
 
@@ -13,14 +13,14 @@ import torch
 
 
 def roots(rows, columns, n, turn):
-    """exp(i turn j k / n) for j < rows, k < columns, n a power of two: (real, imaginary)."""
+    """Returns exp(i turn j k / n) for j < rows, k < columns, n a power of two: (real, imaginary)."""
     jk = tl.arange(rows, dtype=tl.int32)[:, None] * tl.arange(columns, dtype=tl.int32) & (n - 1)
     angle = jk.astype(tl.float32) * (turn / n)
     return tl.cos(angle), tl.sin(angle)
 
 
 def product(x, y):
-    """x @ y of complex matrices."""
+    """Returns x @ y of complex matrices."""
     (a, b), (c, d) = x, y
     zero = tl.zeros((a.shape[0], c.shape[1]), tl.float32)
     return tl.mma(-b, d, tl.mma(a, c, zero)), tl.mma(a, d, tl.mma(b, c, zero))
@@ -34,7 +34,7 @@ def fft_kernel(
     x, y = tl.load(re, (i, 0), (S, N)).transpose(), tl.load(im, (i, 0), (S, N)).transpose()
     for f in tl.static_iter(FACTORS):
         x, y = product(roots(f, f, f, turn), (x.reshape((f, -1)), y.reshape((f, -1))))
-        left, shape = left // f, (f, left // f, -1)  # [digit of the result, what is left, digits before and signals]
+        left, shape = left // f, (f, left // f, -1)  # [digit of the result, remaining axis, earlier digits and signals]
         c, s = roots(f, left, f * left, turn)
         c, s, x, y = c[:, :, None], s[:, :, None], x.reshape(shape), y.reshape(shape)
         x, y = (x * c - y * s).permute((1, 0, 2)), (x * s + y * c).permute((1, 0, 2))
@@ -43,14 +43,15 @@ def fft_kernel(
 
 
 def factors(n):
-    """n as factors of up to 16, as even as can be."""
+    """Returns factors of n of up to 16, as equal as possible."""
     bits, count = n.bit_length() - 1, max(1, tl.cdiv(n.bit_length() - 1, 4))
     return tuple(1 << (bits + i) // count for i in range(count))
 
 
 @tile_ops.op("programs::fft(Tensor x, bool inverse=False) -> Tensor")
 class fft:
-    """sum over j of x[j] exp(-2 pi i j k / n); with `inverse` of x[j] exp(2 pi i j k / n) / n: torch.fft.fft and ifft.
+    """sum over j of x[j] exp(-2 pi i j k / n); with `inverse`, of x[j] exp(2 pi i j k / n) / n. These are torch.fft.fft
+    and ifft.
 
     x: [..., n] of complex64, n a power of two up to 4096. Error: ValueError otherwise."""
 
@@ -66,7 +67,7 @@ class fft:
         parts = (part for each in (rows, out.view(-1, n)) for part in torch.view_as_real(each).unbind(-1))
         fft_kernel[tl.cdiv(len(rows), signals)](*parts, turn, scale, factors(n), signals, n)
 
-    def grad(grad_out, x, inverse):  # the adjoint: conjugate roots, not scaled by 1 / n, or scaled
+    def grad(grad_out, x, inverse):  # the adjoint has conjugate roots, and is scaled by 1 / n if x's transform is not
         n = x.shape[-1]
         return (fft(grad_out, not inverse) * (1 / n if inverse else n),)
 

@@ -1,9 +1,9 @@
 """Group norm with its gradients.
 
-A block takes a group of channels of an image, and walks over its channels, a tile of places at a time: twice for mean
-and variance, once to write. Backward, such a block computes x's gradient, and another kernel, a block a channel, adds
-up the channel's gradients over all images. Nothing is added by atomics.
-Formula: Wu and He, "Group normalization", 2018."""
+A block takes a group of channels of an image, and loops over its channels, one tile of positions at a time: twice for
+mean and variance, once to write. Backward, such a block computes x's gradient, and a second kernel, with a block per
+channel, sums the channel's gradients over all images. No atomics are used. Formula: Wu and He, "Group normalization",
+2018."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -13,7 +13,7 @@ ZERO = tl.PaddingMode.ZERO
 
 
 def tile_of(array, n, g, c, i, T):
-    """T places of channel c of group g of image n, [T]."""
+    """Loads T positions of channel c of group g of image n, [T]."""
     return tl.load(array, (n, g, c, i), (1, 1, 1, T), padding_mode=ZERO).reshape((T,)).astype(tl.float32)
 
 
@@ -75,7 +75,7 @@ def channel_kernel(grad, x, mean, rstd, grad_w, grad_b, T: tl.Constant[int]):
 
 
 def grouped(x, groups):
-    """[images, groups, channels of a group, places] of x, or [groups, channels of a group] of a weight."""
+    """Returns [images, groups, channels of a group, positions] of x, or [groups, channels of a group] of a weight."""
     if x.dim() == 1:
         return x.view(groups, len(x) // groups)
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, x.shape[2:].numel())
@@ -87,10 +87,11 @@ def width(x):
 
 @tile_ops.op("programs::group_norm(Tensor x, int groups, Tensor weight, Tensor bias, float eps=1e-5) -> Tensor")
 class group_norm:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, mean and variance those of a group of channels of an image.
+    """(x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are those of a group of channels of an
+    image.
 
-    x: [images, channels, ...] of float32, float16 or bfloat16; weight, bias: [channels]; groups divides channels. Sums
-    are of float32. Error: ValueError where shapes do not fit."""
+    x: [images, channels, ...] of float32, float16 or bfloat16; weight, bias: [channels]; groups divides channels.
+    Accumulates in float32. Error: ValueError if shapes do not fit."""
 
     saves = "Tensor mean, Tensor rstd"
 
@@ -105,7 +106,7 @@ class group_norm:
         return tuple(x.new_empty(x.shape[0], groups, dtype=torch.float32) for _ in range(2))
 
     def run(x, groups, weight, bias, eps, out, mean, rstd):
-        if mean is None:  # nobody asks for gradients
+        if mean is None:  # no gradients are needed
             mean, rstd = x.new_empty(2, x.shape[0], groups, dtype=torch.float32)
         x, weight, bias, out = (grouped(each, groups) for each in (x, weight, bias, out))
         forward_kernel[groups, x.shape[0]](x, weight, bias, out, mean, rstd, eps, width(x[:, 0]))

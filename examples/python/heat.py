@@ -1,7 +1,7 @@
 """Heat on a plate whose edges keep their temperature, with a source: explicit steps of a five-point stencil.
 
-Inner points move by r times the difference of their four neighbours' sum to four times themselves, r = a dt / dx^2. The
-neighbours are the same matrix, cut out one row or column further, so that no tile needs a halo. Two plates take turns.
+An inner point changes by r times (the sum of its four neighbours - 4 times itself), with r = a dt / dx^2. The
+neighbours are the same matrix, shifted by one row or column, so that no tile needs a halo. Two plates alternate.
 Courant, Friedrichs, Lewy, "On the partial difference equations of mathematical physics", 1928."""
 
 import pathlib
@@ -14,7 +14,7 @@ PICTURE = pathlib.Path("output", "heat.png")
 
 
 def inner(array, down, right, R, C):
-    """The inner points' neighbours that are so far down and right, or the points themselves."""
+    """Returns the neighbours of the inner points at this distance down and right, or the points themselves."""
     rows = array.slice(1, 1 + down, array.shape[1] - 1 + down)
     return rows.slice(2, 1 + right, array.shape[2] - 1 + right).tiled_view((1, R, C))
 
@@ -33,8 +33,8 @@ def heat_kernel(u, source, out, r: float, R: tl.Constant[int], C: tl.Constant[in
 class heat:
     """The plate after `steps` steps u + r (left + right + above + below - 4 u) + source of its inner points.
 
-    u, source: [..., rows, columns] of float32; the first and last row and column stay as they are. 0 < r <= 1/4, where
-    steps are stable. Error: ValueError where something is otherwise."""
+    u, source: [..., rows, columns] of float32; the first and last row and column do not change. Steps are stable for 0
+    < r <= 1/4. Error: ValueError otherwise."""
 
     def outputs(u, source, r, steps):
         if u.dim() < 2 or u.shape != source.shape or u.dtype != torch.float32 or source.dtype != torch.float32:
@@ -47,7 +47,7 @@ class heat:
     def run(u, source, r, steps, out):
         count = u.shape[:-2].numel()
         now, after, heated = (each.reshape(count, *u.shape[-2:]) for each in (u.contiguous().clone(), out, source))
-        after.copy_(now)  # the edges of both; the last step writes to `out`
+        after.copy_(now)  # both plates need the edges; the last step writes to `out`
         if steps % 2 == 0:
             now, after = after, now
         rows, columns = (64, 512) if u.is_cpu else (8, 256)
@@ -57,7 +57,8 @@ class heat:
             now, after = after, now
 
     def grad(grad_out, r, steps):
-        # Steps are symmetric among inner points: the sum of what comes back at each is heat whose source is grad_out.
+        # Steps are symmetric among inner points, so the sum of the returning gradients is heat whose source is
+        # grad_out.
         inside = torch.zeros_like(grad_out)
         inside[..., 1:-1, 1:-1] = grad_out[..., 1:-1, 1:-1]
         total = heat(torch.zeros_like(inside), inside, r, steps)
@@ -67,7 +68,7 @@ class heat:
 
 
 def colours(values):
-    """0 to 1 as dark blue, red, yellow and white: bytes, [rows, columns, 3]."""
+    """Maps 0 to 1 to dark blue, red, yellow and white: bytes, [rows, columns, 3]."""
     stops = torch.tensor([[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32, device="cpu")
     place = values.clamp(0, 1).cpu() * 3
     low = place.long().clamp(max=2)

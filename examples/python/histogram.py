@@ -1,7 +1,7 @@
-"""Histogram by atomics.
+"""Histogram with atomics.
 
-Each block counts its part of the numbers in bins of its own, which only its own threads add to; a second kernel adds
-the blocks' bins, so that no counter is contended by the whole GPU."""
+Each block counts its part of the numbers in its own bins, which only its threads add to. A second kernel sums the
+blocks' bins, so that the whole GPU does not contend for one counter."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -13,9 +13,9 @@ def count_kernel(x, counts, low: float, high: float, N: tl.Constant[int]):
     block, bins = tl.bid(0), counts.shape[1]
     for i in range(block, tl.num_tiles(x, 0, N), tl.num_blocks(0)):
         t = tl.load(x, i, N, padding_mode=tl.PaddingMode.NEG_INF).astype(tl.float32)
-        inside = (t >= low) & (t <= high)  # not where t is NaN
+        inside = (t >= low) & (t <= high)  # false if t is NaN
         place = tl.where(inside, (t - low) / (high - low) * bins, -1).astype(tl.int32)
-        where = block, tl.minimum(place, bins - 1)  # bin -1 is outside of the array: not counted
+        where = block, tl.minimum(place, bins - 1)  # bin -1 is outside of the array, so it is not counted
         tl.atomic_add(counts, where, 1, memory_order=tl.MemoryOrder.RELAXED, memory_scope=tl.MemoryScope.BLOCK)
 
 
@@ -29,10 +29,11 @@ def sum_kernel(counts, out, R: tl.Constant[int], C: tl.Constant[int]):
 
 @tile_ops.op("programs::histogram(Tensor x, int bins, float low, float high) -> Tensor counts")
 class histogram:
-    """How many elements of x are in each of `bins` equal parts of [low, high]: torch.histc, as int64.
+    """The number of elements of x in each of `bins` equal parts of [low, high]: torch.histc, as int64.
 
-    Bin i has low + i width <= x < low + (i + 1) width, by float32; the last one has high, too. NaN and what is outside
-    count nowhere. x: float32, float16 or bfloat16, of any shape; 1 <= bins <= 2^20. Error: ValueError otherwise."""
+    Bin i contains low + i width <= x < low + (i + 1) width, computed in float32; the last one includes high. NaN and
+    numbers outside are not counted. x: float32, float16 or bfloat16, of any shape; 1 <= bins <= 2^20. Error: ValueError
+    otherwise."""
 
     def outputs(x, bins, low, high):
         if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):

@@ -1,8 +1,8 @@
 """Layer norm with its gradients.
 
-A block takes a row. Backward, a block walks over many rows and keeps its sums for weight and bias in registers; a
-second kernel adds the blocks' sums. Nothing is added by atomics, so results do not depend on timing.
-Formula: Ba et al., "Layer normalization", 2016."""
+A block takes a row. Backward, a block loops over many rows and keeps its sums for weight and bias in registers; a
+second kernel adds the blocks' sums. No atomics are used, so results do not depend on timing. Formula: Ba et al., "Layer
+normalization", 2016."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -31,11 +31,11 @@ def row_of(array, row, N):
 def backward_kernel(grad, x, w, mean, rstd, grad_x, parts, TOGETHER: tl.Constant[int], N: tl.Constant[int]):
     block, count, turns = tl.bid(0), x.shape[1], tl.cdiv(x.shape[0], TOGETHER)
     each = tl.cdiv(turns, tl.num_blocks(0))
-    weight = tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)  # 0 beyond a row's end, where sums add nothing
+    weight = tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)  # 0 past a row's end, so that sums are not affected
     sum_w, sum_b = tl.zeros((1, N), tl.float32), tl.zeros((1, N), tl.float32)
     for turn in range(block * each, min((block + 1) * each, turns)):
         loaded, summed = (), ()
-        for i in tl.static_iter(range(TOGETHER)):  # the rows of a turn wait for memory, and for their sums, once
+        for i in tl.static_iter(range(TOGETHER)):  # the rows of an iteration wait once for memory and for their sums
             row = turn * TOGETHER + i
             loaded += ((row, row_of(grad, row, N), row_of(x, row, N) - tl.load(mean, row, (1,))),)
         for i in tl.static_iter(range(TOGETHER)):
@@ -74,8 +74,8 @@ def width(x):
 class layer_norm:
     """(x - mean) / sqrt(variance + eps) * weight + bias of each row.
 
-    x: [..., columns] of float32, float16 or bfloat16, up to 16384 columns; weight, bias: [columns]. Sums are of
-    float32. Error: ValueError where shapes do not fit."""
+    x: [..., columns] of float32, float16 or bfloat16, up to 16384 columns; weight, bias: [columns]. Accumulates in
+    float32. Error: ValueError if shapes do not fit."""
 
     saves = "Tensor mean, Tensor rstd"
 
@@ -90,7 +90,7 @@ class layer_norm:
 
     def run(x, weight, bias, eps, out, mean, rstd):
         rows = matrix(x)
-        if mean is None:  # nobody asks for gradients
+        if mean is None:  # no gradients are needed
             mean, rstd = rows.new_empty(2, len(rows), dtype=torch.float32)
         arguments = rows, weight, bias, matrix(out), mean.view(-1), rstd.view(-1)
         forward_kernel[len(rows)](*arguments, eps, width(x))
@@ -102,7 +102,7 @@ class layer_norm:
         def run(grad_out, x, weight, mean, rstd, grad_x, grad_weight, grad_bias):
             rows, flat = matrix(x), matrix(grad_out)
             N, bytes = width(x), width(x) * x.dtype.itemsize
-            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows
+            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows of an iteration
             turns = tl.cdiv(len(rows), turn)
             blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (turn * bytes))  # as many as a GPU runs at once
             blocks = tl.cdiv(turns, max(1, tl.cdiv(turns, blocks)))

@@ -1,9 +1,8 @@
-"""Product of two matrices, with its gradients by the same kernel.
+"""Product of two matrices, with gradients computed by the same kernel.
 
-A block makes a tile of the product, walking along the shared extent; sums are of float32, and float32 factors are not
-rounded. Blocks that run at one time make tiles that lie together, so that what they read stays in the cache.
-Order of tiles: Tillet et al., "Triton: an intermediate language and compiler for tiled neural network computations",
-2019."""
+A block computes a tile of the product, looping along the shared extent. It accumulates in float32, and float32 factors
+are not rounded. Blocks that run concurrently compute neighbouring tiles, so that their inputs stay in the cache. Order
+of tiles: Tillet et al., "Triton: an intermediate language and compiler for tiled neural network computations", 2019."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -13,7 +12,8 @@ ZERO = tl.PaddingMode.ZERO
 
 
 def place(i, rows, columns, group=8):
-    """Row and column of the i-th tile: column by column through `group` rows of tiles, then through the next ones."""
+    """Returns row and column of the i-th tile: column by column through `group` rows of tiles, then through the next
+    ones."""
     first, inside = i // (group * columns) * group, i % (group * columns)
     height = min(group, rows - first)
     return first + inside % height, inside // height
@@ -30,16 +30,16 @@ def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.
 
 
 def tiles(x):
-    """Extents of tiles along m, n and k that suit the device."""
+    """Returns extents of tiles along m, n and k that suit the device."""
     return (64, 64, 64) if x.is_cpu else (128, 64, 32) if x.dtype == torch.float32 else (128, 128, 64)
 
 
 @tile_ops.op("programs::matmul(Tensor a, Tensor b) -> Tensor")
 class matmul:
-    """a @ b, with gradients that may be differentiated again.
+    """a @ b, with differentiable gradients.
 
-    a: [m, k]; b: [k, n]; both float32, float16 or bfloat16, of any strides. Sums are of float32.
-    Error: ValueError where shapes or dtypes do not fit."""
+    a: [m, k]; b: [k, n]; both float32, float16 or bfloat16, of any strides. Accumulates in float32. Error: ValueError
+    if shapes or dtypes do not fit."""
 
     autocast = "lower"
 

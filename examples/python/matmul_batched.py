@@ -1,7 +1,7 @@
-"""Products of batches of matrices, with leading extents that are broadcast, and their gradients.
+"""Products of batches of matrices with broadcast leading extents, and their gradients.
 
-A block makes a tile of one matrix of the result. Factors are read where they are: a matrix that serves many products is
-a view of stride 0, and a block finds its matrix from its number, one leading axis after the other."""
+A block computes a tile of one matrix of the result. Factors are not copied: a matrix that is used in many products is a
+view of stride 0, and a block computes the indices of its matrix, one leading axis after another."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -11,12 +11,12 @@ ZERO = tl.PaddingMode.ZERO
 
 
 def leading(z, extents):
-    """The indices of the z-th matrix along leading axes."""
+    """Returns the indices of the z-th matrix along the leading axes."""
     return leading(z // extents[-1], extents[:-1]) + (z % extents[-1],) if len(extents) else ()
 
 
 def matrix_tile(array, at, i, j, T):
-    """The tile (i, j) of extents T of the matrix at leading indices."""
+    """Loads the tile (i, j) of extents T of the matrix at leading indices."""
     return tl.load(array, at + (i, j), (1,) * len(at) + T, padding_mode=ZERO).reshape(T)
 
 
@@ -32,16 +32,16 @@ def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.
 
 
 def tiles(x):
-    """Extents of tiles along m, n and k that suit the device."""
+    """Returns extents of tiles along m, n and k that suit the device."""
     return (64, 64, 64) if x.is_cpu else (128, 64, 32) if x.dtype == torch.float32 else (128, 128, 64)
 
 
 @tile_ops.op("programs::matmul_batched(Tensor a, Tensor b) -> Tensor")
 class matmul_batched:
-    """a @ b of matrices in the last two axes, with gradients that may be differentiated again.
+    """a @ b of matrices in the last two axes, with differentiable gradients.
 
-    a: [..., m, k]; b: [..., k, n], up to 6 leading extents equal, 1 or missing; both float32, float16 or bfloat16, of
-    any strides. Sums are of float32. Error: ValueError where shapes or dtypes do not fit."""
+    a: [..., m, k]; b: [..., k, n], with up to 6 leading extents that are equal, 1 or missing; both float32, float16 or
+    bfloat16, of any strides. Accumulates in float32. Error: ValueError if shapes or dtypes do not fit."""
 
     autocast = "lower"
 

@@ -1,9 +1,8 @@
-"""Product of two matrices by as many blocks as the device has processors, each of which makes many tiles.
+"""Product of two matrices with persistent blocks: one for each of the device's processors, which computes many tiles.
 
-A block takes every so-many-th tile, in an order where tiles that are made at one time lie together, so that what they
-read stays in the cache. No block waits for a place on the device, and all end at about the same time.
-Order of tiles: Tillet et al., "Triton: an intermediate language and compiler for tiled neural network computations",
-2019."""
+A block takes every n-th tile, where n is the number of blocks, in an order in which concurrent tiles are neighbours, so
+that their inputs stay in the cache. All blocks start at once and end at about the same time. Order of tiles: Tillet et
+al., "Triton: an intermediate language and compiler for tiled neural network computations", 2019."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -13,7 +12,8 @@ ZERO = tl.PaddingMode.ZERO
 
 
 def place(i, rows, columns, group=8):
-    """Row and column of the i-th tile: column by column through `group` rows of tiles, then through the next ones."""
+    """Returns row and column of the i-th tile: column by column through `group` rows of tiles, then through the next
+    ones."""
     first, inside = i // (group * columns) * group, i % (group * columns)
     height = min(group, rows - first)
     return first + inside % height, inside // height
@@ -32,21 +32,21 @@ def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.
 
 
 def processors(x):
-    """How many blocks the device of x runs at one time."""
+    """Returns how many blocks the device of x runs at once."""
     return torch.get_num_threads() if x.is_cpu else torch.cuda.get_device_properties(x.device).multi_processor_count
 
 
 def tiles(x):
-    """Extents of tiles along m, n and k that suit the device."""
+    """Returns extents of tiles along m, n and k that suit the device."""
     return (64, 64, 64) if x.is_cpu else (128, 64, 32) if x.dtype == torch.float32 else (128, 128, 64)
 
 
 @tile_ops.op("programs::matmul_persistent(Tensor a, Tensor b) -> Tensor")
 class matmul_persistent:
-    """a @ b, with gradients that may be differentiated again.
+    """a @ b, with differentiable gradients.
 
-    a: [m, k]; b: [k, n]; both float32, float16 or bfloat16, of any strides. Sums are of float32.
-    Error: ValueError where shapes or dtypes do not fit."""
+    a: [m, k]; b: [k, n]; both float32, float16 or bfloat16, of any strides. Accumulates in float32. Error: ValueError
+    if shapes or dtypes do not fit."""
 
     autocast = "lower"
 

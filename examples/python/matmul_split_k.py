@@ -1,8 +1,8 @@
-"""Product of two matrices whose shared extent is long, cut among blocks, with its gradients.
+"""Product of two matrices whose long shared extent is split among blocks, with its gradients.
 
-Where the product has fewer tiles than the device has processors, several blocks make one tile, each from a piece of the
-shared extent, and leave float32 sums; a second kernel adds them in their order. Nothing is added by atomics, so results
-do not depend on timing."""
+If the product has fewer tiles than the device has processors, several blocks compute one tile, each from a part of the
+shared extent, and write partial sums in float32; a second kernel adds them in order. No atomics are used, so results do
+not depend on timing."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -30,21 +30,21 @@ def sum_kernel(parts, out, R: tl.Constant[int], C: tl.Constant[int]):
 
 
 def tiles(x):
-    """Extents of tiles along m, n and k that suit the device."""
+    """Returns extents of tiles along m, n and k that suit the device."""
     return (64, 64, 64) if x.is_cpu else (128, 64, 32) if x.dtype == torch.float32 else (128, 128, 64)
 
 
 def processors(x):
-    """How many blocks the device of x runs at one time."""
+    """Returns how many blocks the device of x runs at once."""
     return torch.get_num_threads() if x.is_cpu else torch.cuda.get_device_properties(x.device).multi_processor_count
 
 
 @tile_ops.op("programs::matmul_split_k(Tensor a, Tensor b) -> Tensor")
 class matmul_split_k:
-    """a @ b, with gradients that may be differentiated again.
+    """a @ b, with differentiable gradients.
 
-    a: [m, k]; b: [k, n]; both float32, float16 or bfloat16, of any strides. Sums are of float32.
-    Error: ValueError where shapes or dtypes do not fit."""
+    a: [m, k]; b: [k, n]; both float32, float16 or bfloat16, of any strides. Accumulates in float32. Error: ValueError
+    if shapes or dtypes do not fit."""
 
     autocast = "lower"
 

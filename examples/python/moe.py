@@ -1,9 +1,9 @@
-"""Mixture of experts: each row is multiplied by the weights of the experts that were chosen for it, with gradients.
+"""Mixture of experts: each row is multiplied by the weights of the experts chosen for it, with gradients.
 
-What is chosen is sorted by expert, and each expert's rows are filled up to whole tiles, so that a tile has one expert.
-A block gathers the rows of its tile, multiplies them with the expert's weights, and leaves each product at its own
-place; the products of a row are then added in their order. Nothing is added by atomics or waits for the device.
-Method: Gale et al., "MegaBlocks: efficient sparse training with mixture-of-experts", 2022."""
+The choices are sorted by expert, and each expert's rows are padded to whole tiles, so that a tile has one expert. A
+block gathers the rows of its tile, multiplies them by the expert's weights, and writes each product to its own slot;
+the products of a row are then added in order. Nothing uses atomics or waits for the device. Method: Gale et al.,
+"MegaBlocks: efficient sparse training with mixture-of-experts", 2022."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -13,7 +13,7 @@ ZERO = tl.PaddingMode.ZERO
 
 
 def gathered(array, rows, column, T):
-    """The tile of T columns of an array of two axes at rows; those outside are 0."""
+    """Loads a tile of T columns from the given rows of an array of two axes; rows outside are 0."""
     return tl.load_advanced_indexing(array, (rows, tl.Slice(column * T, T)), padding_mode=ZERO)
 
 
@@ -24,7 +24,7 @@ def product_kernel(
 ):  # fmt: skip
     i, j = tl.bid(0), tl.bid(1)
     expert, slot, acc = tl.load(expert_of, i, ()), tl.load(slots, i, TM), tl.zeros((TM, TN), tl.float32)
-    if expert < weights.shape[0]:  # the last tiles have none
+    if expert < weights.shape[0]:  # the last tiles have no expert
         for k in range(tl.num_tiles(weights, 1, (1, TK, TN))):
             right = tl.load(weights, (expert, k, j), (1, TK, TN), padding_mode=ZERO).reshape((TK, TN))
             acc = tl.mma(gathered(x, slot // TOP, k, TK), right, acc)
@@ -47,14 +47,15 @@ def weight_kernel(
 
 
 def by_expert(chosen, experts, T):
-    """(the slots of `chosen` by expert, each expert's filled up to a multiple of T by the number of all slots; where
-    each expert's begin, and the last one's end; the expert of each T slots, `experts` where there is none)."""
+    """Returns (the slots of `chosen` by expert, each expert's padded to a multiple of T with the number of all slots;
+    where each expert's slots begin, and the last one's end; the expert of each T slots, or `experts` if there is none).
+    """
     found, order = chosen.reshape(-1).sort(stable=True)
     numbers = torch.arange(experts + 1, device=chosen.device)
-    begins = torch.searchsorted(found, numbers)  # of each expert in `order`, the end of the last one with them
+    begins = torch.searchsorted(found, numbers)  # of each expert in `order`, and the end of the last one
     ends = torch.nn.functional.pad(((begins.diff() + T - 1) // T * T).cumsum(0), (1, 0))
     places = torch.arange(len(order), device=chosen.device) + (ends - begins)[found]
-    tiles = len(order) // T + experts  # at most
+    tiles = len(order) // T + experts  # upper bound
     slots = torch.full((tiles * T,), len(order), dtype=torch.int32, device=chosen.device)
     slots[places] = order.int()
     tile_begins = torch.arange(0, tiles * T, T, device=chosen.device)
@@ -62,12 +63,12 @@ def by_expert(chosen, experts, T):
 
 
 def tiles(x):
-    """Extents of tiles along rows, columns and the shared extent that suit the device."""
+    """Returns extents of tiles along rows, columns and the shared extent that suit the device."""
     return (32, 64, 64) if x.is_cpu else (64, 64, 32) if x.dtype == torch.float32 else (64, 128, 64)
 
 
 def products(x, weights, chosen, routing):
-    """routing * x[row] @ weights[chosen], [rows, top, n], of float32."""
+    """Returns routing * x[row] @ weights[chosen], [rows, top, n], in float32."""
     tm, tn, tk = tiles(x)
     slots, _, expert_of = by_expert(chosen, len(weights), tm)
     top = max(chosen.shape[1], 1)
@@ -82,8 +83,8 @@ class moe:
     """The sum over i of routing[row, i] * x[row] @ weights[chosen[row, i]].
 
     x: [rows, k]; weights: [experts, k, n]; chosen: [rows, top] of int64 below experts; routing: [rows, top]. All but
-    chosen are of one dtype, float32, float16 or bfloat16; sums are of float32.
-    Error: ValueError where shapes or dtypes do not fit."""
+    chosen have one dtype, float32, float16 or bfloat16. Accumulates in float32. Error: ValueError if shapes or dtypes
+    do not fit."""
 
     def outputs(x, weights, chosen, routing):
         fits = x.dim() == 2 and weights.dim() == 3 and chosen.dim() == 2 and routing.shape == chosen.shape

@@ -1,8 +1,8 @@
-"""The price of a call option by simulation: pairs of random paths that mirror each other, with Philox numbers.
+"""The price of a call option by simulation: antithetic pairs of random paths, with Philox numbers.
 
-A pair draws its numbers by its own number and a step is a stream, so that any cut into blocks gives the same paths.
-A second kernel adds the blocks' sums in a fixed order. Glasserman, "Monte Carlo methods in financial engineering",
-2003."""
+A pair draws its numbers by its own number and a step is a stream, so that the paths do not depend on the number of
+blocks. A second kernel adds the blocks' sums in a fixed order. Glasserman, "Monte Carlo methods in financial
+engineering", 2003."""
 
 import math
 
@@ -41,9 +41,9 @@ def price_kernel(sums, price, error, pairs: int, discount: float, N: tl.Constant
 @tile_ops.op("programs::monte_carlo(Tensor seed, float spot, float strike, float rate, float volatility, float years, "
              "int steps, int pairs) -> (Tensor price, Tensor error)")  # fmt: skip
 class monte_carlo:
-    """The price of a European call, and the standard error of that, float64 of one element each.
+    """The price of a European call, and its standard error, each a float64 tensor of one element.
 
-    The asset starts at spot and moves by steps of a geometric Brownian motion; spot, strike, volatility and years > 0;
+    The asset starts at spot and moves in steps of a geometric Brownian motion; spot, strike, volatility and years > 0;
     1 <= steps, pairs < 2^31. seed: int64, of one element; one seed gives one result. Error: ValueError otherwise."""
 
     def outputs(seed, spot, strike, volatility, years, steps, pairs):
@@ -65,7 +65,7 @@ class monte_carlo:
 
 
 def black_scholes(spot, strike, rate, volatility, years):
-    """The same price in closed form: Black, Scholes, "The pricing of options and corporate liabilities", 1973."""
+    """Returns the same price in closed form: Black, Scholes, "The pricing of options and corporate liabilities", 1973."""
     deviation = volatility * math.sqrt(years)
     d = (math.log(spot / strike) + rate * years) / deviation
     normal = [0.5 * math.erfc(-(d + half * deviation) / math.sqrt(2)) for half in (0.5, -0.5)]

@@ -1,6 +1,6 @@
 """Running sums over many blocks.
 
-A launch sums each part of a row, the same algorithm makes running sums of those (again in parts where they are many),
+A launch sums each part of a row, the same algorithm computes running sums of these (again in parts if there are many),
 and a last launch adds the running sum of its own part to that of all parts before it. Blelloch, "Prefix sums and their
 applications", 1990."""
 
@@ -23,12 +23,12 @@ def sums_kernel(x, sums, R: tl.Constant[int], N: tl.Constant[int]):
 def scan_kernel(x, sums, out, REVERSE: tl.Constant[bool], R: tl.Constant[int], N: tl.Constant[int]):
     row, part = tl.divmod(tl.bid(0), sums.shape[1])
     t = tl.load(x, (row, part), (R, N), padding_mode=ZERO).astype(sums.dtype)
-    before = tl.load(sums, (row, part + 1 if REVERSE else part - 1), (R, 1), padding_mode=ZERO)  # outside: 0
+    before = tl.load(sums, (row, part + 1 if REVERSE else part - 1), (R, 1), padding_mode=ZERO)  # 0 outside the array
     tl.store(out, (row, part), (tl.cumsum(t, 1, reverse=REVERSE) + before).astype(out.dtype))
 
 
 def running_sums(x, out, reverse):
-    """Along the rows of a matrix. Sums of parts are float64, or int64 where x has integers."""
+    """Computes running sums along the rows of a matrix. Sums of parts are float64, or int64 if x has integers."""
     most = MOST[x.is_cpu]
     n = min(most, max(16, 1 << (x.shape[1] - 1).bit_length()))
     r, parts = most // n, tl.cdiv(x.shape[1], n)
@@ -44,10 +44,10 @@ def running_sums(x, out, reverse):
 
 @tile_ops.op("programs::prefix_sum(Tensor x, bool reverse=False) -> Tensor")
 class prefix_sum:
-    """Sums along the last extent up to each element, with it; of all from it on where `reverse`.
+    """Sums along the last extent up to and including each element; with `reverse`, from it on.
 
-    x: [..., n] of floats, whose dtype the result has, or of integers or bool: int64. Floats are added in float64.
-    Error: ValueError where x has no extent, or is complex."""
+    x: [..., n] of floats, whose dtype the result has, or of integers or bool, which give int64. Floats are added in
+    float64. Error: ValueError if x has no extent, or is complex."""
 
     def outputs(x):
         if not x.dim() or x.is_complex():

@@ -1,6 +1,6 @@
 """RMS norm with its gradients.
 
-A block takes a row and keeps 1 / root mean square for the gradients. Backward, a block walks over many rows and keeps
+A block takes a row and saves 1 / root mean square for the gradients. Backward, a block loops over many rows and keeps
 its sum for the weight in registers; a second kernel adds the blocks' sums, so that results do not depend on timing.
 Formula: Zhang and Sennrich, "Root mean square layer normalization", 2019."""
 
@@ -30,7 +30,7 @@ def backward_kernel(grad, x, w, rstd, grad_x, parts, TOGETHER: tl.Constant[int],
     each, weight = tl.cdiv(turns, tl.num_blocks(0)), tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)
     for turn in range(block * each, min((block + 1) * each, turns)):
         loaded, sums = (), ()
-        for i in tl.static_iter(range(TOGETHER)):  # the rows of a turn wait for memory, and for their sums, once
+        for i in tl.static_iter(range(TOGETHER)):  # the rows of an iteration wait once for memory and for their sums
             row = turn * TOGETHER + i
             loaded += ((row, row_of(grad, row, N), row_of(x, row, N)),)
         for i in tl.static_iter(range(TOGETHER)):
@@ -64,8 +64,8 @@ def width(x):
 class rms_norm:
     """x / sqrt(mean(x²) + eps) * weight of each row.
 
-    x: [..., columns] of float32, float16 or bfloat16, up to 16384 columns; weight: [columns]. Sums are of float32.
-    Error: ValueError where shapes do not fit."""
+    x: [..., columns] of float32, float16 or bfloat16, up to 16384 columns; weight: [columns]. Accumulates in float32.
+    Error: ValueError if shapes do not fit."""
 
     saves = "Tensor rstd"
 
@@ -92,7 +92,7 @@ class rms_norm:
         def run(grad_out, x, weight, rstd, grad_x, grad_weight):
             rows = matrix(x)
             N, bytes = width(x), width(x) * x.dtype.itemsize
-            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows
+            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows of an iteration
             turns = tl.cdiv(len(rows), turn)
             blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (turn * bytes))  # as many as a GPU runs at once
             blocks = tl.cdiv(turns, max(1, tl.cdiv(turns, blocks)))

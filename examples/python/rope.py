@@ -1,8 +1,8 @@
-"""Rotary position embedding, with its gradient by the same kernel.
+"""Rotary position embedding, with its gradient computed by the same kernel.
 
-The first half of a row and its second half are coordinates of points, each of which is turned by an angle of its own
-that grows with the row's position. The gradient turns back, by the negative angle; nothing else is saved.
-Formula: Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021."""
+The first and the second half of a row are the coordinates of points, each of which is rotated by its own angle, which
+grows with the row's position. The gradient rotates by the negative angle; only the tables are saved. Formula: Su et
+al., "RoFormer: enhanced transformer with rotary position embedding", 2021."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -20,7 +20,7 @@ def rope_kernel(x, cos, sin, out, sign: float, T: tl.Constant[int], D: tl.Consta
 
 
 def turn(x, cos, sin, out, sign):
-    """out: x, its points turned by sign times the angles of cos and sin."""
+    """Writes x to out, with its points rotated by sign times the angles of cos and sin."""
     halves = [each.unflatten(-1, (2, x.shape[3] // 2)) for each in (x, out)]
     width = 1 << max(x.shape[3] // 2 - 1, 0).bit_length()
     height = max(1, 2048 // width)
@@ -28,7 +28,7 @@ def turn(x, cos, sin, out, sign):
 
 
 def tables(length, depth, base=10000.0, device=None):
-    """cos and sin of the angles position * base ** (-2 i / depth), [length, depth / 2] each, of float32."""
+    """Returns cos and sin of the angles position * base ** (-2 i / depth), [length, depth / 2] each, in float32."""
     speeds = base ** (-torch.arange(0, depth, 2, dtype=torch.float64, device=device) / depth)
     angles = torch.arange(length, device=device).double()[:, None] * speeds
     return angles.cos().float(), angles.sin().float()
@@ -36,10 +36,10 @@ def tables(length, depth, base=10000.0, device=None):
 
 @tile_ops.op("programs::rope(Tensor x, Tensor cos, Tensor sin) -> Tensor")
 class rope:
-    """The pairs (x[..., i], x[..., i + depth / 2]) turned by the angles whose cosines and sines are given.
+    """The pairs (x[..., i], x[..., i + depth / 2]) rotated by the angles whose cosines and sines are passed.
 
     x: [batch, heads, length, depth] of float32, float16 or bfloat16, depth even; cos, sin: [length, depth / 2] of any
-    of these, without gradients. Computed in float32. Error: ValueError where shapes or dtypes do not fit."""
+    of these, without gradients. Computed in float32. Error: ValueError if shapes or dtypes do not fit."""
 
     def outputs(x, cos, sin):
         fits = x.dim() == 4 and x.shape[3] % 2 == 0 and cos.shape == sin.shape == (x.shape[2], x.shape[3] // 2)
@@ -68,5 +68,5 @@ if __name__ == "__main__":
     first, second = x.chunk(2, -1)
     torch.testing.assert_close(rope(x, cos, sin), torch.cat((first * cos - second * sin, second * cos + first * sin), -1))
     rope(x, cos, sin).square().sum().backward()
-    torch.testing.assert_close(x.grad, 2 * x.detach())  # turning keeps lengths
+    torch.testing.assert_close(x.grad, 2 * x.detach())  # rotation preserves lengths
     print("rotary embedding of", list(x.shape), "and its gradient are there:", x.grad.norm().item())

@@ -1,8 +1,8 @@
 """Softmax of rows in three ways, with its gradient.
 
-A row that fits a tile is read once. A longer one is taken in chunks: `chunked` reads it for its maximum, for its sum,
-and to write; `online` needs one reading less, as its sum is scaled whenever the maximum grows.
-Formula: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018."""
+A row that fits in a tile is read once. A longer one is read in chunks: `chunked` reads it for its maximum, for its sum,
+and to write; `online` reads it once less, because it rescales its sum when the maximum grows. Formula: Milakov and
+Gimelshein, "Online normalizer calculation for softmax", 2018."""
 
 import math
 
@@ -43,7 +43,7 @@ def online_kernel(x, out, N: tl.Constant[int]):
     for i in range(chunks):
         t = tl.load(x, (row, i), (1, N), padding_mode=LOWEST).astype(tl.float32)
         new = tl.maximum(tops, t)
-        safe = tl.where(new == -math.inf, 0.0, new)  # nothing but -inf so far: exp gives zeros, no NaN
+        safe = tl.where(new == -math.inf, 0.0, new)  # only -inf so far: exp returns zeros, not NaN
         sums = sums * tl.exp(tops - safe) + tl.exp(t - safe)
         tops = new
     top = tl.max(tops)
@@ -83,8 +83,9 @@ def width(x, how):
 class softmax:
     """exp(x) / sum(exp(x)) of each row.
 
-    x: [..., columns] of float32, float16 or bfloat16; how: "whole" (up to 16384 columns), "chunked" or "online", None:
-    the fitting one. Sums are of float32. Error: ValueError of another `how`, or of "whole" where a row is longer."""
+    x: [..., columns] of float32, float16 or bfloat16; how: "whole" (up to 16384 columns), "chunked", "online", or None
+    to choose by the length. Accumulates in float32. Error: ValueError for another `how`, or for "whole" if a row is
+    longer."""
 
     def outputs(x, how):
         if how not in (None, *KERNELS) or (how == "whole" and x.shape[-1] > LARGEST[how]):

@@ -1,8 +1,8 @@
 """SwiGLU, silu(gate) * up, with its gradients.
 
-A block takes a tile of the rows; backward, both gradients come out of one walk over the inputs, and nothing is saved
-but these. Halves of one tensor, `x.chunk(2, -1)`, are read where they are.
-Formula: Shazeer, "GLU variants improve Transformer", 2020."""
+A block takes a tile of the rows; backward, one pass over the inputs computes both gradients, and only the inputs are
+saved. Halves of one tensor, `x.chunk(2, -1)`, are read without a copy. Formula: Shazeer, "GLU variants improve
+Transformer", 2020."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -26,7 +26,7 @@ def backward_kernel(grad, gate, up, grad_gate, grad_up, R: tl.Constant[int], C: 
 
 
 def launch(kernel, *tensors):
-    """The kernel over all tensors of one shape, as matrices, in tiles of 2048 elements."""
+    """Launches the kernel over tensors of one shape, as matrices, in tiles of 2048 elements."""
     matrices = [x.reshape(x.shape[:-1].numel(), x.shape[-1]) for x in map(torch.atleast_1d, tensors)]
     rows, columns = matrices[0].shape
     width = min(1 << max(columns - 1, 0).bit_length(), 2048)
@@ -37,8 +37,8 @@ def launch(kernel, *tensors):
 class swiglu:
     """silu(gate) * up, where silu(x) is x / (1 + exp(-x)).
 
-    gate, up: one shape, one dtype, float32, float16 or bfloat16; computed in float32.
-    Error: ValueError where shapes or dtypes differ or do not fit."""
+    gate, up: of one shape and one dtype, float32, float16 or bfloat16; computed in float32. Error: ValueError if shapes
+    or dtypes differ or do not fit."""
 
     def outputs(gate, up):
         if gate.shape != up.shape:

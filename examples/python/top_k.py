@@ -1,10 +1,10 @@
-"""The k largest of each row, in order, with their places, by bitonic sorting.
+"""The k largest elements of each row, in order, with their indices, by bitonic sorting.
 
-A number and its place become one integer, larger for larger numbers and for smaller places, so that no two are equal.
-A row is a matrix whose columns are runs of k, so that steps work on whole rows of it. They are sorted, half of them up;
-then of a falling and a rising one the larger numbers remain, which one merge puts in order, until there is one run.
-Batcher, "Sorting networks and their applications", 1968; Shanbhag et al., "Efficient top-k query processing on
-massively parallel hardware", 2018."""
+A number and its index become one integer, larger for larger numbers and for smaller indices, so that no two are equal.
+A row is a matrix whose columns are runs of k, so that steps work on whole rows of it. The runs are sorted, half of them
+ascending; then the larger numbers of a descending and an ascending run are kept and put in order by one merge, until
+one run is left. Batcher, "Sorting networks and their applications", 1968; Shanbhag et al., "Efficient top-k query
+processing on massively parallel hardware", 2018."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -15,7 +15,7 @@ DTYPES = torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int16,
 
 
 def ordered(x):
-    """Integers in the order of x, int64: NaN above all, -0 as 0."""
+    """Maps x to int64 integers in the same order: NaN above all, -0 equal to 0."""
     if not tl.static_eval(x.dtype in (tl.float32, tl.float16, tl.bfloat16)):
         return x.astype(tl.int64)
     value = x.astype(tl.float32)
@@ -25,8 +25,8 @@ def ordered(x):
 
 
 def merged(keys, size):
-    """Bitonic runs of a size, along the middle axis, to sorted ones, which fall and rise in turn; whole columns fall in
-    the first half of them and rise in the other."""
+    """Sorts bitonic runs of a size, along the middle axis, alternately descending and ascending; whole columns are
+    descending in the first half of them and ascending in the other."""
     rows, length, columns = keys.shape
     for half in tl.static_iter(size >> i + 1 for i in range(size.bit_length() - 1)):
         count = length // (2 * half)
@@ -45,7 +45,7 @@ def merged(keys, size):
 def top_k_kernel(x, values, indices, R: tl.Constant[int], N: tl.Constant[int], K: tl.Constant[int]):
     i, column = tl.bid(0), tl.arange(N, dtype=tl.int32)
     keys = (ordered(tl.load(x, (i, 0), (R, N))) << 32) + (N - 1 - column)
-    keys = tl.where(column < x.shape[1], keys, LEAST).reshape((R, K, N // K))  # a column is a run
+    keys = tl.where(column < x.shape[1], keys, LEAST).reshape((R, K, N // K))  # each column is a run
     for stage in tl.static_iter(range(1, K.bit_length())):
         keys = merged(keys, 1 << stage)
     for count in tl.static_iter(N // K >> i + 1 for i in range((N // K).bit_length() - 1)):
@@ -58,10 +58,11 @@ def top_k_kernel(x, values, indices, R: tl.Constant[int], N: tl.Constant[int], K
 
 @tile_ops.op("programs::top_k(Tensor x, int k) -> (Tensor values, Tensor indices)")
 class top_k:
-    """The k largest of each row in falling order, and their places, int64; as torch.topk with sorted=True.
+    """The k largest elements of each row in descending order, and their indices, int64; like torch.topk with
+    sorted=True.
 
-    NaN comes first, equal numbers in the order of the row. x: [..., columns] of float32, float16, bfloat16, int32,
-    int16, int8 or uint8, up to 4096 columns, 0 <= k <= columns. Error: ValueError otherwise."""
+    NaN comes first, equal numbers in row order. x: [..., columns] of float32, float16, bfloat16, int32, int16, int8 or
+    uint8, up to 4096 columns, 0 <= k <= columns. Error: ValueError otherwise."""
 
     def outputs(x, k):
         if x.dtype not in DTYPES:

@@ -1,7 +1,7 @@
 """Transpose of matrices.
 
-A tile is read along the rows of x and written along those of the result, so that neighbours in memory are neighbours
-both times. Tiles at the edges reach outside: loads pad there, stores drop."""
+A tile is read along the rows of x and written along those of the result, so that both accesses are contiguous. Tiles at
+the edges reach beyond the array: loads pad there, and stores drop."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -19,7 +19,7 @@ def transpose_kernel(x, out, T: tl.Constant[int]):
 class transpose:
     """x with its last two extents exchanged, contiguous: [..., rows, columns] to [..., columns, rows].
 
-    x: any dtype but complex ones. Error: ValueError where x has fewer than two extents."""
+    x: any dtype but complex ones. Error: ValueError if x has fewer than two extents."""
 
     def outputs(x):
         if x.dim() < 2 or x.is_complex():

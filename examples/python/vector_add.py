@@ -1,6 +1,6 @@
 """Sum of two vectors, by tiles and element by element.
 
-A block adds one tile. `gather` and `scatter` take an index for each element instead, which would do for any pattern."""
+A block adds one tile. `gather` and `scatter` take an index for each element instead, so they support any pattern."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -35,7 +35,7 @@ def launch(kernel, x, y, out):
 class vector_add:
     """x + y.
 
-    x, y: of one shape, and of one dtype, float or integer. Error: ValueError where they differ."""
+    x, y: of one shape, and of one dtype, float or integer. Error: ValueError if they differ."""
 
     def outputs(x, y):
         return check("vector_add", x, y)
@@ -49,7 +49,7 @@ class vector_add:
 
 @tile_ops.op("programs::vector_add_gather(Tensor x, Tensor y) -> Tensor")
 class vector_add_gather:
-    """x + y, with an index for each element; as vector_add otherwise."""
+    """x + y, with an index for each element; otherwise like vector_add."""
 
     def outputs(x, y):
         return check("vector_add_gather", x, y)

@@ -46,7 +46,7 @@ register_if_cheap()
 del register_if_cheap
 _sharding.start()
 
-# What a module holds that not everybody needs: it is imported when its name is asked for.
+# Names that most programs do not need; their modules are imported when the names are first used.
 _imported_late = {
     "kernel": "language",
     "op": "_operators",

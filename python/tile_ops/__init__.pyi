@@ -38,7 +38,7 @@ cmake_prefix_path: str
 def elementwise(function: Callable[..., Any], /) -> TorchOp: ...
 @overload
 def elementwise(schema: str | None = None) -> Callable[[Callable[..., Any]], TorchOp]:
-    """Makes a torch operator of a function of scalars: @elementwise("ns::name(Tensor x, float a=1.0) -> Tensor").
+    """Makes a torch operator from a function of scalars: @elementwise("ns::name(Tensor x, float a=1.0) -> Tensor").
 
     The function is written in tile_ops.language and gets tiles. It may use what works on each element alone. The
     derivative
@@ -104,28 +104,29 @@ def op(
     flops: Callable[..., int] | None = None,
     sharding: str | Callable[..., str] | None = None,
 ) -> Callable[[Callable[..., Any]], TorchOp]:
-    """Makes a torch operator of a class or function: @op("ns::name(Tensor x, float a=1.0) -> Tensor").
+    """Makes a torch operator from a class or function: @op("ns::name(Tensor x, float a=1.0) -> Tensor").
 
-    The schema is torch's; results without a name are out, or out0, out1, ... A class has these parts; each function
-    takes what it names of the operator's values:
+    The schema has torch's form; results without a name are out, or out0, out1, ... A class has the following parts.
+    Each function takes the operator's values that its parameters name:
 
-    outputs: from the arguments to the results, freshly allocated; a tensor, or a tuple. It also runs on fake tensors.
-    "x" for results like x.
-    run: fills the results; its parameters may be arguments, results and saved results. It launches kernels.
-    grad: the gradient. A function of torch operations, from grad_<result>, arguments, results and saved results to a
-    tuple with a gradient for each tensor argument, or None; or a class with outputs and run (and grad) of its own, that
-    fill grad_<argument>; or the name of an operator so made.
+    outputs: takes the arguments and returns the results, freshly allocated; a tensor, or a tuple. It also runs on fake
+    tensors. "x" allocates results like x.
+    run: fills the results by launching kernels; its parameters may be arguments, results and saved results.
+    grad: the gradient. A function of torch operations that takes grad_<result>, arguments, results and saved results,
+    and returns a tuple with a gradient, or None, for each tensor argument; or a class with its own outputs and run (and
+    grad), which fill grad_<argument>; or the name of an operator that does so.
     saves, saved_outputs: further results for the gradient, "Tensor mean, Tensor rstd", and their allocation; they are
-    computed when a gradient is wanted.
+    computed if a gradient is wanted.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or
-    whose extent 0, vmap's batch may join (sums: results that then add up over it). flops: what it counts.
-    sharding: how it runs on DTensors: "pointwise", "rows", "whole", a text or a function, as register_sharding takes
-    them; a
-    gradient class has one of its own, or what follows from the operator's.
+    whose extent 0, may absorb vmap's batch (sums: results that then add up over it). flops: the number of
+    floating-point operations.
+    sharding: how it runs on DTensors: "pointwise", "rows", "whole", a string or a function, as in register_sharding. A
+    gradient class has its own, or the rule that follows from the operator's.
 
-    A function is the part run; the others are arguments of op, or given by decorators of the result.
+    A decorated function is the part run; the other parts are arguments of op, or decorators of the result.
 
-    Gives a TorchOp. Errors: TypeError and ValueError for parts that do not fit the schema, with the names that do.
+    Returns a TorchOp. Errors: TypeError and ValueError for parts that do not fit the schema; the message lists the
+    valid names.
     """
 
 def adamw_(

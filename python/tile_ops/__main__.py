@@ -29,7 +29,7 @@ def examine() -> None:
 
 
 class Version(argparse.Action):
-    """Prints the versions. An action, because making the text opens the driver, which other commands need not do."""
+    """Prints the versions. It is an action because making the text opens the driver, which other commands do not need."""
 
     def __call__(self, parser, *_):
         print(version())

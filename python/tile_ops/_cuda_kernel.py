@@ -9,7 +9,7 @@ import torch
 from . import _C
 from ._inspect import arch_of
 
-_libraries = []  # torch forgets operators whose library is gone
+_libraries = []  # torch removes operators whose library is freed
 
 
 def _tensors(value):
@@ -54,19 +54,19 @@ class CudaKernel(_C.RawKernel):
     """
 
     def compile(self, arch: int | None = None) -> "CudaKernel":
-        """Compiles now, for a compute capability (90), by default that of the current GPU; gives the kernel."""
+        """Compiles now, for a compute capability (90), by default that of the current GPU, and returns the kernel."""
         self._compile(arch_of() if arch is None else arch)
         return self
 
     def parameters(self, arch: int = 90) -> list[str]:
-        """The C++ types of its parameters."""
+        """Returns the C++ types of its parameters, as compiled for `arch`."""
         return self._compile(arch)
 
     def set_constant(self, name: str, value: Any, device: int | None = None) -> None:
         """Sets a __constant__ or __device__ variable of the source, in the order of the current stream.
 
-        value: a contiguous tensor, bytes, or what else has a buffer, of as many bytes as the variable. device: a GPU's
-        index, by default that of the tensor, else the current one.
+        value: a contiguous tensor, bytes or another buffer, of as many bytes as the variable. device: the index of a
+        GPU, by default that of the tensor, otherwise the current one.
         """
         if isinstance(value, torch.Tensor):
             value = value.detach().contiguous()
@@ -86,13 +86,14 @@ class CudaKernel(_C.RawKernel):
         arguments: Callable[..., Any] | None = None,
         shared_bytes: int | Callable[..., int] = 0,
     ) -> Any:
-        """Makes it a torch operator, "ns::name(Tensor x, float a) -> Tensor", and gives that.
+        """Makes the kernel a torch operator, "ns::name(Tensor x, float a) -> Tensor", and returns the operator.
 
-        outputs: from the operator's arguments to its result or tuple of results, freshly allocated; it also runs on
-        fake tensors. An operator that only writes into arguments, "(Tensor(a!) y) -> ()", has none.
-        arguments: from the operator's arguments and results to the kernel's arguments; by default they are the same.
+        outputs: a function of the operator's arguments that returns its result or tuple of results, freshly allocated;
+        it also runs on fake tensors. An operator that only writes into arguments, "(Tensor(a!) y) -> ()", has none.
+        arguments: a function of the operator's arguments and results that returns the kernel's arguments; by default
+        they are the same.
         grid, block, shared_bytes: as in a launch, or functions of the operator's arguments and results.
-        The gradient, if there is one, is given with torch.library.register_autograd.
+        A gradient is added with torch.library.register_autograd.
         """
         parsed = torch._C.parse_schema(schema)
         if "::" not in parsed.name:

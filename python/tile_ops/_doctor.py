@@ -1,4 +1,4 @@
-"""doctor: whether everything that kernels need is there and right, and what to do where it is not."""
+"""doctor: checks all that kernels need, and says how to fix what is missing or wrong."""
 
 import sys
 
@@ -19,15 +19,15 @@ def _module():
 
 
 def _call(function):
-    """(result, None), or (None, the error's text)."""
+    """Returns (result, None), or (None, the error's message)."""
     try:
         return function(), None
-    except Exception as error:  # whatever it is, it is what the user wants to know
+    except Exception as error:  # any error is part of the report
         return None, (str(error) or repr(error)).splitlines()[0]
 
 
 def _kernel_on(device, reference):
-    """Runs a small kernel there; says how it compares."""
+    """Runs a small kernel on the device and returns how its result compares."""
     x = torch.linspace(-4, 4, 33 * 100, device="cpu").reshape(33, 100)
     result = torch.ops.tile.softmax(x.to(device), -1).cpu()
     difference = (result.double() - reference(x)).abs().max().item()
@@ -73,7 +73,7 @@ def _device(index, device, archs):
 def _gpus():
     driver, no_driver = _call(_module().driver)
     nvrtc, no_nvrtc = _call(_module().nvrtc)
-    # Without a GPU kernels run on the CPU, and nothing is wrong.
+    # Without a GPU, kernels run on the CPU, so this is not an error.
     absent = WRONG if driver else NOTE
     yield (absent, "NVRTC", no_nvrtc) if no_nvrtc else (WELL, "NVRTC", f"{nvrtc[1]}, {nvrtc[0]}")
     if no_driver:

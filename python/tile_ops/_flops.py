@@ -1,4 +1,4 @@
-"""Formulas of torch.utils.flop_counter: our operators count as the torch functions that compute the same."""
+"""Formulas for torch.utils.flop_counter: our operators count as the torch functions that compute the same results."""
 
 import importlib.util
 import math
@@ -8,7 +8,7 @@ import torch
 
 
 def _product(input, other):
-    """2·m·n·k of each pair of matrices."""
+    """Returns 2·m·n·k for each pair of matrices, summed over the batch."""
     batch = torch.broadcast_shapes(input.shape[:-2], other.shape[:-2])
     rows = input.shape[-2] if input.dim() > 1 else 1
     columns = other.shape[-1] if other.dim() > 1 else 1
@@ -57,13 +57,13 @@ def _scores(heads, queries, keys):
 
 
 def _attention(query, key, value, *args, **kwargs):
-    # As torch counts: a mask, causal or not, saves nothing.
+    # As torch counts: masks, including causal ones, do not reduce the count.
     batch, heads, queries, width = query.shape
     return batch * _scores(heads, queries, key.shape[2]) * (width + value.shape[3])
 
 
 def _attention_backward(grad_out, grad_lse, query, key, value, *args, **kwargs):
-    # The scores once more, and the gradients of scores, value, query and key.
+    # The scores are recomputed; the gradients are of scores, value, query and key.
     batch, heads, queries, width = query.shape
     return batch * _scores(heads, queries, key.shape[2]) * (3 * width + 2 * value.shape[3])
 
@@ -79,7 +79,7 @@ def _numbers(tensor):
 
 
 def _pairs(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
-    """Σ queries·keys over the sequences; of fake tensors as if each were the longest, as torch has it."""
+    """Returns Σ queries·keys over the sequences. For fake tensors, each counts as the longest, as in torch."""
     queries, keys = _numbers(cu_seqlens_q), _numbers(cu_seqlens_k)
     if queries is None or keys is None:
         return (cu_seqlens_q.shape[0] - 1) * max_seqlen_q * max_seqlen_k
@@ -107,7 +107,7 @@ def _linear_cross_entropy(input, weight, *args, **kwargs):
 
 
 def _linear_cross_entropy_backward(grad_out, input, weight, *args, **kwargs):
-    # That the logits are computed once more is not counted: a linear layer and cross_entropy keep them.
+    # Recomputing the logits is not counted, because a linear layer followed by cross_entropy keeps them.
     output_mask = args[-1] if args else kwargs["output_mask"]
     return 2 * input.numel() * weight.shape[0] * (output_mask[0] + output_mask[1])
 
@@ -133,11 +133,11 @@ _formulas = {
 }
 
 
-_users = {}  # of operators made by tile_ops.op
+_users = {}  # of operators made with tile_ops.op
 
 
 def define(name, function, arguments, wanted) -> None:
-    """The formula of an operator "ns::name": a function of those of its arguments that are `wanted`."""
+    """Registers the formula of an operator "ns::name": a function of those of its arguments that are `wanted`."""
 
     def formula(*given, out_val=None, **named):
         values = {**dict(zip(arguments, given)), **named}

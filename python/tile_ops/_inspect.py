@@ -1,4 +1,4 @@
-"""inspect: what an operator's kernels are compiled to."""
+"""inspect: returns the compiled form of an operator's kernels."""
 
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ KINDS = ("ir", "cuda", "ptx", "sass", "resources")
 
 
 def _stand_in(value):
-    """A tensor becomes one without memory, which stands for the same on a GPU."""
+    """Replaces a tensor by a meta tensor that represents the same tensor on a GPU."""
     if isinstance(value, torch.Tensor):
         storage = value.untyped_storage().nbytes() // value.element_size()
         meta = torch.empty(storage, dtype=value.dtype, device="meta")
@@ -33,13 +33,13 @@ def _tensors(values):
 
 
 def arch_of(device=None):
-    """The compute capability of a GPU, 90 for 9.0; by default of the current one."""
+    """Returns the compute capability of a GPU, 90 for 9.0; by default of the current one."""
     major, minor = torch.cuda.get_device_capability(device)
     return major * 10 + minor
 
 
 def _arch(arch, tensors):
-    """(arch, bytes of shared memory; 0: the usual ones of the arch)."""
+    """Returns (arch, bytes of shared memory, or 0 for the arch's usual limit)."""
     device = next((tensor.device for tensor in tensors if tensor.is_cuda), None)
     if arch is not None or device is None:
         return arch or 90, 0
@@ -47,7 +47,7 @@ def _arch(arch, tensors):
 
 
 def _disassembled(cubin):
-    """The SASS of a cubin, by whichever of NVIDIA's tools is on PATH."""
+    """Returns the SASS of a cubin, from whichever of NVIDIA's tools is on PATH."""
     for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
         if program := shutil.which(tool):
             with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def _text(row, what):
     return f"// {row['kernel']}, grid {row['grid']}{threads}\n{body.rstrip()}\n"
 
 
-OTHERS = ("text", "cubin", "warning", "configuration", "entry", "multiplies", "acceptable")  # what tests ask for
+OTHERS = ("text", "cubin", "warning", "configuration", "entry", "multiplies", "acceptable")  # further keys that tests use
 
 
 def _numbers(row):

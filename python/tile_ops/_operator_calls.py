@@ -1,7 +1,7 @@
 """Shorter calls of torch.ops: each of our operators is called by the function of _C that replaces torch's.
 
-It converts tensors and plain numbers itself and calls the dispatcher, so that autograd, tracing and modes see what they
-always see; subclasses of Tensor, symbolic numbers and errors go the way of torch's own function, at its cost.
+The function converts tensors and plain numbers itself and calls the dispatcher, so that autograd, tracing and modes
+work as before. Subclasses of Tensor, symbolic numbers and errors take the path of torch's own function, at its cost.
 """
 
 import types
@@ -42,10 +42,10 @@ def _shorten(name):
         operators.__class__ = _Namespace
     packet = getattr(operators, bare)
     for called in (packet, packet.default):
-        # Private to torch: where it has another name, calls stay as they are.
+        # A private name of torch: if it has changed, calls are not shortened.
         if type(getattr(called, "_op", None)) is types.BuiltinFunctionType:
             called._op = _C.operator_call(called._op, name)
-            # torch.jit.script knows operators by their function.
+            # torch.jit.script finds operators by their function.
             torch.jit._builtins._register_builtin(called._op, name)
     if isinstance(packet._op, _C.OperatorCall) and type(packet) is torch._ops.OpOverloadPacket:
         packet.__class__ = _Packet

@@ -1,4 +1,4 @@
-"""Waiting for a GPU, and for what its kernels have to say."""
+"""Waits for a GPU and reports the failures of its kernels."""
 
 import torch
 

@@ -1,4 +1,4 @@
-// Logs of compiles: what ptxas says that each kernel takes. Errors in logs are nvrtc_test's.
+// Tests the resources that ptxas reports for each kernel. nvrtc_test covers the errors in logs.
 #include "driver/compile_log.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Errors that come later than what caused them: whom they name, at a launch and under CUDA_LAUNCH_BLOCKING.
+// Tests errors that are reported later than their cause: the kernels that they name, at a launch and under
+// CUDA_LAUNCH_BLOCKING.
 #include <optional>
 
 #include "driver/fake_cuda/driver_test.h"
@@ -36,7 +37,7 @@ TEST_F(DriverTest, ACrashNamesTheKernelsBeforeIt) {
     fake->results["cuLaunchKernelEx"] = code;
     EXPECT_EQ(error_of([&] { launch("late"); }), head + fact + who);
   }
-  // Of a call that is for no device, those of all.
+  // A call that is not for a device names the kernels of all devices.
   fake->results = {{"cuStreamIsCapturing", 719}};
   EXPECT_EQ(error_of([&] { driver.capture_status(nullptr); }),
             "the capture status of a stream: CUDA_ERROR_LAUNCH_FAILED (meaning of 719), by a kernel before "
@@ -76,7 +77,7 @@ TEST_F(BlockingTest, WaitsForEachLaunch) {
       "cuLaunchKernelEx 300 grid 1 1 1 block 1 1 1 shared 0 stream 77 first 7 extra 0 attributes";
   EXPECT_EQ(fake->calls, (Calls{"cuStreamSynchronize 77", call, "cuStreamSynchronize 77"}));
   fake->calls.clear();
-  fake->capturing = 1;  // nobody may wait for it then
+  fake->capturing = 1;  // a captured stream must not be waited for
   launch("copy");
   EXPECT_EQ(fake->calls, (Calls{call}));
 }

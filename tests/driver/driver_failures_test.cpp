@@ -1,4 +1,4 @@
-// Failed assertions on a device: when they are told, and the exact words.
+// Tests failed assertions on a device: when they are reported, and the exact messages.
 #include <algorithm>
 #include <array>
 
@@ -18,7 +18,7 @@ AssertingKernel asserting(std::vector<Assertion> assertions, int cluster = 1, in
 
 class FailureTest : public DriverTest {
  protected:
-  // What a kernel's thread would write.
+  // Writes what a kernel's thread would write.
   void fail_at(const FailureLocation& place, std::array<uint32_t, 4> record) {
     std::copy(record.begin(), record.end(), place.record);
     *place.any = 1;
@@ -32,8 +32,8 @@ class FailureTest : public DriverTest {
 TEST_F(FailureTest, AreToldByTheNextUseOfTheDevice) {
   driver.use(1);
   fake->calls.clear();
-  const FailureLocation place = driver.watch(0, gather),
-                        other = driver.watch(0, asserting({{"", "", "sum", {}}}));
+  const FailureLocation place = driver.register_kernel(0, gather),
+                        other = driver.register_kernel(0, asserting({{"", "", "sum", {}}}));
   EXPECT_EQ(fake->calls,
             (Calls{"cuDevicePrimaryCtxRetain 0", "cuCtxSetCurrent 100", "cuThreadExchangeStreamCaptureMode 2",
                    "cuMemHostAlloc 65536 3 mode 2", "cuThreadExchangeStreamCaptureMode 0",
@@ -45,7 +45,7 @@ TEST_F(FailureTest, AreToldByTheNextUseOfTheDevice) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(place.record) % 16, 0u);
   driver.use(0);
   fail_at(place, {1, 19, 70000, 3 | 2u << 16});
-  driver.use(1);  // has nothing to tell
+  driver.use(1);  // device 1 has no failure to report
   EXPECT_EQ(error_of([&] { driver.use(0); }),
             "gather.cpp:12: assertion failed: index is inside; element [2,3] of bool[4,8] in block (70000, "
             "3, 2) of kernel gather" +
@@ -61,7 +61,7 @@ TEST_F(FailureTest, AreToldByTheNextUseOfTheDevice) {
 }
 
 TEST_F(FailureTest, TheDeviceIsWaitedForOnce) {
-  const FailureLocation place = driver.watch(0, gather);
+  const FailureLocation place = driver.register_kernel(0, gather);
   fail_at(place, {2, 0, 0, 0});
   driver.use(1);
   fake->calls.clear();
@@ -70,14 +70,15 @@ TEST_F(FailureTest, TheDeviceIsWaitedForOnce) {
 }
 
 TEST_F(FailureTest, BlocksAreThoseOfTheGridThatWasAskedFor) {
-  const FailureLocation place = driver.watch(0, asserting({{"", "", "wide", {}}}, 4, 2));
+  const FailureLocation place = driver.register_kernel(0, asserting({{"", "", "wide", {}}}, 4, 2));
   fail_at(place, {1, 0, 4 * 70001 + 1, 5 | 6u << 16});
   EXPECT_EQ(error_of([&] { driver.use(0); }), "assertion failed; block (6, 5, 70001) of kernel wide" + here);
 }
 
 TEST_F(FailureTest, AnyNumberOfKernelsIsWatched) {
   std::vector<FailureLocation> places;
-  for (int i = 0; i < 5000; ++i) places.push_back(driver.watch(0, asserting({{"", "", str("k", i), {}}})));
+  for (int i = 0; i < 5000; ++i)
+    places.push_back(driver.register_kernel(0, asserting({{"", "", str("k", i), {}}})));
   EXPECT_EQ(std::count(fake->calls.begin(), fake->calls.end(), "cuMemHostAlloc 65536 3 mode 2"), 2);
   for (const int i : {0, 4094, 4095, 4999}) {
     fail_at(places[static_cast<size_t>(i)], {1, 0, 0, 0});
@@ -85,7 +86,7 @@ TEST_F(FailureTest, AnyNumberOfKernelsIsWatched) {
               str("assertion failed; block (0, 0, 0) of kernel k", i, here));
   }
   fake->results["cuMemHostAlloc"] = 2;
-  EXPECT_EQ(error_of([&] { driver.watch(1, gather); }),
+  EXPECT_EQ(error_of([&] { driver.register_kernel(1, gather); }),
             "memory for failed assertions on device 1 (Small GPU, sm_86): CUDA_ERROR_OUT_OF_MEMORY (meaning "
             "of 2); free memory of the device");
 }
@@ -94,7 +95,7 @@ TEST_F(FailureTest, UnderCudaLaunchBlockingTheLaunchItselfTells) {
   setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
   const Driver blocking(library);
   unsetenv("CUDA_LAUNCH_BLOCKING");
-  const FailureLocation place = blocking.watch(0, gather);
+  const FailureLocation place = blocking.register_kernel(0, gather);
   fail_at(place, {2, 0, 0, 0});
   int value = 7;
   void* parameters[] = {&value};
@@ -109,7 +110,8 @@ TEST_F(FailureTest, AtTheEndOfAProcessStderrHasWhatNobodyWasTold) {
     setenv("TILE_CUDA_DRIVER", library, 1);
     GetFakeDriver* get = nullptr;
     Library::open(library).require("fake_driver", get, "build it");
-    const FailureLocation place = Driver::get().watch(0, asserting({{"late.cpp:3", "it holds", "late", {}}}));
+    const FailureLocation place =
+        Driver::get().register_kernel(0, asserting({{"late.cpp:3", "it holds", "late", {}}}));
     *place.any = *place.record = 1;
     get()->results["cuCtxSynchronize"] = wait_result;
     std::exit(0);
@@ -119,7 +121,7 @@ TEST_F(FailureTest, AtTheEndOfAProcessStderrHasWhatNobodyWasTold) {
       "\\(Fake GPU, sm_90\\)\n$";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(exits(0), ::testing::ExitedWithCode(0), text);
-  EXPECT_EXIT(exits(4), ::testing::ExitedWithCode(0), "^$");  // the driver has gone
+  EXPECT_EXIT(exits(4), ::testing::ExitedWithCode(0), "^$");  // the driver has been shut down
 }
 
 }  // namespace

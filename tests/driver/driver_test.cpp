@@ -1,4 +1,4 @@
-// The CUDA driver's wrapper over a fake driver: what it calls, and the exact text of every error.
+// Tests the CUDA driver's wrapper over a fake driver: its calls, and the exact text of every error.
 #include "driver/driver.h"
 
 #include <gtest/gtest.h>
@@ -62,11 +62,11 @@ TEST_F(DriverTest, TheVariableNamesTheLibrary) {
   const auto good = [] {
     setenv("TILE_CUDA_DRIVER", "libno_such_driver.so.1", 1);
     const std::string error = error_of([] { Driver::get(); });
-    setenv("TILE_CUDA_DRIVER", library, 1);  // a failure is not kept
+    setenv("TILE_CUDA_DRIVER", library, 1);  // a failure is not cached
     return error.starts_with("no NVIDIA driver: libno_such_driver.so.1: ") &&
            Driver::get().properties(0).name == "Fake GPU" && &Driver::get() == &Driver::get();
   };
-  // In a child: a process opens its driver once.
+  // In a child process, because a process opens its driver once.
   const pid_t child = fork();
   if (child == 0) _exit(good() ? 0 : 1);
   int status = -1;

@@ -1,4 +1,4 @@
-// NVRTC: real compiles without a GPU, and the exact text of every error.
+// Tests NVRTC: real compiles without a GPU, and the exact text of every error.
 #include "driver/nvrtc.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ const std::string saxpy = R"(extern "C" __global__ void saxpy(float a, const flo
 }
 )";
 
-// tests/requirements.txt brings it; a torch for CUDA brings its own.
+// tests/requirements.txt installs NVRTC; a torch for CUDA includes it.
 const Nvrtc& nvrtc() {
   static const Nvrtc found([] {
     NvrtcPaths places;
@@ -46,8 +46,8 @@ TEST(Nvrtc, CompilesSaxpyForEveryArchItKnows) {
   EXPECT_EQ(nvrtc().architecture(89), "sm_89");
   EXPECT_EQ(nvrtc().architecture(90), "sm_90a");
   for (const int arch : nvrtc().archs()) {
-    if (arch < 80) continue;  // some versions warn of their age
-    const CompileResult result = nvrtc().compile({.text = saxpy, .arch = arch});
+    if (arch < 80) continue;  // some versions warn that these are deprecated
+    const CompileResult result = nvrtc().compile({.source = saxpy, .arch = arch});
     EXPECT_EQ(result.cubin.substr(0, 4),
               "\x7f"
               "ELF")
@@ -61,8 +61,8 @@ TEST(Nvrtc, CompilesSaxpyForEveryArchItKnows) {
 
 TEST(Nvrtc, HeadersOptionsAndNames) {
   const CompileResult result = nvrtc().compile(
-      {.text = "#include \"lib/scale.h\"\n"
-               "template <class T, int N> __global__ void scale(T* x) { x[threadIdx.x] *= by<T>() * N; }",
+      {.source = "#include \"lib/scale.h\"\n"
+                 "template <class T, int N> __global__ void scale(T* x) { x[threadIdx.x] *= by<T>() * N; }",
        .arch = 90,
        .headers = {{"lib/scale.h", "template <class T> __device__ T by() { return T(FACTOR); }"}},
        .options = {"-DFACTOR=3", "--std=c++20"},
@@ -74,14 +74,14 @@ TEST(Nvrtc, HeadersOptionsAndNames) {
 
 TEST(Nvrtc, AMinimalCompileGivesTheSameCode) {
   const auto cubin = [](bool minimal) {
-    return nvrtc().compile({.text = saxpy, .arch = 90, .minimal = minimal}).cubin;
+    return nvrtc().compile({.source = saxpy, .arch = 90, .minimal = minimal}).cubin;
   };
   EXPECT_EQ(cubin(true), cubin(false));
 }
 
 TEST(Nvrtc, WarningsStandInTheLog) {
   const CompileResult result =
-      nvrtc().compile({.text = "#line 5 \"user.py\"\n__global__ void k() { int unused; }", .arch = 80});
+      nvrtc().compile({.source = "#line 5 \"user.py\"\n__global__ void k() { int unused; }", .arch = 80});
   EXPECT_EQ(result.log.substr(0, 80),
             "user.py(5): warning #177-D: variable \"unused\" was declared but never referenced\n");
 }
@@ -91,7 +91,7 @@ TEST(Nvrtc, ATextThatDoesNotCompileNamesTheUsersLine) {
   std::string wrong = text;
   wrong.replace(wrong.find("a * x"), 1, "b");
   EXPECT_EQ(
-      compile_error({.text = wrong, .arch = 90}),
+      compile_error({.source = wrong, .arch = 90}),
       "user.py:14: CUDA C++ does not compile for sm_90a: identifier \"b\" is undefined; the log of NVRTC " +
           nvrtc().version() +
           ":\n"
@@ -100,7 +100,7 @@ TEST(Nvrtc, ATextThatDoesNotCompileNamesTheUsersLine) {
           "                      ^\n\n"
           "1 error detected in the compilation of \"kernel.cu\".");
   const std::string header =
-      compile_error({.text = "#include \"none.h\"", .file = "folder/first.cu", .arch = 80});
+      compile_error({.source = "#include \"none.h\"", .file = "folder/first.cu", .arch = 80});
   EXPECT_EQ(header.substr(0, header.find('\n')),
             "first.cu:1: CUDA C++ does not compile for sm_80: cannot open source file \"none.h\"; the log of "
             "NVRTC " +
@@ -109,21 +109,21 @@ TEST(Nvrtc, ATextThatDoesNotCompileNamesTheUsersLine) {
 
 TEST(Nvrtc, ErrorsOfTheAssemblerAndOfOptionsNameNoLine) {
   const std::string log = "; the log of NVRTC " + nvrtc().version() + ":\n";
-  EXPECT_EQ(
-      compile_error({.text = "__global__ void k() { asm volatile(\"bogus;\"); }", .file = "k.cu", .arch = 80})
-          .substr(0, 84),
-      "k.cu: CUDA C++ does not compile for sm_80: Not a name of any known instruction: 'bog");
-  EXPECT_EQ(compile_error({.text = saxpy, .file = "k.cu", .arch = 80, .options = {"-nope"}}),
+  EXPECT_EQ(compile_error(
+                {.source = "__global__ void k() { asm volatile(\"bogus;\"); }", .file = "k.cu", .arch = 80})
+                .substr(0, 84),
+            "k.cu: CUDA C++ does not compile for sm_80: Not a name of any known instruction: 'bog");
+  EXPECT_EQ(compile_error({.source = saxpy, .file = "k.cu", .arch = 80, .options = {"-nope"}}),
             "k.cu: CUDA C++ does not compile for sm_80: unrecognized option -nope found" + log +
                 "nvrtc: error: unrecognized option -nope found");
   const std::string name =
-      compile_error({.text = saxpy, .file = "k.cu", .arch = 80, .names = {"nothing<int>"}});
+      compile_error({.source = saxpy, .file = "k.cu", .arch = 80, .names = {"nothing<int>"}});
   EXPECT_NE(name.find("CUDA C++ does not compile for sm_80: "), std::string::npos) << name;
   EXPECT_NE(name.find("nothing"), std::string::npos) << name;
 }
 
 TEST(Nvrtc, AZeroByteWouldEndTheText) {
-  EXPECT_EQ(compile_error({.text = saxpy + '\0' + saxpy, .file = "k.cu", .arch = 80}),
+  EXPECT_EQ(compile_error({.source = saxpy + '\0' + saxpy, .file = "k.cu", .arch = 80}),
             "k.cu: byte " + std::to_string(saxpy.size()) + " of the CUDA C++ text is 0; take it out");
 }
 
@@ -131,9 +131,9 @@ TEST(Nvrtc, UnknownArchs) {
   const std::string knows = ": it knows sm_" + std::to_string(nvrtc().archs().front()) + " to sm_" +
                             std::to_string(nvrtc().archs().back()) + "; ";
   const std::string cannot = "NVRTC " + nvrtc().version() + " cannot compile for sm_";
-  EXPECT_EQ(compile_error({.text = saxpy, .arch = 999}),
+  EXPECT_EQ(compile_error({.source = saxpy, .arch = 999}),
             cannot + "999" + knows + "install a newer one with `pip install -U nvidia-cuda-nvrtc`");
-  EXPECT_EQ(compile_error({.text = saxpy, .arch = 35}), cannot + "35" + knows + "use a GPU that it knows");
+  EXPECT_EQ(compile_error({.source = saxpy, .arch = 35}), cannot + "35" + knows + "use a GPU that it knows");
 }
 
 TEST(Nvrtc, SeveralThreadsCompileAtOnce) {
@@ -141,7 +141,7 @@ TEST(Nvrtc, SeveralThreadsCompileAtOnce) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < cubins.size(); ++i)
     threads.emplace_back(
-        [&, i] { cubins[i] = nvrtc().compile({.text = saxpy, .arch = i % 2 ? 80 : 90}).cubin; });
+        [&, i] { cubins[i] = nvrtc().compile({.source = saxpy, .arch = i % 2 ? 80 : 90}).cubin; });
   for (std::thread& thread : threads) thread.join();
   for (size_t i = 2; i < cubins.size(); ++i) EXPECT_EQ(cubins[i], cubins[i % 2]);
   EXPECT_NE(cubins[0], cubins[1]);
@@ -175,12 +175,12 @@ TEST(Nvrtc, SaysWhyItIsNotFound) {
 TEST(Nvrtc, MissingBuiltins) {
   fake().code = 7;
   const Nvrtc broken({.only = TILE_FAKE_CUDA});
-  EXPECT_EQ(error_of([&] { broken.compile({.text = saxpy, .arch = 80}); }), TILE_FAKE_CUDA
+  EXPECT_EQ(error_of([&] { broken.compile({.source = saxpy, .arch = 80}); }), TILE_FAKE_CUDA
             " cannot open libnvrtc-builtins.so.13.0, which belongs beside it; repair it with `pip install "
             "--force-reinstall nvidia-cuda-nvrtc`");
   fake().code = 6;
   EXPECT_EQ(
-      error_of([&] { broken.compile({.text = saxpy, .arch = 80}); }),
+      error_of([&] { broken.compile({.source = saxpy, .arch = 80}); }),
       "kernel.cu: CUDA C++ does not compile for sm_80: NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n");
   fake() = {};
 }

@@ -1,4 +1,4 @@
-// The last kernels launched on a device.
+// Tests the record of the last kernels launched on a device.
 #include "driver/recent_launches.h"
 
 #include <gtest/gtest.h>

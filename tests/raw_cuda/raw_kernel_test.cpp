@@ -1,5 +1,5 @@
-// Kernels of CUDA C++, compiled by NVRTC and launched on a fake driver: what a launch passes, and the exact
-// text of every error.
+// Tests CUDA C++ kernels, compiled by NVRTC and launched on a fake driver: the parameters of a launch, and
+// the exact text of every error.
 #include "raw_cuda/raw_kernel.h"
 
 #include <gtest/gtest.h>
@@ -234,7 +234,7 @@ TEST_F(RawKernelTest, HalvesAreRounded) {
                                            {2047.5, 0x6800}, {std::nan(""), 0x7e00}};
   for (const auto& [number, expected] : halves) EXPECT_EQ(bits(half, number), expected) << number;
   EXPECT_EQ(bits(brain, 1), 0x3f80);
-  EXPECT_EQ(bits(brain, 1.00390625), 0x3f80);  // halfway: to even
+  EXPECT_EQ(bits(brain, 1.00390625), 0x3f80);  // a tie rounds to even
   EXPECT_EQ(bits(brain, -3.14159), 0xc049);
 }
 

@@ -1,4 +1,4 @@
-// The facts of an array that a GPU's text is made for, and that the CPU's key has none of them.
+// Tests the facts of an array that GPU code is specialised for, and their absence from the CPU's key.
 #include "runtime/array_key.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ ArrayArgument array(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t
   return argument;
 }
 constexpr const char* small = "array.2.small";
-// All but that it is small.
+// Returns all facts but `small`.
 std::string facts(const ArrayArgument& argument) {
   Function function("f");
   set_facts(function, 2, argument);
@@ -74,7 +74,7 @@ TEST(ArrayKey, OfScalarsTheLastAxisOfStrideOne) {
     argument.scalars = true;
     return facts(argument);
   };
-  // Rows of statistics: as many as there are, wherever they lie.
+  // For arrays of statistics, the number and position of rows do not matter.
   for (const int64_t rows : {1, 3, 4, 64})
     for (const uint64_t data : {256, 260})
       EXPECT_EQ(facts_of_scalars({2, rows, 1}, {rows, 1, 0}, data), "array.2.unit=1");
@@ -88,7 +88,7 @@ TEST(ArrayKey, OfOneElementNoneAndNoAxis) {
   const std::string aligned = "array.2.aligned=1", whole = " array.2.whole=1";
   EXPECT_EQ(facts(array(f32, {}, {})), aligned);
   EXPECT_EQ(facts(array(f32, {}, {}, 4)), "");
-  // The stride of one element says nothing.
+  // The stride of an axis of extent 1 does not matter.
   EXPECT_EQ(facts(array(f32, {8, 1}, {4, 1})), aligned + " array.2.unit=1");
   EXPECT_EQ(facts(array(f32, {8, 1}, {4, 7})), aligned + " array.2.unit=1");
   EXPECT_EQ(facts(array(f32, {8, 1}, {1, 1})), aligned + " array.2.unit=0" + whole);
@@ -106,7 +106,7 @@ TEST(ArrayKey, IsSmallWhereBytesBetweenElementsFit32Bits) {
   EXPECT_FALSE(is_small(array(f32, {2, 2}, {1 << 29, 1})));
   EXPECT_TRUE(is_small(array(f32, {2, 2}, {1 - (1 << 29), 1})));
   EXPECT_FALSE(is_small(array(f32, {2, 2}, {-(1 << 29), 1})));
-  EXPECT_FALSE(is_small(array(f32, {1, 2}, {int64_t{1} << 40, 1})));  // a kernel may ask for it
+  EXPECT_FALSE(is_small(array(f32, {1, 2}, {int64_t{1} << 40, 1})));  // a kernel may read this stride
   EXPECT_TRUE(is_small(array(f32, {(1 << 29) - 1}, {1})));
   EXPECT_FALSE(is_small(array(f32, {1 << 29}, {1})));
   EXPECT_FALSE(is_small(array(f32, {1 << 29}, {0})));
@@ -126,12 +126,12 @@ TEST(ArrayKey, AreTheKey) {
     on_cpu.insert(key_word(argument));
     EXPECT_EQ(facts(argument), "");
   }
-  EXPECT_EQ(words.size(), 7u);   // the last is the third: neither is aligned
-  EXPECT_EQ(on_cpu.size(), 3u);  // dtypes and ranks
+  EXPECT_EQ(words.size(), 7u);   // the last key equals the third: neither is aligned
+  EXPECT_EQ(on_cpu.size(), 3u);  // one for each dtype and rank
   EXPECT_EQ(key_word(array(DType::f32, {64, 400}, {400, 1})), key_word(arrays[0]));
 }
 
-// An array that lies like one before it takes over what that one's layout says.
+// An array with the layout of the preceding one reuses its key word.
 TEST(ArrayKey, IsTheSameBehindAnyOtherArray) {
   std::vector<ArrayArgument> arrays = {
       array(DType::f32, {8, 4}, {4, 1}), array(DType::f32, {8, 4}, {4, 1}, 4),

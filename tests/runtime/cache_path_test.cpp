@@ -1,4 +1,4 @@
-// Where the disk cache is and how large it may be, by the environment.
+// Tests the environment variables that set the folder and the budget of the disk cache.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Compiling through the disk cache: what is in the key, and when NVRTC is loaded.
+// Tests compiling through the disk cache: the contents of the key, and when NVRTC is loaded.
 #include "runtime/cubin_compiler.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class CubinCompilerTest : public ::testing::Test {
     fs::remove_all(folder);
   }
   static NvrtcPaths places() { return {.only = TILE_FAKE_CUDA}; }
-  // As a new process would: nothing but the disk is remembered.
+  // Compiles as a new process would, which knows only the disk.
   CompileResult compile(const CompileRequest& request, bool* loaded = nullptr) {
     CubinCompiler compiler(cache, places);
     CompileResult result = compiler.compile(request);
@@ -43,7 +43,7 @@ class CubinCompilerTest : public ::testing::Test {
 };
 
 TEST_F(CubinCompilerTest, ACachedKernelNeedsNoNvrtc) {
-  const CompileRequest request{.text = "text", .arch = 90, .names = {"one", "two"}};
+  const CompileRequest request{.source = "text", .arch = 90, .names = {"one", "two"}};
   fake->log = "a warning";
   bool loaded = false;
   const CompileResult first = compile(request, &loaded);
@@ -62,24 +62,24 @@ TEST_F(CubinCompilerTest, ACachedKernelNeedsNoNvrtc) {
 
 TEST_F(CubinCompilerTest, TheKeyHoldsAllOfARequest) {
   const CompileRequest requests[] = {
-      {.text = "a", .arch = 90},
-      {.text = "b", .arch = 90},
-      {.text = "a", .arch = 80},
-      {.text = "a", .file = "other.cu", .arch = 90},
-      {.text = "a", .arch = 90, .headers = {{"h", "t"}}},
-      {.text = "a", .arch = 90, .headers = {{"h", "u"}}},
-      {.text = "a", .arch = 90, .headers = {{"ht", ""}}},
-      {.text = "a", .arch = 90, .options = {"h", "t"}},
-      {.text = "a", .arch = 90, .options = {"h"}, .names = {"t"}},
-      {.text = "a", .arch = 90, .names = {"h", "t"}},
-      {.text = "a", .arch = 90, .names = {"t", "h"}},
+      {.source = "a", .arch = 90},
+      {.source = "b", .arch = 90},
+      {.source = "a", .arch = 80},
+      {.source = "a", .file = "other.cu", .arch = 90},
+      {.source = "a", .arch = 90, .headers = {{"h", "t"}}},
+      {.source = "a", .arch = 90, .headers = {{"h", "u"}}},
+      {.source = "a", .arch = 90, .headers = {{"ht", ""}}},
+      {.source = "a", .arch = 90, .options = {"h", "t"}},
+      {.source = "a", .arch = 90, .options = {"h"}, .names = {"t"}},
+      {.source = "a", .arch = 90, .names = {"h", "t"}},
+      {.source = "a", .arch = 90, .names = {"t", "h"}},
   };
   for (const CompileRequest& request : requests) EXPECT_FALSE(from_disk(request));
   for (const CompileRequest& request : requests) EXPECT_TRUE(from_disk(request));
 }
 
 TEST_F(CubinCompilerTest, ADamagedEntryIsCompiledAgain) {
-  const CompileRequest request{.text = "text", .arch = 90};
+  const CompileRequest request{.source = "text", .arch = 90};
   compile(request);
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file()) fs::resize_file(entry.path(), 80);
@@ -88,7 +88,7 @@ TEST_F(CubinCompilerTest, ADamagedEntryIsCompiledAgain) {
 }
 
 TEST_F(CubinCompilerTest, FailuresAreNotKept) {
-  const CompileRequest request{.text = "text", .arch = 90};
+  const CompileRequest request{.source = "text", .arch = 90};
   fake->code = 6;
   EXPECT_EQ(
       error_of([&] { compile(request); }),
@@ -99,13 +99,13 @@ TEST_F(CubinCompilerTest, FailuresAreNotKept) {
 
 TEST_F(CubinCompilerTest, ANewerNvrtcCompilesAgain) {
   static std::string copy;
-  static int copies = 0;  // a library that is loaded already would not be loaded again
+  static int copies = 0;  // a copy, because a library that is already loaded would not be loaded again
   const std::string name = "nvrtc_copy_" + std::to_string(getpid()) + "_" + std::to_string(++copies);
   copy = (fs::path(::testing::TempDir()) / name).string();
   fs::copy_file(TILE_FAKE_CUDA, copy, fs::copy_options::overwrite_existing);
   const auto compiled = [&](bool* loaded) {
     CubinCompiler compiler(cache, [] { return NvrtcPaths{.only = copy}; });
-    const bool disk = compiler.compile({.text = "text", .arch = 90}).from_disk;
+    const bool disk = compiler.compile({.source = "text", .arch = 90}).from_disk;
     *loaded = compiler.nvrtc_loaded();
     return !disk;
   };
@@ -113,7 +113,7 @@ TEST_F(CubinCompilerTest, ANewerNvrtcCompilesAgain) {
   EXPECT_TRUE(compiled(&loaded));
   EXPECT_FALSE(compiled(&loaded));
   EXPECT_FALSE(loaded);
-  // The same build in another file: it is asked for its version, and what it compiled serves.
+  // The same build in another file: its version is asked for, and its cached code is used.
   fs::last_write_time(copy, fs::last_write_time(copy) + std::chrono::hours(1));
   EXPECT_FALSE(compiled(&loaded));
   EXPECT_TRUE(loaded);
@@ -130,7 +130,7 @@ TEST_F(CubinCompilerTest, ANewerNvrtcCompilesAgain) {
 TEST_F(CubinCompilerTest, WorksWithoutACache) {
   const DiskCache none{{.folder = ""}};
   CubinCompiler compiler(none, places);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler.compile({.text = "text", .arch = 90}).cubin, "cubin text");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler.compile({.source = "text", .arch = 90}).cubin, "cubin text");
   EXPECT_EQ(fake->compiled, 2);
 }
 
@@ -138,10 +138,10 @@ TEST_F(CubinCompilerTest, AMissingNvrtcIsLookedForAgain) {
   static bool there;
   there = false;
   CubinCompiler compiler(cache, [] { return NvrtcPaths{.only = there ? TILE_FAKE_CUDA : "no/libnvrtc.so"}; });
-  const std::string error = error_of([&] { compiler.compile({.text = "text", .arch = 90}); });
+  const std::string error = error_of([&] { compiler.compile({.source = "text", .arch = 90}); });
   EXPECT_EQ(error.substr(0, 27), "TILE_NVRTC=no/libnvrtc.so: ") << error;
   there = true;
-  EXPECT_EQ(compiler.compile({.text = "text", .arch = 90}).cubin, "cubin text");
+  EXPECT_EQ(compiler.compile({.source = "text", .arch = 90}).cubin, "cubin text");
 }
 
 TEST(CompileResultBytes, AreReadBackOrRefused) {

@@ -1,5 +1,5 @@
-// Kernels on a GPU over a fake driver and a fake NVRTC: what is compiled and loaded when, what a launch
-// passes, and exact texts of errors.
+// Tests kernels on a GPU over a fake driver and a fake NVRTC: when they are compiled and loaded, the
+// parameters of a launch, and exact texts of errors.
 #include "runtime/cuda_kernel_test.h"
 
 #include <algorithm>
@@ -155,7 +155,7 @@ TEST_F(CudaKernelTest, LoadsCodeWhileAStreamIsCaptured) {
   });
   ASSERT_NE(load, fake->calls.end());
   EXPECT_TRUE(load->ends_with(" mode 2")) << *load;
-  // What comes after may load, too: code is loaded lazily.
+  // Later calls may load, too, because code is loaded lazily.
   const auto last = [&](const char* name) {
     return std::find_if(fake->calls.rbegin(), fake->calls.rend(),
                         [&](const std::string& call) { return call.starts_with(name); });
@@ -261,11 +261,11 @@ TEST_F(CudaKernelTest, AKernelThatAssertsIsGivenAPlaceToSayWhatFailed) {
   const FailureLocation& place = copy->on(0).failures;
   EXPECT_EQ(fake->parameters.at(3), std::string(reinterpret_cast<const char*>(&place), sizeof place));
   EXPECT_EQ(fake->parameters.at(4), std::string("\1\0\0\0", 4));
-  fake->parameter_bytes = {24, 24, 4, 4};  // of the other one
+  fake->parameter_bytes = {24, 24, 4, 4};  // of the other kernel
   EXPECT_EQ(place.any, fake->host_memory);
   place.record[0] = 1, place.record[1] = 2, place.record[2] = 5;
   *place.any = 1;
-  // Whichever kernel is launched next; then all is as before.
+  // The next launch of any kernel reports the failure; then launches work as before.
   EXPECT_EQ(error_of([&] { run(*other); }),
             "copy.cpp:6: assertion failed: no NaN; element [2] of bool[4] in block (5, 0, 0) of kernel copy, "
             "on device 0 (Fake GPU, sm_90)");
@@ -337,7 +337,7 @@ TEST_F(CudaKernelTest, RefusesTooManyArguments) {
             }),
             "copy.cpp:3: launch of copy: its arguments take 4804 bytes, and a GPU kernel takes at most 4096; "
             "pass fewer arrays");
-  // 170 and a number fit, but not with the place where an assertion says that it failed.
+  // 170 arrays and a number fit, but not with the address where an assertion writes its failure.
   text = "kernel copy(%i: i32";
   for (int n = 0; n < 170; ++n) text += str(", %x", n, ": array<f32,1>");
   const auto asserting = kernel(text + R"() {

@@ -1,4 +1,4 @@
-// A test of kernels on a GPU over a fake driver and a fake NVRTC.
+// The fixture for tests of kernels on a GPU over a fake driver and a fake NVRTC.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The bytes of a launch's parameters.
+// Tests the bytes of a launch's parameters.
 #include "runtime/cuda_parameters.h"
 
 #include <gtest/gtest.h>

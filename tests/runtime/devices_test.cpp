@@ -1,5 +1,5 @@
-// Several GPUs over a fake driver, which refuses what belongs to another device than the current context's:
-// each has code, streams and failures of its own, whatever device a thread works on.
+// Tests several GPUs over a fake driver, which refuses objects of another device than the current context's:
+// each device has its own code, streams and failures, whatever device a thread uses.
 #include <barrier>
 #include <functional>
 #include <thread>
@@ -16,14 +16,14 @@ class DevicesTest : public CudaKernelTest {
     driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
     set_current_stream([](int device) { return reinterpret_cast<void*>(int64_t{70} + device); });
   }
-  // As run(), by several threads at once.
+  // Does the same as run(), in several threads at once.
   void launch(const CudaKernel& kernel, int device) const {
     ArrayArgument from = x, to = y;
     from.device_index = to.device_index = device;
     const ArgumentRef arguments[] = {from, to, i};
     kernel.run({1, 1, 1}, arguments);
   }
-  // How many launches there were of a device's function in its stream, and whether there were no others.
+  // Returns how often a device's function was launched in its stream, and whether there were other launches.
   std::vector<long> launches() const {
     std::vector<long> counts;
     long all = 0;
@@ -37,7 +37,8 @@ class DevicesTest : public CudaKernelTest {
     EXPECT_EQ(count("cuLaunchKernelEx"), all);
     return counts;
   }
-  // A thread for each device, which is its current one before and after; what went wrong in each.
+  // Runs the action in a thread for each device, which is current before and after; returns each thread's
+  // error.
   std::vector<std::string> at_once(const std::function<void(int device)>& action) const {
     std::barrier start(3);
     std::vector<std::string> wrong(3);

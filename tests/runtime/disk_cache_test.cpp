@@ -1,4 +1,5 @@
-// The disk cache under abuse: whatever happens to its files, a load gives what was stored or nothing.
+// Tests the disk cache with damaged files: whatever happens to them, a load returns the stored bytes or
+// nothing.
 #include "runtime/disk_cache.h"
 
 #include <fcntl.h>
@@ -23,7 +24,7 @@ DiskCache::Key key_of(const std::string& text) {
   hash.add(text);
   return hash.digest();
 }
-// Bytes that only this name has.
+// Returns bytes that depend on the name.
 std::string bytes_of(const std::string& name, size_t size = 1000) {
   std::string bytes;
   while (bytes.size() < size) bytes += name + '\0';
@@ -59,7 +60,7 @@ class DiskCacheTest : public ::testing::Test {
     times[0] = times[1] = {time(nullptr) - seconds, 0};
     EXPECT_EQ(utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
   }
-  // Of a folder that cannot be used: nothing is kept, nothing fails; gives the reason.
+  // Checks that nothing is stored and nothing fails in an unusable folder; returns the reason.
   static std::string unusable(const DiskCache& cache) {
     cache.store(key_of("a"), "text");
     EXPECT_EQ(cache.load(key_of("a")), std::nullopt);
@@ -219,7 +220,7 @@ TEST_F(DiskCacheTest, AKilledWriterLeavesNoEntryAndItsFileGoes) {
   EXPECT_EQ(cache.info().entries, 0u);
   const fs::path left = only_file();
   cache.store(key_of("a"), "text");
-  EXPECT_TRUE(fs::exists(left));  // its writer may still be at it
+  EXPECT_TRUE(fs::exists(left));  // its writer may still be working on it
   set_age(left, 2 * 3600);
   cache.store(key_of("a"), "text");
   EXPECT_FALSE(fs::exists(left));
@@ -241,7 +242,7 @@ TEST_F(DiskCacheTest, FoldersThatCannotBeUsed) {
 }
 
 TEST_F(DiskCacheTest, WhatBelongsToAnotherUserIsLeftAlone) {
-  if (geteuid() != 0) {  // only root can give a file away: / is another's
+  if (geteuid() != 0) {  // only root can give a file to another user: / belongs to one
     EXPECT_EQ(unusable(DiskCache({.folder = "/"})), "the folder belongs to another user");
     return;
   }
@@ -258,7 +259,7 @@ TEST_F(DiskCacheTest, WhatBelongsToAnotherUserIsLeftAlone) {
 
 TEST_F(DiskCacheTest, AReadOnlyFolderIsRead) {
   DiskCache(options()).store(key_of("a"), "text");
-  // Root may write anywhere: another user looks at it in a child.
+  // Root may write anywhere, so a child process tests this as another user.
   const pid_t child = fork();
   if (child == 0) {
     if (geteuid() == 0) {
@@ -284,7 +285,7 @@ TEST_F(DiskCacheTest, AReadOnlyFolderIsRead) {
 }
 
 TEST_F(DiskCacheTest, WhatWasUsedLongestAgoGoesFirst) {
-  // All in one of the sixteen parts, which has room for ten.
+  // All keys are in one of the sixteen folders, which has room for ten.
   const DiskCache cache(options(16 * 10 * 1064));
   std::vector<std::string> names;
   for (int i = 0; names.size() < 12; ++i)
@@ -298,7 +299,7 @@ TEST_F(DiskCacheTest, WhatWasUsedLongestAgoGoesFirst) {
         set_age(file, 10000 - static_cast<int>(i) * 100);
   }
   EXPECT_EQ(cache.info().entries, 10u);
-  EXPECT_TRUE(stored(0));  // and so it is the last used
+  EXPECT_TRUE(stored(0));  // a load makes it the most recently used
   cache.store(key_of(names[10]), bytes_of(names[10], 1000).substr(0, 1000));
   EXPECT_EQ(cache.info().entries, 8u);  // an eighth is free again
   for (size_t i = 0; i < 11; ++i) EXPECT_EQ(stored(i), i == 0 || i > 3) << i;
@@ -321,13 +322,13 @@ TEST_F(DiskCacheTest, FilesOfOthersSurviveEvictionAndClear) {
 TEST_F(DiskCacheTest, EightProcessesAndAVandal) {
   const auto work = [&](unsigned seed) {
     std::minstd_rand random(seed);
-    const DiskCache cache(options(16 * 20000));  // half of it: entries come and go
+    const DiskCache cache(options(16 * 20000));  // half of what is needed: entries are added and evicted
     size_t hits = 0;
     for (int i = 0; i < 600; ++i) {
       const std::string name = std::to_string(random() % 200);
       const std::string bytes = bytes_of(name, 1500 + random() % 3000);
       const auto found = cache.load(key_of(name));
-      // Any writer's bytes, but whole: they repeat the name to the end.
+      // The bytes may come from any writer, but must be complete: they repeat the name to the end.
       if (found && *found != bytes_of(name, found->size())) return 1;
       hits += found.has_value();
       if (!found || random() % 4 == 0) cache.store(key_of(name), bytes);

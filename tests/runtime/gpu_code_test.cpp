@@ -1,4 +1,4 @@
-// Which configuration of a kernel runs on a GPU: choices over a fake NVRTC, spills of the real one.
+// Tests the choice of a kernel's configuration for a GPU: with a fake NVRTC, and with real spills.
 #include "runtime/gpu_code.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One warp; others: one CTA per multiprocessor, two warps.
+// The usual configuration has one warp; the others have one CTA per multiprocessor, or two warps.
 constexpr const char* copy_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
   %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
   store %y, %t, %i {steps=[4]}
@@ -54,7 +54,7 @@ class GpuCodeTest : public ::testing::Test {
       places.folders.push_back(std::string(TILE_TEST_PACKAGES) + wheel);
     return places;
   }
-  // As a new process would.
+  // Compiles as a new process would.
   GpuCode compile(const char* text, const KernelName& name, NvrtcPaths (*places)() = fake_places) {
     CubinCompiler compiler(cache, places);
     testing::internal::CaptureStderr();
@@ -216,7 +216,7 @@ TEST_F(GpuCodeTest, TheLogHasALineForEachCandidate) {
       "it is cut; use smaller tiles\n");
 }
 
-// Two sums of a product each: 4 warps have no registers for both, 8 do.
+// Two accumulators of a product each: 4 warps have too few registers for both, 8 have enough.
 constexpr const char* two_sums =
     R"(kernel two_sums(%x: array<bf16,2>, %y: array<bf16,2>, %out: array<f32,2>, %turns: i32) {
   %zero: i32 = constant {dtype=i32, value=0}

@@ -1,4 +1,4 @@
-// The table of compiled kernels: growth, threads, failures; and the keys in it.
+// Tests the table of compiled kernels: growth, threads, failures, and its keys.
 #include "runtime/kernel_table.h"
 
 #include <gtest/gtest.h>

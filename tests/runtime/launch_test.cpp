@@ -1,4 +1,4 @@
-// Launching: kernels are compiled once a key; exact texts of what a launch may not be given.
+// Tests launches: kernels are compiled once per key, and the exact texts for invalid arguments.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,7 +83,7 @@ TEST(Launch, RefusesArraysBetweenTheirElements) {
         "no multiple of the 4 bytes of f32; copy it first");
   }
   between.device = DeviceKind::cpu;
-  between.sizes[0] = 0;  // is nowhere
+  between.sizes[0] = 0;  // empty, so its address does not matter
   twice.launch({1}, between, array(y), 4);
   EXPECT_EQ(y, std::vector<float>(4));
   between.sizes[0] = 1;
@@ -158,7 +158,8 @@ TEST(Launch, AFailedAssertionNamesItsLine) {
   }
 }
 
-// Returns what an action says in a child, since a process opens one driver: of the environment's library.
+// Returns the result of an action in a child process, because a process opens one driver, whose library is
+// set in the environment.
 std::string in_child(const char* driver, const std::function<std::string()>& action) {
   int ends[2];
   if (pipe(ends)) return "no pipe";

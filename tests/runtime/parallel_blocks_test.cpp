@@ -1,4 +1,5 @@
-// Blocks of one launch on several threads, and launches of several threads: results are those of one thread.
+// Tests launches whose blocks run on several threads, and launches from several threads: results equal those
+// of one thread.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -35,7 +36,7 @@ std::vector<float> numbers(size_t count) {
   for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 37 % 101) / 32 - 1;
   return values;
 }
-// What a launch writes, on four threads and on one.
+// Checks that a launch writes the same on four threads and on one.
 void expect_the_same(size_t count, const std::function<void(ArrayArgument)>& launch) {
   std::vector<float> alone(count, -7), together(count, -7);
   launch(array(alone));
@@ -67,7 +68,7 @@ TEST(ParallelBlocks, WriteRows) {
   expect_the_same(x.size(), [&](const ArrayArgument& out) { scaled.launch({rows}, array(x), out, 3.0f); });
 }
 
-// Threads keep the operands that they have packed.
+// Threads cache the operands that they have packed.
 constexpr int size = 192, part = 32;
 void product_kernel(Array x, Array y, Array out) {
   Tile sum = zeros({part, part}, f32);
@@ -103,7 +104,7 @@ TEST(ParallelBlocks, ChangeTheSameElements) {
   EXPECT_EQ(sum[0], rows);
 }
 
-// A block reads, without an atomic operation, what another wrote before a release.
+// A block reads without an atomic operation what another block wrote before a release.
 void running_sum_kernel(Array x, Array out, Array ticket, Array state, Array all) {
   Tile mine = atomic_add(ticket, {0}, 1, {.order = MemoryOrder::relaxed});
   Tile tile = x.tiled_view({columns}).load({mine});
@@ -147,7 +148,7 @@ TEST(ParallelBlocks, TellAFailedAssertion) {
       "here: assertion failed: no root of a negative number; element [5] of bool[1000] in block (7, 0, 0) "
       "of kernel root_of_rows");
   x[7 * columns + 5] = 9;
-  root.launch({rows}, array(x), array(out));  // as if nothing had been
+  root.launch({rows}, array(x), array(out));  // as if nothing had failed
   EXPECT_EQ(out[7 * columns + 5], 3);
   EXPECT_EQ(out.back(), 2);
 }

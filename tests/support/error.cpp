@@ -1,4 +1,4 @@
-// Error texts: the place of the user's source, then the facts.
+// Tests error texts: the location in the user's source, then the facts.
 #include "support/error.h"
 
 #include <gtest/gtest.h>

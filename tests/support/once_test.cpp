@@ -1,4 +1,4 @@
-// A step done once: threads that come together, and a step that throws.
+// Tests Once: concurrent threads, and a step that throws.
 #include "support/once.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 TEST(Once, ThreadsWaitForTheOneThatDoesIt) {
   Once once;
-  int done = 0;  // needs no lock
+  int done = 0;  // not atomic, because Once orders the accesses
   std::atomic<int> wrong = 0;
   std::barrier start(4);
   std::vector<std::thread> threads;

@@ -1,4 +1,4 @@
-// The line on a terminal while something takes long: what is drawn and erased, and where nothing is.
+// Tests the progress line on a terminal: what is drawn and erased, and where nothing is drawn.
 #include "support/progress.h"
 
 #include <fcntl.h>
@@ -20,11 +20,12 @@ namespace {
 
 constexpr const char* erased = "\r\033[K";
 
-// While it lives, stderr is a terminal of its own.
+// During its lifetime, stderr is a pseudo-terminal.
 class Terminal {
  public:
   explicit Terminal(unsigned short columns = 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // the work of another test does not count
+    // The work of an earlier test no longer counts.
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
     if (grantpt(master_) || unlockpt(master_)) std::abort();
     const int slave = open(ptsname(master_), O_RDWR | O_NOCTTY);
     const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -38,7 +39,7 @@ class Terminal {
     close(before_);
     close(master_);
   }
-  // All so far.
+  // Returns all output so far.
   std::string shown() {
     for (pollfd ready{master_, POLLIN, 0}; poll(&ready, 1, 0) > 0 && (ready.revents & POLLIN);) {
       char bytes[4096];
@@ -48,7 +49,7 @@ class Terminal {
     return shown_;
   }
   bool shows(const std::string& pattern) {
-    for (int n = 0; n < 6000; ++n) {  // a minute
+    for (int n = 0; n < 6000; ++n) {  // one minute
       if (std::regex_search(shown(), std::regex(pattern))) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -82,7 +83,7 @@ TEST(Progress, AppearsWhileWorkGoesOnAndIsGoneAfter) {
   const std::string shown = terminal.shown();
   EXPECT_TRUE(shown.ends_with(erased)) << shown;
   EXPECT_EQ(shown.find('\n'), std::string::npos);
-  EXPECT_EQ(shown.find("\033[?"), std::string::npos);  // the cursor stays
+  EXPECT_EQ(shown.find("\033[?"), std::string::npos);  // the cursor stays visible
 }
 
 TEST(Progress, ShortWorkShowsNothing) {
@@ -145,7 +146,9 @@ TEST(Progress, LinesOfTheLogStandAboveIt) {
   setenv("TILE_LOG", "1", 1);
   log_line("a line");
   unsetenv("TILE_LOG");
-  // The terminal makes "\r\n" of "\n".
+  // The terminal turns "
+  // " into "\r
+  // ".
   EXPECT_TRUE(terminal.shows("\033\\[K\r\033\\[Ktile: a line\r\n\rtile: compiling softmax, "))
       << terminal.shown();
 }
@@ -166,7 +169,7 @@ TEST(Progress, OnlyOnATerminalThatCanErase) {
     work.begin();
     return threads() > before;
   };
-  testing::internal::CaptureStderr();  // a file
+  testing::internal::CaptureStderr();  // stderr is a file
   setenv("TERM", "xterm", 1);
   EXPECT_FALSE(starts_a_thread());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
@@ -193,7 +196,7 @@ TEST(Progress, AChildHasALineOfItsOwn) {
   ASSERT_TRUE(terminal.shows("of the parent"));
   const pid_t child = fork();
   if (child == 0) {
-    alarm(60);  // it might wait for the parent's thread, which it does not have
+    alarm(60);  // it might wait for the parent's thread, which does not exist here
     {
       Progress own("of the child");
       own.begin();

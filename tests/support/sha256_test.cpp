@@ -1,4 +1,4 @@
-// SHA-256 against published digests, and at each length around a block.
+// Tests SHA-256 against published digests, and at all lengths around a block's.
 #include "support/sha256.h"
 
 #include <gtest/gtest.h>

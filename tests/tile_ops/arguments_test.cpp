@@ -1,4 +1,4 @@
-// Tensors seen with other strides: what a view of an operator may not leave.
+// Tests views of tensors with other strides, which must stay within the tensor's memory.
 #include "../../tile_ops/common/arguments.h"
 
 #include <ATen/ATen.h>

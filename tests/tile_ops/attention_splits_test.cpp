@@ -1,4 +1,5 @@
-// How a gradient of attention is cut: every head once, sums within their bytes, and blocks enough.
+// Tests how a gradient of attention is split: every head once, partial sums within their bytes, and enough
+// blocks.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,8 +12,8 @@ namespace {
 
 constexpr int64_t mib = 1 << 20;
 
-// Every query head of every key head is in one part, and those of a key head follow each other: the first
-// stores what the others add to.
+// Checks that every query head of every key head is in one split, and that those of a key head are
+// consecutive: the first stores what the others add to.
 void check_cover(const Heads& of, const std::vector<Split>& parts) {
   std::set<std::tuple<int64_t, int64_t, int64_t>> seen;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -27,7 +28,8 @@ void check_cover(const Heads& of, const std::vector<Split>& parts) {
   EXPECT_EQ(static_cast<int64_t>(seen.size()), of.batch * of.key_heads * of.group);
 }
 
-// Key heads and query heads of each part, empty without sums: of so many rows, tiles of 128 keys, float32.
+// Returns the key heads and query heads of each split, for this number of rows, tiles of 128 keys and
+// float32. Empty without partial sums.
 std::vector<std::tuple<int64_t, int64_t>> cuts(int64_t batch, int64_t heads, int64_t key_heads, int64_t rows,
                                                int64_t keys, int64_t depth) {
   const Heads of{batch, key_heads, heads / key_heads, (keys + 127) / 128};
@@ -49,7 +51,7 @@ TEST(AttentionParts, WholeGroups) {
   EXPECT_EQ(cuts(64, 16, 16, 320, 320, 64), (Cuts{{512, 1}, {512, 1}}));
   EXPECT_EQ(cuts(3, 64, 32, 4096, 4096, 64), Cuts(6, {16, 2}));
   EXPECT_EQ(cuts(1, 66, 33, 4096, 4096, 64), (Cuts{{17, 2}, {16, 2}}));
-  EXPECT_EQ(cuts(1, 4, 1, 16384, 300, 128), (Cuts{{1, 4}}));  // few blocks, but not fewer for being cut
+  EXPECT_EQ(cuts(1, 4, 1, 16384, 300, 128), (Cuts{{1, 4}}));  // few blocks, but splitting would not add any
 }
 
 TEST(AttentionParts, GroupsAreCut) {
@@ -66,7 +68,7 @@ TEST(AttentionParts, NoSums) {
   EXPECT_EQ(cuts(1, 8, 8, 4096, 0, 128), Cuts{});
 }
 
-// Never more than the bytes, and with fewer blocks than 132 only what is not cut at all.
+// The bytes are never exceeded; with fewer than 132 blocks, nothing is split.
 TEST(AttentionParts, ManyShapes) {
   for (const int64_t batch : {1, 3, 64})
     for (const int64_t key_heads : {1, 2, 5, 8, 33})
@@ -88,11 +90,11 @@ TEST(AttentionParts, ManyShapes) {
 TEST(AttentionParts, NoHeads) {
   EXPECT_EQ(splits_of({0, 8, 1, 4}, 4096).size(), 0u);
   EXPECT_EQ(splits_of({2, 0, 0, 4}, 4096).size(), 0u);
-  EXPECT_EQ(splits_of({2, 3, 0, 4}, 4096).size(), 1u);  // the gradients of keys that no query has
+  EXPECT_EQ(splits_of({2, 3, 0, 4}, 4096).size(), 1u);  // the gradients of keys without queries
   EXPECT_EQ(splits_of({2, 3, 2, 0}, 0).size(), 1u);
 }
 
-// What is no sum is kept as small as one head is.
+// Buffers that are not partial sums are as small as one head allows.
 TEST(AttentionParts, LargeHeads) {
   const auto parts = splits_of({1, 2, 3, 64}, 63 * mib);
   check_cover({1, 2, 3, 64}, parts);

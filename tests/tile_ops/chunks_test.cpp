@@ -1,4 +1,4 @@
-// Gradients of one matrix in chunks: every element is given to each of them once, whatever axes they have.
+// Tests gradients of one matrix in chunks: each gets every element once, whatever axes it has.
 #include "../../tile_ops/common/chunks.h"
 
 #include <ATen/ATen.h>
@@ -9,10 +9,10 @@ namespace {
 
 using at::Tensor;
 
-// The sum of `out` over the axes that it has not.
+// Returns the sum over the axes that `out` lacks.
 Tensor reduced(const Tensor& whole, const Tensor& out) { return at::sum_to(whole, out.sizes()); }
 
-// Chunks of so many elements at most; returns how many were made.
+// Checks chunks of at most this many elements; returns their number.
 int check(const Tensor& whole, int64_t elements, const std::vector<std::vector<int64_t>>& shapes,
           at::ScalarType type) {
   std::vector<ChunkGradient> gradients;
@@ -42,7 +42,7 @@ TEST(Chunks, EveryElementOnce) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf}) {
     EXPECT_EQ(check(whole, 105, shapes, type), 1);
     EXPECT_EQ(check(whole, 104, shapes, type), 2);
-    EXPECT_EQ(check(whole, 21, shapes, type), 6);  // of each sample three rows, then two
+    EXPECT_EQ(check(whole, 21, shapes, type), 6);  // three rows of each sample, then two
     EXPECT_EQ(check(whole, 7, shapes, type), 15);
     EXPECT_EQ(check(whole, 2, shapes, type), 60);
     EXPECT_EQ(check(whole, 1, shapes, type), 105);
@@ -51,7 +51,7 @@ TEST(Chunks, EveryElementOnce) {
 
 TEST(Chunks, NoElements) { EXPECT_EQ(check(at::zeros({0, 4}), 8, {{4}, {0, 4}}, at::kFloat), 1); }
 
-// 16 bits whose sums would be large: chunks of their own axes, rows for one and columns for the other.
+// 16-bit gradients whose sums would be large get separate chunks: rows for one and columns for the other.
 TEST(Chunks, LargeSumsAreNotMade) {
   const Tensor whole = at::ones({2, 4}).expand({2, 4});
   const int64_t large = sum_bytes / 4 / 2 + 1;

@@ -1,5 +1,4 @@
-// Operators by name, through torch's dispatcher, and how their results and gradients are compared with
-// torch's.
+// Calls operators by name through torch's dispatcher, and compares their results and gradients with torch's.
 #pragma once
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -51,7 +50,8 @@ inline void expect_close(const Tensor& ours, const Tensor& theirs, const std::st
   ASSERT_TRUE(ours.defined() && theirs.defined()) << what;
   EXPECT_TRUE(at::allclose(ours.to(at::kDouble), theirs.to(at::kDouble), 1e-4, 1e-4)) << what;
 }
-// float32 against torch in float64: here memory and threads are looked at, exactness by the tests in Python.
+// float32 against torch in float64. These tests look at memory and threads; tests in Python check the
+// accuracy.
 inline void compare(const char* name, const Function& ours, const Function& theirs, const Tensors& inputs) {
   Tensors wide;
   for (const Tensor& input : inputs)

@@ -1,5 +1,5 @@
-// Every operator and its gradient in a program without Python, which sanitizers can look at: shapes that no
-// tile divides, on several threads.
+// Calls every operator and its gradient in a program without Python, which sanitizers can check: shapes that
+// no tile divides, on several threads.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -129,7 +129,7 @@ TEST_F(Operators, Attention) {
         },
         [=](const Tensors& x) { return at::scaled_dot_product_attention(x[0], x[1], x[2], {}, 0.0, causal); },
         inputs);
-  // Two sequences of 30 and 47, [tokens, heads, width]; here a head is a batch.
+  // Two sequences of 30 and 47, [tokens, heads, width]; in the reference a head is a batch.
   const Tensor starts = at::tensor({0, 30, 77}, at::kInt);
   const auto packed = [](const Tensor& x) { return x[0].transpose(0, 1); };
   compare(
@@ -225,7 +225,7 @@ TEST_F(Operators, AdamW) {
     steps.push_back(at::full({}, 1.0));
   }
   call("adamw_", {parameters, gradients, first_moments, second_moments, steps}, {{"lr", 0.1}});
-  // In the first step the moments' corrected ratio is 1.
+  // In the first step, the ratio of the corrected moments is 1.
   for (const Tensor& each : parameters)
     expect_close(each, at::full_like(each, 1 - 0.1 * 0.01 - 0.1), "adamw_");
   for (const Tensor& each : second_moments) expect_close(each, at::full_like(each, 0.004), "adamw_");

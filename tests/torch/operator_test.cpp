@@ -1,4 +1,5 @@
-// Operators in a program without Python: calls, torch's exception classes, arguments of a launch, threads.
+// Tests operators in a program without Python: calls, torch's exception classes, arguments of a launch,
+// threads.
 #include "tile/op.h"
 
 #include <ATen/Parallel.h>

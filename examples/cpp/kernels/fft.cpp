@@ -1,5 +1,6 @@
 // FFT of 512 to 4096 complex numbers as products of matrices: n = a b c, and a Fourier transform of length a
-// is a product with the a x a matrix of roots of unity. Bailey, "FFTs in external or hierarchical memory", 1990.
+// is a product with the a x a matrix of roots of unity. Bailey, "FFTs in external or hierarchical memory",
+// 1990.
 #include <ATen/ops/view_as_real.h>
 
 #include "tile/op.h"
@@ -25,7 +26,8 @@ Complex roots(int rows, int columns, int n, int sign) {
   return {cos(angle), sin(angle)};
 }
 
-// x @ y. float32 is multiplied as it is; as tf32 it is rounded to 11 bits, and a GPU's tensor cores multiply it.
+// Returns x @ y. With dtype f32 the factors are not rounded; with tf32 they are rounded to 11 bits, and a
+// GPU's tensor cores multiply them.
 Complex product(const Complex& x, const Complex& y, DType dtype) {
   const auto rounded = [&](const Tile& t) { return t.astype(dtype); };
   const Complex a = x.map(rounded), b = y.map(rounded), minus = Complex{y.re, -y.im}.map(rounded);
@@ -33,9 +35,9 @@ Complex product(const Complex& x, const Complex& y, DType dtype) {
   return {mma(a.im, minus.im, mma(a.re, b.re, zero)), mma(a.im, b.re, mma(a.re, b.im, zero))};
 }
 
-// Element j of a signal is row j / (b c) of its matrix [a, b c]. Transforms along columns, then factors, then
-// the transforms of length b c of the rows: the same with [b, c]. All rows have the same factors, and do
-// their steps at once.
+// Element j of a signal is in row j / (b c) of its matrix [a, b c]. The steps are transforms along the
+// columns, a multiplication by factors, then the transforms of length b c of the rows: the same with [b, c].
+// All rows have the same factors and are transformed at once.
 void fft_kernel(Array re, Array im, Array out_re, Array out_im, std::optional<Tile> signals, int a, int b,
                 int c, int sign, DType dtype) {
   const int n = a * b * c;
@@ -47,7 +49,8 @@ void fft_kernel(Array re, Array im, Array out_re, Array out_im, std::optional<Ti
     x = x.map([&](const Tile& t) { return t.reshape({a, b, c}).permute({1, 0, 2}).reshape({b, a * c}); });
     x = product(roots(b, b, b, sign), x, dtype).map([&](const Tile& t) { return t.reshape({b, a, c}); });
     x = x * roots(b, c, b * c, sign).map([&](const Tile& t) { return t.expand_dims(1); });
-    // [b, a, c] to [c, b, a]: the result has k_c first, and k_a, of which neighbours are neighbours, last.
+    // [b, a, c] to [c, b, a]: the result has k_c as the first axis, and k_a, whose neighbours are neighbours
+    // in memory, as the last.
     x = x.map([&](const Tile& t) { return t.permute({2, 0, 1}).reshape({c, b * a}); });
     x = product(roots(c, c, c, sign), x, dtype);
     const double scale = sign > 0 ? 1.0 / n : 1.0;
@@ -74,8 +77,8 @@ const auto fft =
           const int n = static_cast<int>(x.size(1)), a = n >= 1024 ? 16 : 8,
                     b = n >= 2048 ? 16 : 8, c = n / (a * b);
           const at::Tensor from = at::view_as_real(x), to = at::view_as_real(out);
-          // On a CPU a block transforms several, and computes the roots, which no signal
-          // changes, before its loop. On a GPU these would stand in registers all the time.
+          // On a CPU a block transforms several signals, and computes the roots, which are the same for all,
+          // before its loop. On a GPU the roots would occupy registers all the time.
           const std::optional<int> signals = x.is_cpu() ? std::optional(8) : std::nullopt;
           transform.launch({ceil_div(x.size(0), signals.value_or(1))}, from.select(2, 0),
                            from.select(2, 1), to.select(2, 0), to.select(2, 1), signals, a, b, c,

@@ -5,7 +5,7 @@ namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
 // One explicit step of every inner point; r is a dt / dx^2. The neighbours of the inner points are the same
-// matrix cut out one row or column further: no tile needs a halo, and a cache serves four of the five loads.
+// matrix, shifted by one row or column: no tile needs a halo, and a cache serves four of the five loads.
 void heat_kernel(Array u, Array out, Tile r, int rows, int columns) {
   Tile i = bid(1), j = bid(0), height = u.dim(0), width = u.dim(1);
   const auto inner = [&](const Array& array, int down, int right) {
@@ -20,7 +20,7 @@ void heat_kernel(Array u, Array out, Tile r, int rows, int columns) {
 }
 Kernel heat_step("heat_step", heat_kernel);
 
-// Both plates that take turns begin as u.
+// Initialises both plates, which alternate, with u.
 void begin_kernel(Array u, Array one, Array two, int rows, int columns) {
   Tile tile = u.tiled_view({rows, columns}).load({bid(1), bid(0)});
   for (Array plate : {one, two}) plate.tiled_view({rows, columns}).store({bid(1), bid(0)}, tile);
@@ -41,7 +41,7 @@ const auto heat =
           const auto blocks = [&](int64_t edge) {
             return Grid{ceil_div(u.size(1) - edge, columns), ceil_div(u.size(0) - edge, rows)};
           };
-          // Two plates take turns. The last step writes to `out`.
+          // Two plates alternate. The last step writes to `out`.
           at::Tensor now = at::empty_like(out), next = out;
           heat_begin.launch(blocks(0), u, now, next, rows, columns);
           if (steps % 2 == 0) std::swap(now, next);

@@ -1,16 +1,15 @@
-// Histogram: each block counts in bins of its own by atomics that no other block waits for, then bins are
-// summed up.
+// Histogram: each block counts in its own bins with block-scoped atomics, then the blocks' bins are summed.
 #include "tile/op.h"
 
 namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
-// counts: [blocks, bins], zero. Only the threads of a block meet at its bins.
+// counts: [blocks, bins], zero. Only the threads of one block access its bins.
 void count_kernel(Array x, Array counts, Tile low, Tile high, Tile tiles, int size) {
   Tile bins = counts.dim(1), first = bid(0) * tiles;
   View parts = x.tiled_view({size});
   for (Tile i : range(first, min(first + tiles, parts.num_tiles(0)))) {
-    Tile value = parts.load({i}, -inf).astype(f32);  // what is outside the array is outside the bins, too
+    Tile value = parts.load({i}, -inf).astype(f32);  // outside the array, the value is outside the bins
     Tile bin = floor((value - low) / (high - low) * bins.astype(f32));
     Tile inside = (value >= low) & (value <= high);  // false for NaN
     bin = where(inside, bin, 0.0).astype(i32);
@@ -38,7 +37,7 @@ const auto histogram =
         })
         .run([](const at::Tensor& x, int64_t bins, double low, double high, at::Tensor& out) {
           const int size = x.is_cpu() ? 16384 : 4096;
-          // More blocks than fit at once would only mean more bins to add up.
+          // More blocks than run at once would only add bins to sum.
           const int64_t tiles = ceil_div(x.size(0), size), most = x.is_cpu() ? 16 : 528;
           const int64_t each = std::max<int64_t>(1, ceil_div(tiles, most)), blocks = ceil_div(tiles, each);
           const at::Tensor counts = at::empty({blocks, bins}, x.options().dtype(at::kInt)).zero_();

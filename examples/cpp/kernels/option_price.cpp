@@ -1,12 +1,12 @@
-// Prices of call options by Monte Carlo: random paths, in pairs that mirror each other, and a sum that does
-// not depend on the order of blocks. Glasserman, "Monte Carlo Methods in Financial Engineering", 2003.
+// Prices of call options by Monte Carlo: random paths in antithetic pairs, and a sum that does not depend on
+// the order of blocks. Glasserman, "Monte Carlo Methods in Financial Engineering", 2003.
 #include "tile/op.h"
 
 namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
-// What is paid for: the price at the end, or its mean over the steps, whose geometric form has a closed
-// price.
+// The payoff depends on the price at the end, or on its mean over the steps; the geometric mean has a price
+// in closed form.
 enum class Kind { european, asian, geometric_asian };
 
 // log(price / spot) of a path.
@@ -21,8 +21,8 @@ struct Path {
   }
 };
 
-// Each pair of paths draws its numbers by its own number, the step is the stream: any cut gives the same
-// paths.
+// Each pair of paths draws its numbers by its own number, and the step is the stream, so that the paths do
+// not depend on the tiles.
 void paths_kernel(Array seed, Array sums, Tile pairs, Tile spot, Tile strike, Tile drift, Tile deviation,
                   Tile steps, Kind kind, int size) {
   Tile pair = bid(0).astype(i64) * size + arange(size).astype(i64);
@@ -73,7 +73,7 @@ const auto option_price =
           const Kind kind = name == "european" ? Kind::european
                             : name == "asian"  ? Kind::asian
                                                : Kind::geometric_asian;
-          if (kind == Kind::european) steps = 1;  // the end of a path is drawn at once
+          if (kind == Kind::european) steps = 1;  // the end of a path is drawn directly
           const double dt = years / static_cast<double>(steps),
                        drift = (rate - 0.5 * volatility * volatility) * dt;
           const int size = seed.is_cpu() ? 16384 : 1024;

@@ -1,5 +1,6 @@
-// Prefix sums of a vector over many blocks, in three launches: the sum of each part, sums of those before it,
-// and the part's own prefix sums. 05_running_sum.cpp needs one launch, and blocks that wait for each other.
+// Prefix sums of a vector over many blocks, in three launches: the sum of each part, the sums of the parts
+// before it, and the part's own prefix sums. 05_running_sum.cpp needs one launch, but its blocks wait for
+// each other.
 #include "tile/op.h"
 
 namespace {
@@ -13,8 +14,8 @@ void part_sums_kernel(Array x, Array sums, int part) {
 }
 Kernel part_sums("part_sums", part_sums_kernel);
 
-// In place, by one block: sums[i] becomes the sum of all before it. A part has thousands of numbers, so these
-// are few.
+// Works in place, in one block: sums[i] becomes the sum of all before it. A part has thousands of numbers, so
+// there are few sums.
 void sums_before_kernel(Array sums, int size) {
   View tiles = sums.tiled_view({size});
   Tile before = zeros({}, sums.dtype());

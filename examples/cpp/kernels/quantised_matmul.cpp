@@ -1,5 +1,5 @@
-// x @ weight.T where the weights are integers of 8 or 4 bits with a scale for each group of 64 along a row:
-// they are read as such, and become numbers just before they are multiplied.
+// x @ weight.T with weights of 8 or 4 bits and a scale for each group of 64 along a row: the integers are
+// loaded as they are, and converted to floats just before they are multiplied.
 #include "tile/op.h"
 
 namespace {
@@ -7,8 +7,8 @@ using namespace tile;  // NOLINT: this file is written in the kernel language
 
 constexpr int group = 64, half = group / 2;
 
-// Of a byte with two weights the low bits are one of the group's first half, the high ones that half a group
-// later: to take them apart moves no element to another place.
+// A byte holds two weights: the low bits are one of the group's first half, the high bits the one half a
+// group later. Unpacking therefore moves no element to another thread.
 Tile low_bits(const Tile& byte) { return (byte & 15).astype(i32) - 8; }
 Tile high_bits(const Tile& byte) { return (byte >> 4).astype(i32) - 8; }
 
@@ -35,7 +35,8 @@ void matmul_kernel(Array x, Array weight, Array scale, Array out, int bm, int bn
 }
 Kernel matmul("quantised_matmul", matmul_kernel);
 
-// The largest weight of a group becomes `most`; the others are rounded to the nearest integer.
+// The largest weight of a group becomes `most`; the others are scaled alike and rounded to the nearest
+// integer.
 void quantise_kernel(Array weight, Array out, Array scale, int rows, int most) {
   Tile i = bid(1), k = bid(0);
   View halves = weight.tiled_view({rows, half});

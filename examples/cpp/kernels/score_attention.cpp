@@ -1,31 +1,31 @@
-// FlashAttention with a change of scores of one's own. attend() is the algorithm; each kernel below gives it
-// a function of a tile of scores and of the numbers of its queries and keys. Dao, "FlashAttention-2", 2023.
+// FlashAttention with user-defined changes of the scores. attend() is the algorithm; each kernel below passes
+// it a function of a tile of scores and the indices of its queries and keys. Dao, "FlashAttention-2", 2023.
 #include "tile/op.h"
 
 namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
-// scores: [rows, columns] f32; query: [rows, 1], key: [1, columns]. -inf hides a key.
+// scores: [rows, columns] f32; query: [rows, 1], key: [1, columns]. -inf masks a key.
 using ScoreChange = std::function<Tile(Tile scores, Tile query, Tile key)>;
 
 struct Sizes {
   int rows, columns, depth;
   DType operand;  // of products
 };
-// What a constant of a type of one's own adds to the key of compiled kernels.
+// Adds a constant of a user-defined type to the key of compiled kernels.
 void key_words(LaunchKey& key, const Sizes& s) {
   for (int word : {s.rows, s.columns, s.depth, static_cast<int>(s.operand)})
     key.add(static_cast<uint64_t>(word));
 }
 
-// q, k, v, out: [tokens, depth] of one head. last: keys from this one on are hidden from the block.
+// q, k, v, out: [tokens, depth] of one head. last: the block ignores keys from this one on.
 void attend(Array q, Array k, Array v, Array out, Tile scale, Sizes size, const Operand& last,
             const ScoreChange& change) {
   const auto [rows, columns, depth, operand] = size;
   View keys = k.tiled_view({columns, depth}), values = v.tiled_view({columns, depth});
   Tile query = q.tiled_view({rows, depth}).load({bid(0), 0}).astype(operand);
   Tile row = (bid(0) * rows + arange(rows)).expand_dims(1), stop = min(last, k.dim(0));
-  // The least number instead of -inf: rows that see nothing yet add 0, not NaN.
+  // The least number instead of -inf, so that rows without visible keys add 0, not NaN.
   Tile top = full({rows, 1}, -3e38, f32), total = zeros({rows, 1}, f32), sum = zeros({rows, depth}, f32);
   for (Tile j : range(cdiv(stop, columns))) {
     Tile column = (j * columns + arange(columns)).expand_dims(0);
@@ -40,7 +40,7 @@ void attend(Array q, Array k, Array v, Array out, Tile scale, Sizes size, const 
   out.tiled_view({rows, depth}).store({bid(0), 0}, where(total > 0.0, sum / total, 0.0));
 }
 
-// Tokens are the cells of a picture, row by row: scores are capped at +-cap, smoothly, and a learned bias for
+// Tokens are the cells of a picture, row by row. Scores are smoothly capped at +-cap, and a learned bias for
 // each distance in y and x is added, bias[head, dy + height - 1, dx + width - 1].
 void picture_kernel(Array q, Array k, Array v, Array bias, Array out, Tile scale, Tile cap, Sizes size) {
   Tile batch = bid(2), head = bid(1), height = (bias.dim(1) + 1) / 2, width = (bias.dim(2) + 1) / 2;
@@ -52,7 +52,7 @@ void picture_kernel(Array q, Array k, Array v, Array bias, Array out, Tile scale
 }
 Kernel picture("picture_attention", picture_kernel);
 
-// Text: no key behind the query, and a slope for each head by which a key loses with its distance (ALiBi).
+// For text: causal, with a slope for each head by which scores decrease with the distance of the key (ALiBi).
 void slope_kernel(Array q, Array k, Array v, Array slope, Array out, Tile scale, Sizes size) {
   Tile batch = bid(2), head = bid(1), fall = gather(slope, {head}).astype(f32);
   attend(q[{batch, head}], k[{batch, head}], v[{batch, head}], out[{batch, head}], scale, size,

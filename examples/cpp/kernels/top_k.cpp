@@ -1,5 +1,5 @@
-// The k largest of each row, in order: the k-th largest is found two bits at a time (radix select), what
-// reaches it is collected, and the k that are left are put in order by counting who comes before each.
+// The k largest elements of each row, in order: the k-th largest is found two bits at a time (radix select),
+// the elements that reach it are collected, and each of these k is ranked by counting those that precede it.
 #include <bit>
 
 #include "tile/op.h"
@@ -7,7 +7,7 @@
 namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
-// Unsigned integers in the order of the floats: NaN is the largest, as torch has it, and -0 is 0.
+// Maps floats to unsigned integers in the same order: NaN is the largest, as in torch, and -0 equals 0.
 Tile key_of(const Tile& x) {
   Tile value = x.astype(f32);
   Tile bits = where(value == 0.0, 0.0, value).bitcast(u32);
@@ -16,7 +16,7 @@ Tile key_of(const Tile& x) {
   return where(isnan(value), full({}, 0xffffffffL, u32), key);
 }
 
-// found: [rows, k], where the k largest stand. Of equal ones the first count.
+// found: [rows, k], the indices of the k largest. Of equal elements, the first ones are taken.
 void select_kernel(Array x, Array found, Tile k, int size) {
   Tile row = bid(0), columns = x.dim(1);
   View parts = x[{row}].tiled_view({size});
@@ -24,7 +24,7 @@ void select_kernel(Array x, Array found, Tile k, int size) {
   const auto keys = [&](const Tile& part) { return where(inside(part), key_of(parts.load({part})), 0); };
 
   // kth: the largest number that at least k keys reach. Its next two bits are those of the largest candidate
-  // that does.
+  // that k keys reach.
   Tile kth = full({}, 0, u32);
   for (Tile digit : range(16)) {
     Tile shift = (30 - 2 * digit).astype(u32);
@@ -42,7 +42,7 @@ void select_kernel(Array x, Array found, Tile k, int size) {
 
   Tile above = zeros({size}, i32);
   for (Tile part : range(parts.num_tiles(0))) above += (keys(part) > kth).astype(i32);
-  Tile equals = k - above.sum();  // so many of those that equal it belong to the k
+  Tile equals = k - above.sum();  // number of elements equal to it that belong to the k
   Tile taken = zeros({}, i32), met = taken;
   for (Tile part : range(parts.num_tiles(0))) {
     Tile key = keys(part), equal = ((key == kth) & inside(part)).astype(i32);
@@ -56,7 +56,7 @@ void select_kernel(Array x, Array found, Tile k, int size) {
 }
 Kernel select("top_k_select", select_kernel);
 
-// An element's place is the number of those that come before it: larger ones, and equal ones further to the
+// An element's rank is the number of elements that precede it: larger ones, and equal ones further to the
 // left.
 void order_kernel(Array x, Array found, Array values, Array indices, int size, int step) {
   Tile row = bid(0), k = found.dim(1);

@@ -1,18 +1,19 @@
-// Transpose: a tile is read along the rows of x and written along those of the result, so that both are
-// vectors.
+// Transpose: a tile is read along the rows of x and written along those of the result, so that both accesses
+// are vectorised.
 #include "tile/op.h"
 
 namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
-// Tiles at the edges end outside: loads pad there, stores drop. Matrices of any size need nothing more.
+// Tiles at the edges reach beyond the array: loads pad there, and stores drop. This handles matrices of any
+// size.
 void transpose_kernel(Array x, Array out, int size) {
   Tile i = bid(1), j = bid(0), batch = bid(2);
   out[{batch}].tiled_view({size, size}).store({j, i}, x[{batch}].tiled_view({size, size}).load({i, j}).t());
 }
 Kernel transpose_tiles("transpose", transpose_kernel);
 
-// A GPU's tile lies in the registers of a block, a CPU's in its cache.
+// The tile is in the registers of a block on a GPU, and in the cache on a CPU.
 int tile_size(const at::Tensor& x) { return x.is_cpu() ? 128 : 64; }
 
 const auto transpose =

@@ -1,4 +1,5 @@
-"""Defines torch operators for launches, one per kernel, constants and argument kinds; the schema says what is written."""
+"""Defines torch operators for launches: one per kernel, constants, argument kinds and written arguments, which the
+schema lists."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""An inductor pass that folds what stands around our operators into them: enable_inductor_fusion()."""
+"""An inductor pass that fuses the neighbours of our operators into them: enable_inductor_fusion()."""
 
 import hashlib
 import pathlib
@@ -22,7 +22,7 @@ def _as_tuple(passes):
 
 
 class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
-    """The passes that stood there before, then ours."""
+    """Runs the passes that were set before, then ours."""
 
     def __init__(self, before):
         self.before = before
@@ -36,9 +36,9 @@ class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
                 each(graph)
         if not self.enabled:
             return
-        # All products first: one that takes a residual along is better off than the norm behind it.
+        # Products come first: if a product can absorb a residual, that saves more than a norm after it.
         folds = [fold_matmul, fold_norm, fold_sum]
-        if config.emulate_precision_casts:  # who sets this wants the roundings between the steps
+        if config.emulate_precision_casts:  # with this setting, the user wants the roundings between the steps
             folds = [fold_sum]
         for fold in folds:
             for node in list(graph.nodes):
@@ -77,7 +77,7 @@ def enable_inductor_fusion() -> None:
     if _active is not None and _active in _as_tuple(config.post_grad_custom_pre_pass):
         return
     if _active is not None:
-        _active.enabled = False  # another pass may have kept it
+        _active.enabled = False  # another pass may have stored it
     _active = config.post_grad_custom_pre_pass = _Fusion(config.post_grad_custom_pre_pass)
 
 

@@ -1,4 +1,4 @@
-"""How relu, gelu and silu look in inductor's graphs, and where one begins at a node."""
+"""The forms of relu, gelu and silu in inductor's graphs, and a search for one that starts at a node."""
 
 import math
 
@@ -8,7 +8,7 @@ from .graph import add, aten, is_call
 
 mul, div = aten.mul.Tensor, aten.div.Tensor
 _commute = (add, mul)
-X = "x"  # what the activation is of
+X = "x"  # the symbol of the activation's input
 
 _cubic = (add, X, (mul, (mul, (mul, X, X), X), 0.044715))
 # An expression is X, a number, or an operator with its operands.
@@ -40,7 +40,7 @@ def _matches(pattern, node, x, inner):
 
 
 def find_activation(x):
-    """(name, last node, all nodes) of an activation of `x` of which nothing but the last is used elsewhere."""
+    """Returns (name, last node, all nodes) of an activation of `x` of which only the last node is used elsewhere."""
     reached, todo = [], list(x.users)
     while todo and len(reached) < _most_nodes:
         node = todo.pop(0)

@@ -1,4 +1,4 @@
-"""Makes tile::add_rms_norm of a sum that tile::rms_norm and others use, in a graph of inductor."""
+"""Replaces a sum that tile::rms_norm and other nodes use by tile::add_rms_norm, in an inductor graph."""
 
 import operator
 
@@ -27,7 +27,7 @@ _products = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.convolu
 
 
 def _in_memory(node):
-    """Returns True if a tensor is in memory anyway. For others inductor would compute the sum in their own kernel."""
+    """Returns True if a tensor is in memory anyway. Inductor would fuse the sum into the kernel of any other tensor."""
     while node.op == "call_function" and (node.target in _views or node.target is operator.getitem):
         node = node.args[0]
     return node.op in ("placeholder", "get_attr") or (
@@ -36,7 +36,7 @@ def _in_memory(node):
 
 
 def _position(graph, norm, total):
-    """The node before which add_rms_norm may stand: after all it needs, before all that use the sum."""
+    """Returns the node before which add_rms_norm can be inserted: after its inputs, before all users of the sum."""
     position = {node: i for i, node in enumerate(graph.nodes)}
     if all(position[user] >= position[norm] for user in total.users):
         return norm
@@ -46,7 +46,7 @@ def _position(graph, norm, total):
 
 
 def fold_sum(graph, norm):
-    """Folds the sum into `norm`, where that is an rms_norm of a sum that others use too."""
+    """Fuses the sum into `norm` if that is an rms_norm of a sum that other nodes use too."""
     if norm.op != "call_function" or norm.target not in _norms or norm.kwargs:
         return
     total = norm.args[0]
@@ -56,7 +56,7 @@ def fold_sum(graph, norm):
     values = [value_of(each) for each in (*operands, total)]
     if len({(value.dtype, value.device) for value in values}) != 1:
         return
-    # The sum has the layout of the first.
+    # The sum has the layout of the first operand.
     operands = next((order for order in (operands, operands[::-1]) if same_layout(value_of(order[0]), values[2])), None)
     if operands is None or not all(same_numbers(value.shape, values[2].shape) for value in values):
         return

@@ -11,7 +11,7 @@ convert = torch.ops.prims.convert_element_type.default
 
 
 def value_of(node):
-    """The fake tensor of a node; None of other nodes."""
+    """Returns the fake tensor of a node, or None."""
     value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     return value if isinstance(value, torch.Tensor) else None
 
@@ -37,7 +37,7 @@ def is_call(node, target):
 
 
 def operands_of_add(node):
-    """The two tensors that a node adds; None where it does something else."""
+    """Returns the two tensors that a node adds, or None if it does something else."""
     if not is_call(node, add) or node.kwargs.get("alpha", 1) != 1 or len(node.args) != 2:
         return None
     x, y = node.args
@@ -45,7 +45,7 @@ def operands_of_add(node):
 
 
 def writes_memory(node):
-    """Returns True if a node may write into a tensor that others hold: nothing is moved across it."""
+    """Returns True if a node may write into memory that other nodes use: no node may be moved across it."""
     if node.op != "call_function":
         return False
     if isinstance(node.target, torch._ops.OpOverload):
@@ -63,13 +63,13 @@ def writes_between(first, last):
 
 
 def replace(node, new):
-    """Puts `new` where `node` was used, and takes away what nobody uses any more."""
+    """Replaces all uses of `node` by `new` and removes nodes without users."""
     node.replace_all_uses_with(new)
     erase_unused(node)
 
 
 def new_call(graph, target, args, kwargs, like):
-    """A call whose result is that of the node `like`."""
+    """Returns a new call whose result is like that of the node `like`."""
     node = graph.call_function(target, args, kwargs)
     node.meta.update(like.meta)
     keep_strides(node)
@@ -77,7 +77,7 @@ def new_call(graph, target, args, kwargs, like):
 
 
 def keep_strides(node):
-    """Tells inductor that an operator's arguments shall come with the strides that they have in the graph."""
+    """Makes inductor pass an operator's arguments with the strides that they have in the graph."""
 
     def values(tree):
         return torch.fx.node.map_arg(tree, lambda node: node.meta.get("val"))
@@ -95,12 +95,12 @@ def erase_unused(node):
 
 
 def part(tuple_node, index):
-    """The getitem nodes of a result of an operator with several."""
+    """Returns the getitem nodes of one result of an operator with several."""
     return [user for user in tuple_node.users if user.target is operator.getitem and user.args[1] == index]
 
 
 def fake_result(target, args, kwargs):
-    """The value of a new node."""
+    """Returns the fake value of a new node."""
 
     def values(tree):
         return torch.fx.node.map_arg(tree, lambda node: node.meta["val"])

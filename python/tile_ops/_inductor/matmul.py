@@ -1,4 +1,4 @@
-"""Folds a scale, bias, activation, residual and cast of the result into tile::matmul, in a graph of inductor."""
+"""Fuses a scale, bias, activation, residual and cast of the result into tile::matmul, in an inductor graph."""
 
 import dataclasses
 import math
@@ -24,24 +24,24 @@ from .graph import (
 plain = torch.ops.tile.matmul.default
 saving = torch.ops.tile._matmul_saving.default
 
-# What stands in the formula already; a later step can only be of a later stage.
+# The last stage that is fused already; a later step must be of a later stage.
 PRODUCT, BIAS, ACTIVATION, RESIDUAL = range(4)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Folded:
-    """A matmul that replaces the node `end`, and of `pre` where a gradient wants it."""
+    """A matmul that replaces the node `end`, and also `pre` if a gradient needs the pre-activation."""
 
     end: torch.fx.Node
     stage: int
     dtype: torch.dtype
     options: dict
     pre: torch.fx.Node | None = None
-    complete: bool = True  # False: no good as the last step
+    complete: bool = True  # False: it cannot be the last step
 
 
 class _Matmul:
-    """A matmul of the graph, and what may be folded into it."""
+    """A matmul of the graph and the steps that may be fused into it."""
 
     def __init__(self, node, out):
         self.node, self.out = node, out
@@ -61,7 +61,7 @@ class _Matmul:
         return _Folded(self.out, stage, self.value.dtype, options)
 
     def fits(self, end, dtype):
-        """Returns True if a node may be the result: of this dtype, the product's extents and strides."""
+        """Returns True if a node may become the result: it has this dtype and the product's extents and strides."""
         value = value_of(end)
         return value is not None and value.dtype == dtype and same_layout(value, self.value)
 
@@ -82,7 +82,7 @@ class _Matmul:
         if type(alpha) not in (int, float):  # known at run time only
             return None
         alpha = alpha * number if last.target is mul else alpha / number
-        # A factor near the ends of the dtype it is kept in would be lost.
+        # A factor near the limits of the dtype in which it is kept would be lost.
         most = 1e300 if self.double else 1e30
         if not 1 / most < abs(alpha) < most:
             return None
@@ -111,7 +111,7 @@ class _Matmul:
     def activated(self, state):
         if state.stage >= ACTIVATION:
             return None
-        # Of 16 bits all but relu are computed in float32.
+        # With 16-bit inputs, all activations but relu are computed in float32.
         wide = [user for user in state.end.users if is_call(user, convert) and user.args[1] == torch.float32]
         for x in (state.end, *wide):
             found = find_activation(x)
@@ -122,7 +122,7 @@ class _Matmul:
             others = [user for user in (*state.end.users, *x.users) if user not in inner]
             pre = None
             if others:
-                # A training graph hands the pre-activation to the backward graph: the operator that saves it gives it.
+                # A training graph passes the pre-activation to the backward graph; only the saving operator returns it.
                 if self.node.target is not saving or x is not state.end and any(u not in inner for u in x.users):
                     continue
                 if any(user.op != "output" for user in others):
@@ -130,7 +130,7 @@ class _Matmul:
                 pre = state.end
             options = {**state.options, "activation": name}
             dtype = value_of(last).dtype
-            # An activation of 16 bits ends in a cast back.
+            # With 16-bit inputs, an activation ends in a cast back.
             return dataclasses.replace(
                 state,
                 end=last,
@@ -151,14 +151,14 @@ class _Matmul:
         dtype = last.args[1]
         if (dtype == torch.float64) != self.double or not self.fits(last, dtype):
             return None
-        # A wider result is worth its bytes where the graph wants it, or a further step follows.
+        # A wider result costs more bytes. It pays off if the graph needs it or a further step follows.
         wider = dtype.itemsize > state.dtype.itemsize
         return dataclasses.replace(
             state, end=last, dtype=dtype, complete=not wider or all(user.op == "output" for user in last.users)
         )
 
     def best(self):
-        """The longest chain of steps that may be folded; None where there is none."""
+        """Returns the longest chain of steps that may be fused, or None."""
         state, best = self.start(), None
         while True:
             for step in (self.activated, self.scaled, self.added, self.cast):
@@ -172,16 +172,16 @@ class _Matmul:
                 best = state
 
     def gives_pre(self, state):
-        """Returns True if the operator gives the pre-activation in the dtype that the graph wants."""
+        """Returns True if the operator returns the pre-activation in the dtype that the graph needs."""
         return state.pre is None or value_of(state.pre).dtype == torch.promote_types(self.operand, state.dtype)
 
 
 def fold_matmul(graph, node):
-    """Folds what can be folded into `node`, where that is a matmul."""
+    """Fuses the steps after `node` into it if it is a matmul."""
     if is_call(node, plain):
         out = node
     elif is_call(node, saving):
-        # Without an activation nothing is saved but the residual's extents.
+        # Without an activation, only the residual's extents are saved.
         parts = part(node, 0)
         if len(parts) != 1 or len(node.users) != 1:
             return
@@ -206,6 +206,6 @@ def fold_matmul(graph, node):
             pre = graph.call_function(operator.getitem, (new, 1))
             result.meta.update(best.end.meta)
             pre.meta.update(best.pre.meta)
-            # The pattern's own nodes are dead once the result is replaced.
+            # The pattern's own nodes are dead after the result is replaced.
             best.pre.replace_all_uses_with(pre, delete_user_cb=lambda user: user.op == "output")
     replace(best.end, result)

@@ -1,4 +1,4 @@
-"""Folds a weight, a bias, silu and casts around a norm into it, in a graph of inductor."""
+"""Fuses a weight, a bias, silu and casts around a norm into it, in an inductor graph."""
 
 import torch
 
@@ -8,7 +8,7 @@ from .graph import add, convert, fake_result, is_call, new_call, replace, same_l
 rms_norm = torch.ops.tile.rms_norm.default
 layer_norm = torch.ops.tile.layer_norm.default
 group_norm = torch.ops.tile.group_norm.default
-# Where a parameter stands among the arguments; how many there may be.
+# The positions of parameters among the arguments, and the number of arguments.
 WEIGHT, BIAS = 2, 3
 _parameters = {rms_norm: (WEIGHT,), layer_norm: (WEIGHT, BIAS), group_norm: (WEIGHT, BIAS)}
 
@@ -29,7 +29,7 @@ def _with_arguments(norm, values):
 
 
 def _put(graph, norm, end, args, kwargs):
-    """The norm with these arguments instead of `end`; None where the result would be another."""
+    """Replaces `end` by the norm with these arguments and returns it, or None if the result would differ."""
     value, expected = fake_result(norm.target, args, kwargs), value_of(end)
     if expected is None or value.dtype != expected.dtype or not same_layout(value, expected):
         return None
@@ -40,7 +40,7 @@ def _put(graph, norm, end, args, kwargs):
 
 
 def _parameter_behind(graph, norm):
-    """A weight that the result is multiplied with, a bias that is added to it."""
+    """Fuses a weight that multiplies the result, or a bias that is added to it."""
     last = _only_user(norm)
     if norm.target is group_norm or last is None or last.kwargs or writes_between(norm, last):
         return None
@@ -65,7 +65,7 @@ def _silu_behind(graph, norm):
     if norm.target is not group_norm or norm.kwargs.get("activation", "none") != "none":
         return None
     x, dtype = norm, value_of(norm).dtype
-    if dtype.itemsize == 2:  # silu is computed in float32 then
+    if dtype.itemsize == 2:  # silu is then computed in float32
         x = _only_user(norm)
         if not is_call(x, convert) or x.args[1] != torch.float32:
             return None
@@ -79,7 +79,7 @@ def _silu_behind(graph, norm):
 
 
 def _casts_around(graph, norm):
-    """To float32 before and back behind: inside it is computed in float32 anyway."""
+    """Fuses a cast to float32 before the norm and one back after it: the norm computes in float32 anyway."""
     wide, last = norm.args[0], _only_user(norm)
     if not is_call(wide, convert) or wide.args[1] != torch.float32 or not is_call(last, convert):
         return None
@@ -98,7 +98,7 @@ def _casts_around(graph, norm):
 
 
 def fold_norm(graph, norm):
-    """Folds what can be folded into `norm`, where that is a norm whose gradient nobody wants."""
+    """Fuses the neighbours of `norm` into it if it is a norm without a gradient."""
     while norm is not None and norm.op == "call_function" and norm.target in _parameters:
         for step in (_parameter_behind, _silu_behind, _casts_around):
             folded = step(graph, norm)

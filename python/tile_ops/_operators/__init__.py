@@ -1,4 +1,4 @@
-"""Torch operators from Python."""
+"""Torch operators defined in Python."""
 
 from .elementwise import elementwise, reduction
 from .torch_op import TorchOp, op

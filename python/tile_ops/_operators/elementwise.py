@@ -1,4 +1,4 @@
-"""elementwise and reduction: operators of a few lines, whose kernels, shapes and gradients are made of expressions."""
+"""elementwise and reduction: operators of a few lines, whose kernels, shapes and gradients follow from expressions."""
 
 import inspect
 import types
@@ -18,7 +18,7 @@ def _listed():
 
 
 def _schema_of(function, what):
-    """The schema that a function's signature says: its module's last name is the namespace."""
+    """Returns the schema of a function's signature; the namespace is the last name of its module."""
     parts, results = [], 1
     for name, parameter in inspect.signature(function).parameters.items():
         kind = parameter.annotation
@@ -38,7 +38,7 @@ def _written(value):
 
 
 class _Expression(TorchOp):
-    """An operator that _C makes of expressions."""
+    """An operator that _C makes from expressions."""
 
     def __init__(self, text, make, sharding, of_gradient=None):
         super().__init__(text, {"sharding": sharding})
@@ -57,7 +57,7 @@ class _Expression(TorchOp):
 
 
 def elementwise(schema=None):
-    """Makes a torch operator of a function of scalars: @elementwise("ns::name(Tensor x, float a=1.0) -> Tensor").
+    """Makes a torch operator from a function of scalars: @elementwise("ns::name(Tensor x, float a=1.0) -> Tensor").
 
     The function is written in tile_ops.language and gets tiles. It may use what works on each element alone. The derivative
     of the expression gives the gradient. @elementwise without a schema takes it from the signature: parameters without an

@@ -1,4 +1,4 @@
-"""Functions of scalars as expressions of operators: translated into the trace of a kernel."""
+"""Translates functions of scalars, the expressions of operators, into the trace of a kernel."""
 
 import inspect
 
@@ -20,7 +20,7 @@ def _started(builder, function):
 
 
 def _call(translator, function, given):
-    """The tuple that the function gives; given: (number, dtype, shape) of tiles, [value] of constants."""
+    """Returns the tuple of a function's results. given: (number, dtype, shape) for tiles, [value] for constants."""
     values = tuple(translator.host_value(each[0]) if isinstance(each, list) else value_of(each) for each in given)
     made = translator.call(function, values, {})
     return made if type(made) is tuple else (made,)
@@ -54,7 +54,7 @@ def expression(function, capture):
 
 
 def combination(function, capture):
-    """The same for a combine function, whose results have the dtypes of its first arguments."""
+    """Does the same for a combine function, whose results have the dtypes of its first arguments."""
 
     @_noted(capture)
     def translate(builder, given):
@@ -74,7 +74,8 @@ def combination(function, capture):
 
 
 def finishing(function, totals, capture):
-    """The same for a finish function; the last argument is the count, which is left out where it is not wanted."""
+    """Does the same for a finish function. The last argument is the count, which is dropped if the function does not
+    take it."""
     counts = "count" in inspect.signature(function).parameters
 
     @_noted(capture)

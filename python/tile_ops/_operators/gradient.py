@@ -1,4 +1,4 @@
-"""Gradients as they are given: an operator's name, a class with parts of its own, or a function of torch operations."""
+"""The forms of a gradient: an operator's name, a class with its own parts, or a function of torch operations."""
 
 import torch
 
@@ -28,7 +28,7 @@ def known_values(schema, saved):
 
 
 def schema_of_class(schema, saved, functions):
-    """The text of the schema that the functions {what: function} of a gradient class need."""
+    """Returns the schema of a gradient class, from its functions {what: function}."""
     known = {value.name: value for value in known_values(schema, saved)}
     own = {f"grad_{each.name}": _gradient_of(each) for each in schema.arguments if each.is_tensor}
     own = {name: value for name, value in own.items() if name not in known}
@@ -45,7 +45,7 @@ def schema_of_class(schema, saved, functions):
 
 
 def define_composite(schema, saved, function):
-    """Registers a function as the operator of the gradients of every tensor argument; the library that holds it."""
+    """Registers a function as the operator of the gradients of all tensor arguments; returns the library that holds it."""
     known = {value.name: value for value in known_values(schema, saved)}
     name = f"{schema.name}_backward"
     wanted = parts.names_of(schema.name, "grad", function, list(known))

@@ -1,4 +1,4 @@
-"""Parts of an operator: Python functions whose parameters are matched with the operator's values by name."""
+"""Parts of an operator: Python functions whose parameters are matched by name with the operator's values."""
 
 import inspect
 
@@ -6,7 +6,7 @@ import torch
 
 
 def like(name, count):
-    """The function that outputs = "x" stands for: `count` results like x."""
+    """Returns the function for outputs = "x": it allocates `count` results like x."""
 
     def outputs(value):
         made = tuple(torch.empty_like(value) for _ in range(count))
@@ -18,8 +18,8 @@ def like(name, count):
 
 
 def names_of(operator, what, function, known):
-    """The parameters' names. Errors: TypeError where one is none of `known` and has no default."""
-    if isinstance(function, str):  # results like that value
+    """Returns the names of the parameters. Errors: TypeError if one is not in `known` and has no default."""
+    if isinstance(function, str):  # results like this value
         function = like(function, 1)
     names, own = [], None
     for name, parameter in inspect.signature(function).parameters.items():
@@ -32,7 +32,7 @@ def names_of(operator, what, function, known):
                 raise TypeError(f"{operator}: {what}: parameter '{own}' stands before '{name}'; put it behind")
             names.append(name)
         elif parameter.default is not parameter.empty:
-            own = name  # the function's own
+            own = name  # the function's own parameter
         else:
             raise TypeError(
                 f"{operator}: {what} has a parameter '{name}', which is no value of it; they are {', '.join(known)}"

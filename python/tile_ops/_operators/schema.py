@@ -29,7 +29,7 @@ class Schema:
 
 
 def _split(text):
-    """At the commas that stand in no bracket and in no string."""
+    """Splits at commas outside of brackets and strings."""
     parts, depth, quote, begin = [], 0, "", 0
     for at, letter in enumerate(text):
         if quote:
@@ -50,12 +50,12 @@ def _value(text):
 
 
 def results_of(text):
-    """Parses "Tensor mean, Tensor rstd"."""
+    """Parses results such as "Tensor mean, Tensor rstd"."""
     return tuple(_value(each) if " " in each else Value("", each) for each in _split(text))
 
 
 def parsed(text):
-    """The Schema of a text. Errors: ValueError where it is none, or has no namespace or results."""
+    """Returns the Schema of a text. Errors: ValueError if it is invalid or has no namespace or results."""
     if "->" not in text:
         raise ValueError(f'{text!r} says no results; write "ns::name(Tensor x) -> Tensor", or -> () for none')
     try:

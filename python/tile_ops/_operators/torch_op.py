@@ -1,4 +1,4 @@
-"""op: a torch operator from Python, with the machinery of those in C++."""
+"""op: torch operators defined in Python, with the same machinery as those in C++."""
 
 import inspect
 import types
@@ -56,23 +56,25 @@ class TorchOp(Named):
 
     @property
     def overload(self) -> Any:
-        """torch's OpOverload, which torch.library.opcheck takes."""
+        """The OpOverload of torch, which torch.library.opcheck takes."""
         return self.packet.default
 
     def outputs(self, function: _Part) -> _Part:
-        """Allocates the results: gives a tensor, or a tuple of them."""
+        """Sets the function that allocates the results. It returns a tensor, or a tuple of them."""
         return self._give("outputs", function)
 
     def saved_outputs(self, function: _Part) -> _Part:
-        """Allocates the saved results; it may take the results, too."""
+        """Sets the function that allocates the saved results. It may also take the results."""
         return self._give("saved_outputs", function)
 
     def grad(self, part: Any) -> Any:
-        """A function of torch operations, a class with outputs and run of its own, or the name of an operator."""
+        """Sets the gradient: a function of torch operations, a class with its own outputs and run, or an operator's
+        name."""
         return self._give("grad", part)
 
     def flops(self, function: _Part) -> _Part:
-        """The number of floating point operations, of the arguments, for torch.utils.flop_counter."""
+        """Sets the function of the arguments that returns the number of floating-point operations, for
+        torch.utils.flop_counter."""
         return self._give("flops", function)
 
     def _give(self, what, part):
@@ -87,7 +89,7 @@ class TorchOp(Named):
         self._handle.check(complete)
 
     def _define(self, source, functions):
-        """source: the class or function that defines it."""
+        """Defines the operator. source: the class or function that defines it."""
         location = _location_of(source)
         name, key = self._schema.name, (source.__module__, source.__qualname__)
         known = _defined.get(name)
@@ -95,7 +97,7 @@ class TorchOp(Named):
             raise ValueError(
                 f"{name}: is defined already, by {known[0][1]} at {known[1][0]}:{known[1][1]}; choose another name"
             )
-        with warnings.catch_warnings():  # it raises what is wrong
+        with warnings.catch_warnings():  # errors are raised instead
             warnings.simplefilter("ignore")
             self._handle = self._handle_of(known is not None, location)
             self._handle.check(False)
@@ -118,7 +120,7 @@ class TorchOp(Named):
         _sharding.define(self._schema.name, self._sharding)
 
     def _share_gradient(self, name):
-        """Registers a gradient operator without a rule of its own; its rule is derived from the operator's."""
+        """Registers a gradient operator without its own rule; the rule is derived from the operator's."""
         tensors = tuple(each.name for each in self._schema.arguments if each.is_tensor)
         results = tuple(each.name for each in (*self._schema.results, *self._saved))
         _sharding.define_gradient(name, self._sharding, tensors, results)
@@ -188,7 +190,7 @@ def _names(names):
 
 
 def _parts_of(source, name):
-    """The parts and the options of a class. Errors: TypeError for an attribute that is neither."""
+    """Returns the parts and the options of a class. Errors: TypeError for an attribute that is neither."""
     functions, options = {}, {}
     for kind in reversed(source.__mro__[:-1]):
         for what, value in vars(kind).items():
@@ -205,27 +207,29 @@ def _parts_of(source, name):
 
 def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outputs=None, saved_outputs=None, grad=None,
        flops=None, sharding=None):  # fmt: skip
-    """Makes a torch operator of a class or function: @op("ns::name(Tensor x, float a=1.0) -> Tensor").
+    """Makes a torch operator from a class or function: @op("ns::name(Tensor x, float a=1.0) -> Tensor").
 
-    The schema is torch's; results without a name are out, or out0, out1, ... A class has these parts; each function
-    takes what it names of the operator's values:
+    The schema has torch's form; results without a name are out, or out0, out1, ... A class has the following parts.
+    Each function takes the operator's values that its parameters name:
 
-    outputs: from the arguments to the results, freshly allocated; a tensor, or a tuple. It also runs on fake tensors.
-    "x" for results like x.
-    run: fills the results; its parameters may be arguments, results and saved results. It launches kernels.
-    grad: the gradient. A function of torch operations, from grad_<result>, arguments, results and saved results to a
-    tuple with a gradient for each tensor argument, or None; or a class with outputs and run (and grad) of its own, that
-    fill grad_<argument>; or the name of an operator so made.
+    outputs: takes the arguments and returns the results, freshly allocated; a tensor, or a tuple. It also runs on fake
+    tensors. "x" allocates results like x.
+    run: fills the results by launching kernels; its parameters may be arguments, results and saved results.
+    grad: the gradient. A function of torch operations that takes grad_<result>, arguments, results and saved results,
+    and returns a tuple with a gradient, or None, for each tensor argument; or a class with its own outputs and run (and
+    grad), which fill grad_<argument>; or the name of an operator that does so.
     saves, saved_outputs: further results for the gradient, "Tensor mean, Tensor rstd", and their allocation; they are
-    computed when a gradient is wanted.
+    computed if a gradient is wanted.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or
-    whose extent 0, vmap's batch may join (sums: results that then add up over it). flops: what it counts.
-    sharding: how it runs on DTensors: "pointwise", "rows", "whole", a text or a function, as register_sharding takes them; a
-    gradient class has one of its own, or what follows from the operator's.
+    whose extent 0, may absorb vmap's batch (sums: results that then add up over it). flops: the number of
+    floating-point operations.
+    sharding: how it runs on DTensors: "pointwise", "rows", "whole", a string or a function, as in register_sharding. A
+    gradient class has its own, or the rule that follows from the operator's.
 
-    A function is the part run; the others are arguments of op, or given by decorators of the result.
+    A decorated function is the part run; the other parts are arguments of op, or decorators of the result.
 
-    Gives a TorchOp. Errors: TypeError and ValueError for parts that do not fit the schema, with the names that do.
+    Returns a TorchOp. Errors: TypeError and ValueError for parts that do not fit the schema; the message lists the
+    valid names.
     """
 
     def define(source):

@@ -1,4 +1,4 @@
-"""patch and unpatch: the modules of an existing model computed by our operators."""
+"""patch and unpatch: let our operators compute the modules of an existing model."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -12,7 +12,7 @@ from .report import Report
 
 __all__ = ["patch", "unpatch", "Report"]
 
-# Modules of torch that are swapped where their class has no forward of its own, and the operator.
+# Modules of torch that are swapped if their class does not override forward, and the operator.
 TORCH = {
     torch.nn.Linear: ("Linear", "matmul"),
     torch.nn.LayerNorm: ("LayerNorm", "layer_norm"),
@@ -25,7 +25,7 @@ TORCH = {
     torch.nn.CrossEntropyLoss: ("CrossEntropyLoss", "cross_entropy"),
     torch.nn.MultiheadAttention: ("MultiheadAttention", "attention where need_weights=False"),
 }
-# What patch(leave=…) calls the classes of classes.py.
+# The kinds of patch(leave=…) for the classes of classes.py.
 KINDS = {
     "linear": ("Linear", "TransposedLinear", "ActivatedProjection"),
     "gated_mlp": ("GatedMLP", "GatedProjection"),
@@ -47,7 +47,7 @@ REACHED = {
 
 
 def _plan_of_torch(module):
-    """(key, operator) of a module of torch, a reason as text, or None where it is no such module."""
+    """Returns (key, operator) for a module of torch, a reason as text, or None for other modules."""
     for base, (name, operator) in TORCH.items():
         if not isinstance(module, base):
             continue
@@ -122,13 +122,13 @@ def _plan_of_functions(module, rotary):
 
 
 def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
-    """Swaps what our operators compute in a model, in place, and returns a Report of it.
+    """Swaps the modules of a model, in place, for classes that call our operators, and returns a Report.
 
     leave: kinds that are not swapped, of "linear", "gated_mlp", "layer_norm", "rms_norm", "group_norm", "embedding",
     "dropout", "softmax", "cross_entropy", "attention" and "activation".
 
-    Modules get another class, a subclass of their own; their parameters, buffers, hooks and other attributes stay the
-    same objects, so that optimizers, state_dict and tied weights go on as before. unpatch() gives the classes back.
+    Modules get another class, a subclass of their own. Their parameters, buffers, hooks and other attributes stay the
+    same objects, so that optimizers, state_dict and tied weights still work. unpatch() restores the classes.
 
     The model's shapes and dtypes do not change; docs/patching.md lists what is swapped, and where results differ from
     before. Errors: TypeError for a model that is not a torch.nn.Module, ValueError for an unknown kind in leave and for a
@@ -149,7 +149,7 @@ def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
             plans.append((path, module, (module.tile_key, None)))
         else:
             plans.append((path, module, _plan(module, rotary)))
-    for path, module, plan in plans:  # all were looked at before one is changed
+    for path, module, plan in plans:  # all modules were examined before one is changed
         name = type(module).__name__
         if plan is None:
             continue

@@ -1,4 +1,4 @@
-"""Moves activations into the module before them if it can compute them: in Sequentials and in forwards."""
+"""Moves activations into the preceding module if it can compute them: in Sequentials and in forwards."""
 
 import inspect
 
@@ -12,17 +12,18 @@ OPERATORS = {"Linear": "matmul", "TransposedLinear": "matmul", "GroupNorm": "gro
 
 
 class _Model:
-    """A model whose other modules are swapped, what was planned for each, and what the report says of activations."""
+    """A model: its other modules' plans, and what the report says about activations."""
 
     def __init__(self, plans, as_asked):
         self.paths = {module: path for path, module, _ in plans}
         self.plans = {module: plan for _, module, plan in plans}
         self.as_asked = as_asked
-        self.why_left = {}  # by the activation's path; None: it is computed by the module before it
-        self.own = {}  # names of activations of a model's own, each run once
+        self.why_left = {}  # by the activation's path; None: the preceding module computes it
+        self.own = {}  # names of activations defined by the model, each evaluated once
 
     def activation(self, following):
-        """The name of the activation that a module or function is; one of a model's own is run for that."""
+        """Returns the name of the activation that a module or function computes. An activation defined by the model is
+        run for that."""
         name = activation_of(following)
         if name is None and isinstance(following, torch.nn.Module) and self.plans.get(following) == NO_OPERATOR:
             if following not in self.own:
@@ -31,7 +32,7 @@ class _Model:
         return name
 
     def behind(self, before, following):
-        """The name of the activation `following` that `before` is to compute, or None, with why."""
+        """Returns the name of the activation `following` that `before` will compute, or None, with the reason."""
         taken = getattr(type(before), "tile_activations", ())
         name = self.activation(following) if taken else activation_of(following)
         if name is None or not isinstance(before, torch.nn.Module):
@@ -52,7 +53,8 @@ class _Model:
         return None
 
     def computed(self, following, name, why=None):
-        """Notes that it is computed by the module before it (or why it is not anew); a model's own gets a class."""
+        """Records that the preceding module computes the activation, or why not. An activation defined by the model
+        gets a class."""
         if following not in self.paths:
             return
         self.why_left[self.paths[following]] = why
@@ -61,7 +63,7 @@ class _Model:
 
 
 def swap(plans, as_asked, report):
-    """Swaps what has activations to be computed by the modules before them; and what the report says of both."""
+    """Swaps modules that compute following activations, and these activations, and reports both."""
     model = _Model(plans, as_asked)
     for path, module, plan in plans:
         if isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward:
@@ -103,7 +105,7 @@ def _swap_sequence(model, path, module, report):
 
 
 def _swap_forward(model, path, module, report):
-    """A module with a forward of its own: one that is not swapped, or one of Calls, which has the pairs besides."""
+    """Handles a module with its own forward: one that is not swapped, or one of Calls, which also gets the pairs."""
     name, own = type(module).__name__, getattr(module, "tile_original", None) or type(module)
     forward, found = own.forward, {}
     if not _may_have_pairs(model, module, forward):
@@ -145,7 +147,7 @@ def _has_class(module, key):
 
 
 def _may_have_pairs(model, module, forward):
-    """Returns True if the forward has names of a module within and of an activation: its text is worth reading."""
+    """Returns True if the forward names a submodule and an activation, so that its source is worth reading."""
     code = getattr(inspect.unwrap(forward), "__code__", None)
     names = code.co_names if code else ()
     held = [module._modules.get(name, module.__dict__.get(name)) for name in names]

@@ -1,4 +1,4 @@
-"""torch's functions by our operators, for tensors that these take; torch's own function for all others."""
+"""Replaces torch's functions by our operators for tensors that these accept; others go to torch's own function."""
 
 import functools
 
@@ -49,12 +49,12 @@ def taken(*tensors):
 
 
 def or_torch(original):
-    """A function of ours that returns NotImplemented, or refuses a call, leaves the call to `original`."""
+    """Returns a decorator: if our function returns NotImplemented or raises, the call goes to `original`."""
 
     def decorate(ours):
         @functools.wraps(original)
         def call(*args, **kwargs):
-            if torch.compiler.is_compiling():  # a refusal of a traced call cannot be caught
+            if torch.compiler.is_compiling():  # the error of a traced call cannot be caught
                 result = ours(*args, **kwargs)
             else:
                 try:
@@ -69,7 +69,8 @@ def or_torch(original):
 
 
 def activated(original):
-    """torch's function with a name of ACTIVATIONS, or "none", for what is computed of its result."""
+    """Returns torch's function with the further argument activation, a name of ACTIVATIONS or "none", applied to its
+    result."""
 
     @functools.wraps(original)
     def call(*args, activation="none", **kwargs):
@@ -87,7 +88,7 @@ def linear(input, weight, bias=None, *, activation="none"):
 
 
 def gated(gate, up, activation):
-    """activation(gate) * up, in one launch where our operators take both."""
+    """Computes activation(gate) * up, in one launch if our operators take both."""
     if not taken(gate, up) or gate.shape != up.shape:
         return ACTIVATIONS[activation](gate) * up
     name, options = GATES[activation]
@@ -184,10 +185,10 @@ FUNCTIONS = {
 
 
 class Functions(TorchFunctionMode):
-    """While it is entered, the functions above are ours; in this thread, and nowhere else."""
+    """While it is entered, the functions above replace torch's, in this thread only."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function is torch.Tensor.unflatten:  # Dynamo cannot trace what that is when it comes through a mode
+        if function is torch.Tensor.unflatten:  # Dynamo cannot trace its result when it comes through a mode
             return args[0].unflatten(*args[1:], **(kwargs or {}))
         return FUNCTIONS.get(function, function)(*args, **(kwargs or {}))
 
@@ -204,7 +205,7 @@ def within(function, *args, **kwargs):
 
 
 def rotate(original, q, k, cos, sin, *args, **kwargs):
-    """Replaces a call of a model's apply_rotary_pos_emb, which is known to rotate halves of the head dim."""
+    """Replaces a call of a model's apply_rotary_pos_emb that rotates the halves of the head dimension."""
     axis = args[0] if args else kwargs.get("unsqueeze_dim", 1)
     known = len(args) < 2 and not set(kwargs) - {"unsqueeze_dim"} and axis in (1, 2)
     if not known or not taken(q, k) or not (plain(cos) and plain(sin)) or cos.requires_grad or sin.requires_grad:

@@ -1,4 +1,4 @@
-"""The classes that patched modules get: subclasses of their own, which hold nothing and differ in forward alone."""
+"""The classes of patched modules: subclasses of their original classes that add no state and only override forward."""
 
 import copyreg
 import functools
@@ -18,7 +18,7 @@ class Swapped:
 
     tile_original = None
     tile_key = None
-    tile_activations = ()  # those that tile_activated computes of its result
+    tile_activations = ()  # the activations that tile_activated can apply to its result
 
     def _get_name(self):
         return f"tile.{type(self).__name__}"
@@ -113,13 +113,13 @@ class CrossEntropyLoss(Swapped):
 
 
 class OtherRMSNorm(Swapped):
-    """An RMSNorm of a model's own; its class has tile_eps, tile_one and tile_wide, as recognise.rms_norm found them."""
+    """An RMSNorm defined by the model; its class has tile_eps, tile_one and tile_wide, as match.rms_norm found them."""
 
     def forward(self, x):
         weight, width = self.weight, x.shape[-1]
         if not calls.taken(x, weight) or weight.dtype != x.dtype or weight.shape[0] != width:
             return super().forward(x)
-        if x.dtype == torch.float64 and not self.tile_wide:  # torch's sums are in float32 there, and ours would not be
+        if x.dtype == torch.float64 and not self.tile_wide:  # torch sums in float32 there, ours would sum in float64
             return super().forward(x)
         if self.tile_one:
             weight = 1 + (weight if x.dtype == torch.float64 else weight.float())
@@ -127,7 +127,7 @@ class OtherRMSNorm(Swapped):
 
 
 def _bare(linear):
-    """Returns True if nothing but its product happens when this is called."""
+    """Returns True if a call only computes the product: no hooks, no overridden forward."""
     return (
         (type(linear) is torch.nn.Linear or getattr(type(linear), "tile_original", None) is torch.nn.Linear)
         and not _has_hooks(linear)
@@ -144,7 +144,7 @@ def _has_global_hooks():
 
 
 class GatedMLP(Swapped):
-    """A gated MLP with the parts of recognise.GATED, whose first half is one launch where it has no biases."""
+    """A gated MLP with the parts of match.GATED. Its first half is one launch if it has no biases."""
 
     def forward(self, x):
         *first, down = (getattr(self, name) for name in self.tile_parts)
@@ -158,7 +158,7 @@ class GatedMLP(Swapped):
 
 
 class GatedProjection(Swapped):
-    """A gated half of a projection times the other half, which one launch computes: diffusers' GEGLU and SwiGLU."""
+    """One half of a projection, activated, times the other half, in one launch: diffusers' GEGLU and SwiGLU."""
 
     def forward(self, *args, **kwargs):
         act = getattr(self, self.tile_act) if self.tile_act else None
@@ -170,7 +170,7 @@ class GatedProjection(Swapped):
 
 
 class ActivatedProjection(Swapped):
-    """An activation of a projection, which the product computes: diffusers' GELU."""
+    """An activation of a projection, computed by the product: diffusers' GELU."""
 
     def forward(self, *args, **kwargs):
         if len(args) != 1 or kwargs or not _computes(self.proj, self.tile_activation):
@@ -179,11 +179,11 @@ class ActivatedProjection(Swapped):
 
 
 class Activation(Swapped):
-    """An activation of a model's own; its class has tile_activation, as recognise.activation_module found it."""
+    """An activation defined by the model; its class has tile_activation, as match.activation_module found it."""
 
 
 def activation_of(following):
-    """The name of the activation that a module or a function of torch is, or None."""
+    """Returns the name of the activation that a module or a function of torch computes, or None."""
     if type(following) is torch.nn.GELU:
         return {"none": "gelu", "tanh": "gelu_tanh"}.get(following.approximate)
     if getattr(type(following), "tile_key", (None,))[0] == "Activation":
@@ -205,13 +205,13 @@ def only_forward(module):
 
 
 def _computes(module, activation):
-    """Returns True if a swapped module can compute this activation of its result, which nothing looks at before."""
+    """Returns True if a swapped module can apply this activation to its result, which nothing else reads."""
     taken = getattr(type(module), "tile_activations", ())
     return activation in taken and only_forward(module) and not _has_global_hooks()
 
 
 def activation_behind(module, following):
-    """The activation that a swapped module can compute of its result, where `following` is that, or None."""
+    """Returns the activation of `following` if the swapped module can apply it to its result, otherwise None."""
     activation = activation_of(following) if isinstance(module, Swapped) else None
     if not _computes(module, activation):
         return None
@@ -219,17 +219,17 @@ def activation_behind(module, following):
 
 
 def _pair(module, following, input):
-    """following(module(input)), in one call where that does the same."""
+    """Computes following(module(input)), in one call if the result is the same."""
     activation = activation_behind(module, following)
     return following(module(input)) if activation is None else module.tile_activated(input, activation)
 
 
 class Pairs(Swapped):
-    """A module's own forward, in which tile_pair stands for a module's call and the activation behind it."""
+    """A module's own forward, in which tile_pair replaces a module's call and the activation after it."""
 
 
 class Sequential(Swapped):
-    """Its modules in turn; a Linear or GroupNorm with the activation behind it is one call."""
+    """Runs its modules in order. A Linear or GroupNorm and the activation after it are one call."""
 
     def forward(self, input):
         modules = list(self)
@@ -253,12 +253,12 @@ def _kind_of(act):
 
 
 def _is_as_found(act, kind):
-    """Returns True if an activation is still of its kind, and a call of it nothing else."""
+    """Returns True if an activation is still of its kind and a call of it does nothing else."""
     return _kind_of(act) == kind and (not isinstance(act, torch.nn.Module) or only_forward(act))
 
 
 class MultiheadAttention(Swapped):
-    """Projections and attention where no weights are asked for, as tile_ops.nn.MultiheadAttention."""
+    """Runs projections and attention if no weights are requested, as tile_ops.nn.MultiheadAttention does."""
 
     _project, _more = nn.MultiheadAttention._project, nn.MultiheadAttention._more
 
@@ -286,13 +286,13 @@ class MultiheadAttention(Swapped):
         )
 
     def _rest_is_plain(self):
-        """Returns True if out_proj, which is read and not called, is as torch made it."""
+        """Returns True if out_proj, whose weights are read without a call of it, is as torch made it."""
         out = self.out_proj
         return isinstance(out, torch.nn.modules.linear.NonDynamicallyQuantizableLinear) and not _has_hooks(out)
 
 
 class Calls(Swapped):
-    """A module's own forward, in which torch's functions are ours, and apply_rotary_pos_emb where that is known."""
+    """A module's own forward, in which our functions replace torch's, and apply_rotary_pos_emb if it is known."""
 
 
 class Redirected(Calls):
@@ -328,7 +328,7 @@ def _loss_of(original):
 
 
 def _with_rotation(forward):
-    """The same function with another apply_rotary_pos_emb among its globals; nobody else's is changed."""
+    """Returns the same function with another apply_rotary_pos_emb among its globals; other functions are not affected."""
     names = forward.__globals__
     ours = functools.partial(calls.rotate, names["apply_rotary_pos_emb"])
     made = types.FunctionType(
@@ -352,7 +352,7 @@ def _calls_of(original, options, pairs):
 
 @functools.cache
 def swapped_class(original, key):
-    """The subclass of `original` for key = (name of a class above, its options as pairs)."""
+    """Returns the subclass of `original` for key = (name of a class above, its options as pairs)."""
     name, options = key
     space = {
         "__module__": original.__module__,
@@ -377,7 +377,7 @@ def swapped_class(original, key):
 
 
 def uses_rotation(module):
-    """Returns True if this module's forward calls an apply_rotary_pos_emb of its file that turns halves."""
+    """Returns True if this module's forward calls an apply_rotary_pos_emb of its file that rotates halves."""
     forward = type(module).forward
     if "apply_rotary_pos_emb" not in getattr(getattr(forward, "__code__", None), "co_names", ()):
         return False

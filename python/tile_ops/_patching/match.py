@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 
 ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
-# What computes activation(gate) * up: an operator, and its options.
+# The operator, with its options, that computes activation(gate) * up.
 GATES = {"silu": ("swiglu", {}), "gelu": ("geglu", {}), "gelu_tanh": ("geglu", {"approximate": "tanh"})}
 
 
 def _numbers(*shape, dtype=torch.float64, seed=0):
-    # A generator of its own: patching a model changes no random number of the program.
+    # A separate generator, so that patching a model does not change the program's random numbers.
     generator = torch.Generator("cpu").manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=dtype, device="cpu")
 
@@ -28,16 +28,17 @@ def _close(ours, theirs, rtol):
 
 
 def _agree(function, formula, *args, rtol=1e-12):
-    """Returns True if both give the same numbers; a function that cannot be called so is another one."""
+    """Returns True if both return the same numbers. A function that cannot be called with these arguments does not
+    match."""
     try:
         with torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False), torch.random.fork_rng(devices=[]):
             return _close(function(*args), formula(*args), rtol)
-    except Exception:  # whatever a forward that is not the formula does with these arguments
+    except Exception:  # any error means that the forward does not match
         return False
 
 
 def _stand_in(module, training, **parts):
-    """A module of the same class and attributes with these parameters, modules and other attributes."""
+    """Returns a module of the same class and attributes, with these parameters, modules and other attributes."""
     stand_in = type(module).__new__(type(module))
     stand_in.__dict__.update(module.__dict__)
     for kind, wanted in (("_parameters", torch.nn.Parameter), ("_modules", torch.nn.Module)):
@@ -64,7 +65,7 @@ def _range():
 
 
 def activation(function):
-    """The name of the activation that a function or module computes, or None; its hooks are not called."""
+    """Returns the name of the activation that a function or module computes, or None. Hooks are not called."""
     if isinstance(function, torch.nn.Module):
         if any(True for _ in function.parameters()) or function._buffers:
             return None
@@ -77,7 +78,7 @@ def activation(function):
 
 
 def activation_module(module):
-    """The name of the activation that a module's forward computes in both modes, or None; its hooks are not called."""
+    """Returns the name of the activation that a module's forward computes in both modes, or None. Hooks are not called."""
     if module._parameters or module._modules or module._buffers:
         return None
     x = _range()
@@ -85,7 +86,8 @@ def activation_module(module):
 
 
 def rms_norm(module):
-    """(name of the attribute eps, whether 1 is added to weight, whether float64 is computed in float64), or None."""
+    """Returns (name of the attribute eps, whether 1 is added to weight, whether float64 is computed in float64), or
+    None."""
     weight = module._parameters.get("weight")
     names = [name for name in ("variance_epsilon", "eps") if type(module.__dict__.get(name)) is float]
     if weight is None or weight.dim() != 1 or len(module._parameters) > 1 or module._modules or module._buffers:
@@ -111,7 +113,7 @@ def rms_norm(module):
     return None
 
 
-# The parts of gated MLPs, and what a report calls what they are to compute.
+# The parts of gated MLPs, and what the report calls the combined operation.
 GATED = {
     ("gate_proj", "up_proj", "down_proj"): "down_proj(activation(gate_proj(x)) * up_proj(x))",
     ("gate_up_proj", "down_proj"): "down_proj(activation(gate) * up) of the halves of gate_up_proj(x)",
@@ -120,14 +122,14 @@ ACTIVATION_NAMES = ("act_fn", "act", "activation_fn")
 
 
 def gated_parts(module):
-    """The names of GATED that a module has, or None."""
+    """Returns the names of GATED that a module has, or None."""
     return next(
         (names for names in GATED if all(isinstance(module._modules.get(name), torch.nn.Module) for name in names)), None
     )
 
 
 def gated_mlp(module, names):
-    """(name of the attribute that is the activation, its name here), or None."""
+    """Returns (name of the activation's attribute, our name of the activation), or None."""
     found = [name for name in ACTIVATION_NAMES if callable(getattr(module, name, None))]
     if len(found) != 1 or set(module._modules) - {*names, found[0]} or module._parameters or module._buffers:
         return None
@@ -148,8 +150,8 @@ def gated_mlp(module, names):
 
 
 def projection(module):
-    """Matches a module whose Linear is its `proj`, as diffusers' GEGLU and GELU: (name of the attribute that is the
-    activation, or None; the activation's name here; which half of proj(x) is the gate, or None where the whole is
+    """Matches a module whose Linear is its `proj`, such as diffusers' GEGLU and GELU. Returns (name of the activation's
+    attribute or None, our name of the activation, the half of proj(x) that is the gate or None if all of it is
     activated), or None."""
     others = [name for name in module._modules if name != "proj"]
     if not isinstance(module._modules.get("proj"), torch.nn.Linear) or len(others) > 1:
@@ -159,7 +161,7 @@ def projection(module):
         return None
     values = _numbers(14, 5, seed=2), _numbers(14, seed=3)
     parts = {"proj": _linear(*values), **{other: ACTIVATIONS[name] for other, name in zip(others, own)}}
-    # An activation that is a module behind the whole is what Pairs are for.
+    # Pairs handle an activation module that is applied to the whole projection.
     for gate in (0, 1) if others else (0, 1, None):
         for name in own or ACTIVATIONS:
             act = ACTIVATIONS[name]
@@ -196,8 +198,8 @@ def _codes(function):
         waiting += [each for each in code.co_consts if hasattr(each, "co_names")]
 
 
-# Names by which a forward reaches a function that is swapped; the last two are transformers' and diffusers' tables of
-# attention functions.
+# Names by which a forward refers to a function that is swapped. The last two are the tables of attention functions in
+# transformers and diffusers.
 NAMES = {
     "scaled_dot_product_attention",
     "softmax",
@@ -213,7 +215,8 @@ def _names(function):
 
 
 def functions(module):
-    """The names of NAMES in a module's forward, and in that of its `processor`, which diffusers' attention calls."""
+    """Returns the names of NAMES in a module's forward and in that of its `processor`, which diffusers' attention
+    calls."""
     return _names(type(module).forward) | functions_of_processor(module)
 
 
@@ -233,7 +236,7 @@ def _halves(x):
 
 
 def rotates_halves(function):
-    """Returns True if function(q, k, cos, sin) turns pairs of elements that are half a head dim apart."""
+    """Returns True if function(q, k, cos, sin) rotates pairs of elements that are half a head dimension apart."""
 
     def formula(q, k, cos, sin):
         return torch.cat([x * cos.unsqueeze(1) + _halves(x) * sin.unsqueeze(1) for x in (q, k)], 1)
@@ -250,7 +253,7 @@ def tables_have_equal_halves(model):
         try:
             with torch.no_grad(), torch.device("cpu"):
                 cos, sin = copy.deepcopy(module).cpu()(torch.zeros(1, 5, 4), torch.arange(5)[None])
-        except Exception:  # another signature, or no real tensors in it
+        except Exception:  # another signature, or no real tensors
             return False
         if not all(table.dim() == 3 and table.shape[-1] % 2 == 0 and torch.equal(*table.chunk(2, -1)) for table in (cos, sin)):
             return False

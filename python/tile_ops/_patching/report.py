@@ -6,7 +6,7 @@ import dataclasses
 
 @dataclasses.dataclass
 class Report:
-    """swapped: (path, class, what computes it now); left: (path, class, why), a row a module."""
+    """swapped: (path, class, what computes it now); left: (path, class, reason); one row for each module."""
 
     model: str
     swapped: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)

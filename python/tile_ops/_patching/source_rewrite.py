@@ -1,7 +1,7 @@
-"""A forward's own text in which a module's call and the activation behind it become one call.
+"""Rewrites a forward so that a module's call and the activation after it become one call.
 
-`v = self.a(x); v = self.b(v)` is `v = self.tile_pair(self.a, self.b, x)`, which does the same whatever both are: the
-text alone says that nothing else sees the first result.
+`v = self.a(x); v = self.b(v)` becomes `v = self.tile_pair(self.a, self.b, x)`, which is equivalent whatever both are,
+because the source shows that nothing else reads the first result.
 """
 
 import ast
@@ -12,7 +12,7 @@ import types
 
 
 def _nodes_to(tree, code):
-    """The nodes from a file's tree down to the function of this code, or None."""
+    """Returns the nodes from a file's tree down to the function of this code, or None."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             if min([node.lineno, *(each.lineno for each in node.decorator_list)]) == code.co_firstlineno:
@@ -36,9 +36,11 @@ def _compiled(tree, code):
 
 @functools.cache
 def _tree(code, file):
-    """A file's tree without what is defined beside this function, or None where the text is not that of the code.
+    """Returns a file's tree without the definitions next to this function, or None if the source does not match the
+    code.
 
-    file: for the cache, since code of two files may be equal."""
+    file: part of the cache key, because code of two files may be equal.
+    """
     try:
         tree = ast.parse("".join(inspect.findsource(code)[0]))
     except (OSError, SyntaxError):
@@ -53,7 +55,7 @@ def _tree(code, file):
 
 
 def _called(node):
-    """(what is called, the argument) of a call with one argument of something that has a name with dots, or None."""
+    """Returns (callee, argument) for a call of a dotted name with one argument, or None."""
     if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1 or isinstance(node.args[0], ast.Starred):
         return None
     root = node.func
@@ -62,7 +64,7 @@ def _called(node):
     return (node.func, node.args[0]) if isinstance(root, ast.Name) else None
 
 
-# What a test consists of that asks for attributes of the module alone.
+# The nodes of a test that only reads attributes of the module.
 HARMLESS = (
     ast.Compare,
     ast.cmpop,
@@ -78,7 +80,8 @@ HARMLESS = (
 
 
 class _Pairs(ast.NodeTransformer):
-    """Makes the pairs that wanted(first name, second name) says; only where both are in one run of statements."""
+    """Merges the pairs for which wanted(first name, second name) is true, if both calls are in one sequence of
+    statements."""
 
     def __init__(self, code, wanted):
         self.own, self.wanted, self.found = code.co_varnames[0], wanted, False
@@ -87,7 +90,7 @@ class _Pairs(ast.NodeTransformer):
     def visit_nested(self, node):
         return node
 
-    # Where an exception or another context could tell two calls from one, or the names are others.
+    # Not in places where an exception or another context could tell two calls from one, or where names differ.
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_nested
     visit_Try = visit_TryStar = visit_With = visit_AsyncWith = visit_Match = visit_nested
 
@@ -96,7 +99,7 @@ class _Pairs(ast.NodeTransformer):
         return self._pair(node, _called(node) and node.args[0]) or node
 
     def _pair(self, behind, before):
-        """The one call of behind(before(x)), where both are as wanted."""
+        """Returns the merged call of behind(before(x)) if the pair is wanted."""
         first, second = _called(before), _called(behind)
         if not first or not second or not self._own(first[0]):
             return None
@@ -110,7 +113,7 @@ class _Pairs(ast.NodeTransformer):
         return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.own
 
     def _name(self, statement):
-        """The local name that a statement alone gives a value, or None."""
+        """Returns the local name that a statement assigns, if it does nothing else, or None."""
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target = statement.targets[0]
             return target.id if isinstance(target, ast.Name) and target.id in self.locals else None
@@ -124,7 +127,8 @@ class _Pairs(ast.NodeTransformer):
         return done
 
     def _joined(self, done, statement):
-        """`v = a(x)` and behind it `v = b(v)`, `return b(v)` or c(b(v)) in one statement, the last of `done`."""
+        """Merges `v = a(x)` with a following `v = b(v)`, `return b(v)` or c(b(v)); the first is the last statement of
+        `done`."""
         name = self._name(done[-1])
         if not name or not (self._name(statement) == name or isinstance(statement, ast.Return)) or not statement.value:
             return False
@@ -132,7 +136,7 @@ class _Pairs(ast.NodeTransformer):
         while (inner := _called(behind)) and _called(inner[1]):
             parent, behind = behind, inner[1]
         uses = [each for each in ast.walk(statement.value) if isinstance(each, ast.Name) and each.id == name]
-        if not inner or uses != [inner[1]]:  # it is the argument, and v.c is not what calls
+        if not inner or uses != [inner[1]]:  # v is the argument of b, and not part of its name, as in v.c
             return False
         made = self._pair(behind, done[-1].value)
         if made is None:
@@ -145,7 +149,8 @@ class _Pairs(ast.NodeTransformer):
         return True
 
     def _entered(self, done, statement):
-        """`v = a(x)` before an if that begins with `v = b(v)`: in both branches, where the test calls nothing."""
+        """Merges `v = a(x)` with the `v = b(v)` at the beginning of a following if, in both branches, if the test calls
+        nothing."""
         if not isinstance(statement, ast.If) or not self._name(done[-1]):
             return False
         called = any(
@@ -160,7 +165,7 @@ class _Pairs(ast.NodeTransformer):
         return True
 
     def _sunk(self, done, statement):
-        """`v = b(v)` behind an if whose branches end in `v = a(x)`: at the end of each of them."""
+        """Merges `v = b(v)` after an if whose branches end in `v = a(x)` into the end of each branch."""
         branches = done[-1]
         if not isinstance(branches, ast.If) or not self._ends(branches, statement):
             return False
@@ -171,7 +176,7 @@ class _Pairs(ast.NodeTransformer):
         return True
 
     def _ends(self, branches, statement):
-        """Returns True if a branch ends in what can be joined with the statement."""
+        """Returns True if a branch ends in a statement that can be merged with this one."""
         for body in (branches.body, branches.orelse):
             last = copy.deepcopy(body[-1:])
             if last and isinstance(last[0], ast.If) and self._ends(last[0], statement):
@@ -206,12 +211,12 @@ def _rebuilt(function, code, closure):
 def _held(cell):
     try:
         return cell.cell_contents
-    except ValueError:  # empty
+    except ValueError:  # an empty cell
         return None
 
 
 def _around(function, inner, made):
-    """The decorated function over `made` instead of `inner`, or None where its closure does not hold that."""
+    """Returns the decorated function with `made` in place of `inner`, or None if its closure does not contain `inner`."""
     if function is inner:
         return made
     wrapped, cells = None, []
@@ -242,7 +247,7 @@ def named(forward, module, name):
 
 
 def is_known(forward):
-    """Returns True if the text of this function is there."""
+    """Returns True if the source of this function is available."""
     code = getattr(inspect.unwrap(forward), "__code__", None)
     return code is not None and code.co_argcount > 0 and _tree(code, code.co_filename) is not None
 

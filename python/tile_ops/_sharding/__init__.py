@@ -43,7 +43,7 @@ def _tell_all(module):
 
 
 def define(name, rule):
-    """Stores the rule of an operator (None removes it). Torch is told once DTensors are imported."""
+    """Stores the rule of an operator (None removes it). It is registered with torch when DTensors are imported."""
     from . import rules
 
     rules.give(name, rule)

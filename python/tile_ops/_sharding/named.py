@@ -68,7 +68,7 @@ def _spelt(rule, call):
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """An operator whose gradient operator has no rule of its own: its rule, and the names of its tensors and results."""
+    """An operator whose gradient operator has no own rule: the operator's rule, and the names of its tensors and results."""
 
     rule: object
     tensors: tuple

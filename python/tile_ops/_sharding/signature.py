@@ -115,7 +115,7 @@ class Resolved:
             self.lengths[word[1:]] = max([0, *ranks])
 
     def expanded(self, word):
-        """Returns the axes that a word of the notation stands for: "*r" is r0, r1, ... up to its length."""
+        """Returns the axes that a word of the notation means: "*r" is r0, r1, ... up to its length."""
         if word[0] != "*":
             return [word]
         return [f"{word[1:]}{at}" for at in range(self.lengths.get(word[1:], 0))]
@@ -135,5 +135,5 @@ class Resolved:
         return [name for word in axes.names for name in self.expanded(word)]
 
     def within(self, axis, words):
-        """Returns True if one of the words stands for the axis ("*r" stands for "r1")."""
+        """Returns True if one of the words includes the axis ("*r" includes "r1")."""
         return any(axis in self.expanded(word) for word in words)

@@ -28,7 +28,7 @@ def _normalized(call):
     return len(call["normalized_shape"])
 
 
-# Heads of query, key and value are split alike, so the devices must divide the number of key heads; a single key head is
+# Heads of query, key and value are split in the same way, so the devices must divide the number of key heads; a single key head is
 # shared by all. Rows of queries can be split if their position does not matter: no causal mask, window or ALiBi slopes.
 _ATTENTION = "query[b h q E] key[b h K E] value[b h K W]"
 _PACKED = "query[Q h E] key[K h E] value[K h W] cu_seqlens_q[S] cu_seqlens_k[S]"

@@ -1,6 +1,7 @@
-"""cuTile Python's names over the kernels of tile_ops: `import tile_ops.cutile as ct`. Programs run on CPU tensors, too.
+"""The names of cuTile Python for the kernels of tile_ops: `import tile_ops.cutile as ct`. Programs also run on CPU
+tensors.
 
-install() makes `import cuda.tile` mean this module.
+install() makes `import cuda.tile` return this module.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ from ..language import kernel as _kernel
 from ..language.core.signatures import binder as _binder_of
 from . import tune  # noqa: F401
 
-# Names that the language has beside cuTile's.
+# Names that the language has in addition to cuTile's.
 _OURS = {
     "acos", "asin", "atan", "erf", "expm1", "fma", "isfinite", "isinf", "log1p", "logical_not", "next_power_of_2",
     "normal", "random_bits", "round", "sigmoid", "silu", "trunc", "uniform",
@@ -78,7 +79,7 @@ def compiler_timeout(seconds):
 
 
 def install():
-    """Makes `import cuda.tile` and `from cuda import tile` mean this module, in this process."""
+    """Makes `import cuda.tile` and `from cuda import tile` return this module, in this process."""
     if "cuda" not in sys.modules:
         package = types.ModuleType("cuda")
         package.__path__ = []

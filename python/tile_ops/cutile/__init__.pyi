@@ -1,7 +1,8 @@
 # Made by docs/stubs/make.py.
-"""cuTile Python's names over the kernels of tile_ops: `import tile_ops.cutile as ct`. Programs run on CPU tensors, too.
+"""The names of cuTile Python for the kernels of tile_ops: `import tile_ops.cutile as ct`. Programs also run on CPU
+tensors.
 
-install() makes `import cuda.tile` mean this module.
+install() makes `import cuda.tile` return this module.
 """
 
 from contextlib import AbstractContextManager
@@ -188,4 +189,4 @@ def compiler_timeout(seconds: float) -> AbstractContextManager[None]:
     """
 
 def install() -> None:
-    """Makes `import cuda.tile` and `from cuda import tile` mean this module, in this process."""
+    """Makes `import cuda.tile` and `from cuda import tile` return this module, in this process."""

@@ -1,4 +1,4 @@
-"""exhaustive_search: runs every configuration of a kernel and says which is fastest."""
+"""exhaustive_search: runs every configuration of a kernel and reports the fastest."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Measurement(Generic[T]):
-    """One configuration's time in microseconds, over num_samples runs; error_margin_us: of their mean, at 95 %."""
+    """The time of one configuration in microseconds, over num_samples runs. error_margin_us: of their mean, at 95 %."""
 
     config: T
     mean_us: float
@@ -39,7 +39,7 @@ class TuningResult(Generic[T]):
     failures: Sequence[tuple[T, type[BaseException], str]]
 
     def summary(self, *, top_k=10, bottom_k=2):
-        """The fastest and the slowest configurations, a line each."""
+        """Returns a text with the fastest and the slowest configurations, one per line."""
         lines = [f"{len(self.successes)} succeeded, {len(self.failures)} failed"]
         shown = list(self.successes)
         if len(shown) > top_k + bottom_k:
@@ -56,7 +56,7 @@ class TuningResult(Generic[T]):
 
 
 def _stream_of(stream, device):
-    """torch's stream of what a launch takes as one; None: on a CPU."""
+    """Returns the torch stream for the stream argument of a launch, or None on a CPU."""
     if device.type != "cuda":
         return None
     if isinstance(stream, torch.cuda.Stream):
@@ -108,13 +108,13 @@ def _measurement(config, times):
 def exhaustive_search(
     search_space, stream, grid_fn, kernel, args_fn, hints_fn=None, *, quiet=False, single_run_timeout_sec=None
 ):
-    """Times a kernel with each configuration of search_space; a TuningResult.
+    """Times a kernel with each configuration of search_space and returns a TuningResult.
 
-    grid_fn, args_fn: from a configuration to the launch's grid and arguments; args_fn is called before each run.
-    hints_fn: to the kernel's hints. kernel: a kernel, or a function from a configuration to one. A configuration that
-    raises is added to the failures. single_run_timeout_sec: each configuration first runs once in a separate process. If
-    that run takes longer, the process is killed and a TileLaunchTimeoutError is added to the failures. Errors:
-    ValueError if the space is empty, or no configuration succeeds.
+    grid_fn, args_fn: functions of a configuration that return the launch's grid and arguments; args_fn is called before
+    each run. hints_fn: returns the kernel's hints. kernel: a kernel, or a function of a configuration that returns one.
+    A configuration that raises is added to the failures. single_run_timeout_sec: each configuration first runs once in
+    a separate process; if that run takes longer, the process is killed and a TileLaunchTimeoutError is added to the
+    failures. Errors: ValueError if the space is empty, or no configuration succeeds.
     """
     from . import kernel as kernel_type
 
@@ -137,7 +137,7 @@ def exhaustive_search(
                 made = made.replace_hints(**hints_fn(config)) if hints_fn else made
                 runs = _Runs(stream, grid_fn(config), made, lambda config=config: args_fn(config))
                 times = _times(runs, trials, best)
-            except Exception as error:  # noqa: BLE001 it is reported
+            except Exception as error:  # noqa: BLE001 it is added to the failures
                 failures.append((config, type(error), str(error)))
                 continue
             best = min(statistics.median(times), math.inf if best is None else best)

@@ -176,5 +176,5 @@ def __getattr__(name):
     raise AttributeError(f"module 'tile_ops.language' has no attribute {name!r}{close}")
 
 
-# Not the folders of this package.
+# Without the modules that this package imports.
 __all__ = [name for name, value in list(globals().items()) if name[0] != "_" and not isinstance(value, type(_sys))]

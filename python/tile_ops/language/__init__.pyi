@@ -188,7 +188,7 @@ class RawMemory:
         mask: Tile | bool | None = None,
         latency: int | None = None,
     ) -> None:
-        """Writes elements by their offset from the array's first one.
+        """Writes elements by their offset from the array's first one. Offsets are not checked against the array's memory.
 
         Shapes: offset, value and mask broadcast to one shape.
         Dtypes: value converts implicitly to the array's dtype.
@@ -206,8 +206,8 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Replaces an element by `desired` if it has the bits of `expected`, and returns the old values, at offsets from
-        the array's first element.
+        """Replaces an element by `desired` if it has the bits of `expected`, and returns the old values. Indices are
+        offsets from the array's first element.
 
         Shapes: offset, an integer tile, the mask and the values broadcast to the result's shape.
         Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly.
@@ -226,7 +226,7 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Replaces elements by values, and returns the old values, at offsets from the array's first element.
+        """Replaces elements by values, and returns the old values. Indices are offsets from the array's first element.
 
         Shapes: offset, an integer tile, the mask and the values broadcast to the result's shape.
         Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly.
@@ -245,7 +245,7 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Adds to elements, and returns the old values, at offsets from the array's first element.
+        """Adds to elements, and returns the old values. Indices are offsets from the array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
         Dtypes: int32, uint32, int64, uint64, float16, bfloat16, float32 and float64; the update converts
@@ -265,8 +265,8 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Replaces elements by the larger of element and value, and returns the old values, at offsets from the array's
-        first element.
+        """Replaces elements by the larger of element and value, and returns the old values. Indices are offsets from the
+        array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
         Dtypes: int32, uint32, int64 and uint64. The update converts implicitly.
@@ -285,8 +285,8 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Replaces elements by the smaller of element and value, and returns the old values, at offsets from the array's
-        first element.
+        """Replaces elements by the smaller of element and value, and returns the old values. Indices are offsets from the
+        array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
         Dtypes: int32, uint32, int64 and uint64. The update converts implicitly.
@@ -305,8 +305,8 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Replaces elements by their bitwise and with values, and returns the old values, at offsets from the array's
-        first element.
+        """Replaces elements by their bitwise and with values, and returns the old values. Indices are offsets from the
+        array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
         Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
@@ -325,8 +325,8 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Replaces elements by their bitwise or with values, and returns the old values, at offsets from the array's first
-        element.
+        """Replaces elements by their bitwise or with values, and returns the old values. Indices are offsets from the
+        array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
         Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
@@ -345,8 +345,8 @@ class RawMemory:
         memory_order: MemoryOrder = ...,
         memory_scope: MemoryScope = ...,
     ) -> Tile:
-        """Replaces elements by their exclusive or with values, and returns the old values, at offsets from the array's
-        first element.
+        """Replaces elements by their exclusive or with values, and returns the old values. Indices are offsets from the
+        array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
         Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
@@ -406,7 +406,7 @@ class TiledView:
         """
 
     def atomic_store_add(self, index: Index, update: TileLike) -> None:
-        """Adds a tile to the elements at an index, each at once. Elements outside are dropped.
+        """Adds a tile to the elements at an index, each at once. Elements outside the array are dropped.
 
         Shapes: index has one entry for each axis; update broadcasts to the view's tile shape.
         Dtypes: int32, uint32, int64, uint64, float16, bfloat16, float32 and float64.
@@ -416,7 +416,7 @@ class TiledView:
         """
 
     def atomic_store_max(self, index: Index, update: TileLike) -> None:
-        """Replaces each element by the larger of it and the tile's, at once. Elements outside are dropped.
+        """Replaces each element by the larger of it and the tile's, at once. Elements outside the array are dropped.
 
         Shapes: index has one entry for each axis; update broadcasts to the view's tile shape.
         Dtypes: int32, uint32, int64 and uint64.
@@ -426,7 +426,7 @@ class TiledView:
         """
 
     def atomic_store_min(self, index: Index, update: TileLike) -> None:
-        """Replaces each element by the smaller of it and the tile's, at once. Elements outside are dropped.
+        """Replaces each element by the smaller of it and the tile's, at once. Elements outside the array are dropped.
 
         Shapes: index has one entry for each axis; update broadcasts to the view's tile shape.
         Dtypes: int32, uint32, int64 and uint64.
@@ -436,7 +436,7 @@ class TiledView:
         """
 
     def atomic_store_and(self, index: Index, update: TileLike) -> None:
-        """Replaces each element by its bitwise and with the tile's, at once. Elements outside are dropped.
+        """Replaces each element by its bitwise and with the tile's, at once. Elements outside the array are dropped.
 
         Shapes: index has one entry for each axis; update broadcasts to the view's tile shape.
         Dtypes: int32, uint32, int64 and uint64.
@@ -446,7 +446,7 @@ class TiledView:
         """
 
     def atomic_store_or(self, index: Index, update: TileLike) -> None:
-        """Replaces each element by its bitwise or with the tile's, at once. Elements outside are dropped.
+        """Replaces each element by its bitwise or with the tile's, at once. Elements outside the array are dropped.
 
         Shapes: index has one entry for each axis; update broadcasts to the view's tile shape.
         Dtypes: int32, uint32, int64 and uint64.
@@ -456,7 +456,7 @@ class TiledView:
         """
 
     def atomic_store_xor(self, index: Index, update: TileLike) -> None:
-        """Replaces each element by its exclusive or with the tile's, at once. Elements outside are dropped.
+        """Replaces each element by its exclusive or with the tile's, at once. Elements outside the array are dropped.
 
         Shapes: index has one entry for each axis; update broadcasts to the view's tile shape.
         Dtypes: int32, uint32, int64 and uint64.
@@ -594,32 +594,33 @@ class kernel:
     def launch(self, grid: Grid, *arguments: Any, stream: Any = None, **named: Any) -> None:
         """Launches it in a stream, by default torch's current one."""
     def replace_hints(self, **hints: Any) -> kernel:
-        """A kernel of the same function with other hints."""
+        """Returns a kernel of the same function with other hints."""
 
     def tune(self, configs: Sequence[dict[str, Any]], key: Any = None, *, verbose: bool = False) -> Tuned:
-        """A kernel that is launched without some constants, and takes the fastest of these configurations.
+        """Returns a kernel that is launched without some constants and uses the fastest of these configurations.
 
-        configs: dictionaries of Constant parameters, the same in each, and hints. key: what a choice is made for,
-        beside dtypes, ranks, the other constants and the device: names of parameters (tensors by their shape, numbers
-        by their value), functions of the arguments, or a list of these; by default the tensors' extents, rounded up to
-        powers of two. verbose: prints the table of times, as TILE_AUTOTUNE_PRINT=1 does. Errors: ValueError or
-        TypeError of what is no configuration or key; a launch raises ValueError where every configuration fails.
+        configs: dictionaries of Constant parameters, the same ones in each, and hints. key: the properties of the
+        arguments, besides dtypes, ranks, the other constants and the device, for which a configuration is chosen: names
+        of parameters (tensors by their shape, numbers by their value), functions of the arguments, or a list of these;
+        by default the tensors' extents, rounded up to powers of two. verbose: prints the table of times, as
+        TILE_AUTOTUNE_PRINT=1 does. Errors: ValueError or TypeError for an invalid configuration or key; a launch raises
+        ValueError if every configuration fails.
         """
 
     def debug(self, grid: Grid, *arguments: Any, **named: Any) -> None:
-        """Runs the function's own Python, one block after the other, the first axis of the grid fastest: print,
-        breakpoint() and a debugger work in it. Tiles hold torch tensors (tile.tensor); each call of the language is
-        compiled and run by itself, so that results are those of a launch. Tensors of a GPU are copied to the CPU and
-        back. TILE_DEBUG=python, where it is set when a kernel is made, makes its launches do this.
+        """Runs the function as Python, one block after another, the first axis of the grid fastest: print, breakpoint()
+        and a debugger work in it. Tiles hold torch tensors (tile.tensor). Each call of the language is compiled and run
+        separately, so that results equal those of a launch. Tensors on a GPU are copied to the CPU and back. If
+        TILE_DEBUG=python is set when a kernel is made, its launches do this.
         """
 
     def ir(self, *arguments: Any, passes: bool = False, **named: Any) -> str:
-        """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be
-        fake.
-        """
+        """Returns the Tile IR for these arguments as text; with passes, also after each pass. Tensors may be fake."""
 
     def check(self, *arguments: Any, **named: Any) -> None:
-        """Raises what a launch with such arguments would raise of the kernel's text. Tensors may be fake or on meta."""
+        """Raises the errors in the kernel's source that a launch with these arguments would raise. Tensors may be fake
+        or on meta.
+        """
 
 @overload
 def function(function: _F, /) -> _F: ...
@@ -782,7 +783,7 @@ def atomic_add(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Adds to elements, and returns the old values. Elements outside are left alone.
+    """Adds to elements, and returns the old values. Elements outside the array are not changed.
 
     Shapes: indices are one integer tile for each axis; they and the update broadcast to the result's
     shape.
@@ -803,7 +804,8 @@ def atomic_and(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Replaces elements by their bitwise and with values, and returns the old values. Elements outside are left alone.
+    """Replaces elements by their bitwise and with values, and returns the old values. Elements outside the array are not
+    changed.
 
     Shapes: indices are one integer tile for each axis; they and the update broadcast to the result's
     shape.
@@ -824,8 +826,8 @@ def atomic_cas(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Replaces an element by `desired` if it has the bits of `expected`, and returns the old values. Elements outside are
-    left alone.
+    """Replaces an element by `desired` if it has the bits of `expected`, and returns the old values. Elements outside the
+    array are not changed.
 
     Shapes: indices are one integer tile for each axis; they and the values broadcast to the result's
     shape.
@@ -845,7 +847,8 @@ def atomic_max(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Replaces elements by the larger of element and value, and returns the old values. Elements outside are left alone.
+    """Replaces elements by the larger of element and value, and returns the old values. Elements outside the array are not
+    changed.
 
     Shapes: indices are one integer tile for each axis; they and the update broadcast to the result's
     shape.
@@ -865,7 +868,8 @@ def atomic_min(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Replaces elements by the smaller of element and value, and returns the old values. Elements outside are left alone.
+    """Replaces elements by the smaller of element and value, and returns the old values. Elements outside the array are
+    not changed.
 
     Shapes: indices are one integer tile for each axis; they and the update broadcast to the result's
     shape.
@@ -885,7 +889,8 @@ def atomic_or(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Replaces elements by their bitwise or with values, and returns the old values. Elements outside are left alone.
+    """Replaces elements by their bitwise or with values, and returns the old values. Elements outside the array are not
+    changed.
 
     Shapes: indices are one integer tile for each axis; they and the update broadcast to the result's
     shape.
@@ -905,7 +910,7 @@ def atomic_xchg(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Replaces elements by values, and returns the old values. Elements outside are left alone.
+    """Replaces elements by values, and returns the old values. Elements outside the array are not changed.
 
     Shapes: indices are one integer tile for each axis; they and the values broadcast to the result's
     shape.
@@ -925,7 +930,8 @@ def atomic_xor(
     memory_order: MemoryOrder = ...,
     memory_scope: MemoryScope = ...,
 ) -> Tile:
-    """Replaces elements by their exclusive or with values, and returns the old values. Elements outside are left alone.
+    """Replaces elements by their exclusive or with values, and returns the old values. Elements outside the array are not
+    changed.
 
     Shapes: indices are one integer tile for each axis; they and the update broadcast to the result's
     shape.
@@ -1011,7 +1017,7 @@ def bitwise_xor(x: TileLike, y: TileLike) -> Tile:
     """
 
 def broadcast_to(x: TileLike, shape: Shape) -> Tile:
-    """Repeats axes of extent 1, and puts axes in front, by NumPy's rules.
+    """Repeats axes of extent 1 and adds leading axes, by NumPy's rules.
 
     Shapes: x broadcasts to the shape by NumPy's rules.
     Dtypes: any; the result has x's.
@@ -1687,9 +1693,8 @@ def random_bits(
 ) -> Tile:
     """Returns random bits, which are a function of (seed, stream, number of the element) alone.
 
-    The elements are numbered offset, offset + 1, ... in row-major order; an integer tile as offset is each element's
-    own
-    number. Draws of one seed and number in different streams are independent.
+    The elements are numbered offset, offset + 1, ... in row-major order; an integer tile as offset gives each element
+    its number. Draws with one seed and number in different streams are independent.
 
     Shapes: the result has the given shape; offset is a scalar or has that shape.
     Dtypes: dtype is uint32 or uint64; seed, offset and stream are integers.
@@ -1850,7 +1855,7 @@ def store_advanced_indexing(
     latency: int | None = None,
     allow_tma: bool | None = None,
 ) -> None:
-    """Writes a tile to rows at indices, as load_advanced_indexing reads them.
+    """Writes a tile to rows at indices, which have the form of load_advanced_indexing.
 
     Shapes: as load_advanced_indexing; tile has the shape of the indices.
     Dtypes: the tile's dtype converts implicitly to the array's; rows are integers.

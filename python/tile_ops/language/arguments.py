@@ -1,5 +1,5 @@
-"""Arguments of a launch that are no plain tensor or number: taken apart into leaves, which are, and a structure, which
-is known when the kernel is compiled; and put together again as values of the kernel."""
+"""Flattens launch arguments that are not plain tensors or numbers into leaves, which are passed at run time, and a
+structure, which is a compile-time constant; and rebuilds them as values of the kernel."""
 
 import dataclasses
 import enum
@@ -15,14 +15,15 @@ from .core.values import Array, ArrayList, of_one_width
 
 
 class Flattener:
-    """letters, leaves: what is passed at run time, by kind; argument: the name of the argument in errors."""
+    """Collects the leaves of one argument. leaves: values that are passed at run time; letters: their kinds; argument:
+    its name in errors."""
 
     def __init__(self, argument):
         self.argument = argument
         self.letters, self.leaves = "", []
 
     def structure(self, value, hint=None):
-        """A hashable description of a value; its leaves are added."""
+        """Returns a hashable description of a value and adds its leaves."""
         note = note_of(hint)
         if isinstance(note, ConstantAnnotation):
             return ("constant", constant_key(self.argument, value), value)
@@ -158,14 +159,14 @@ def constant_key(argument, value):
 
 
 def hashed(structure):
-    """The structure without what is only equal by its key."""
+    """Returns a structure without the values that only their keys make comparable."""
     if structure[0] == "constant":
         return structure[:2]
     return tuple(hashed(each) if isinstance(each, tuple) and each and isinstance(each[0], str) else each for each in structure)
 
 
 def rebuilt(translator, structure, described):
-    """The value of a structure over an iterator of its described leaves."""
+    """Returns the value of a structure; `described` is an iterator over its described leaves."""
     kind, *rest = structure
     if kind == "constant":
         return translator.host_value(rest[1])

@@ -1,5 +1,5 @@
-"""Converts arrays of any library to tensors over the same memory, finds out whether that memory is read-only, and says
-what to pass instead of an unsupported argument."""
+"""Converts arrays of other libraries to tensors over the same memory, detects read-only memory, and says what to pass
+instead of an unsupported argument."""
 
 import array
 import ctypes
@@ -15,13 +15,13 @@ from .core import dtypes
 
 
 def bits_dtype(value):
-    """The dtype of an array whose elements a launch passes as their bits; None: it passes them as they are."""
+    """Returns the dtype of an array whose elements a launch passes as their bits; None for other arrays."""
     dtype = dtypes.known(getattr(value, "dtype", None))
     return dtype if dtype in dtypes.OF_BITS else None
 
 
 def tensor_of(argument, value):
-    """A tensor over the memory of an array of any library."""
+    """Returns a tensor over the memory of an array of any library."""
     return guarded_tensor(argument, value)[0]
 
 

@@ -33,7 +33,7 @@ class Capture(_C.Capture):
             self._watch_it()
 
     def add(self, number, reads):
-        """Adds the reads of a translation to the generation that it was made for; None: it was made for none."""
+        """Adds the reads of a translation to the generation that it was made for. None: there is no such generation."""
         with self._lock:
             generation = self._generations.get(number)
             if generation is None:

@@ -1,4 +1,4 @@
-"""kernel: a Python function as a tile kernel."""
+"""kernel: turns a Python function into a tile kernel."""
 
 import functools
 import inspect
@@ -60,7 +60,7 @@ class ByTarget:
 
 
 def _of_targets(hints):
-    """Returns the hints as the compiler reads them: (its name, also for one target, value)."""
+    """Returns the hints in the compiler's form: (its name, possibly for one target, value)."""
     found = []
     for name, theirs in (("num_worker_warps", "warps"), ("occupancy", "occupancy")):
         value = hints[name]
@@ -79,7 +79,7 @@ def _debugged():
 
 @functools.lru_cache(maxsize=None)
 def _launched_as_python(kind):
-    """A class of kernels whose launches are debug()."""
+    """Makes a class of kernels whose launches run debug()."""
 
     def launch(self, grid, *arguments, stream=None, **named):
         self.debug(grid, *arguments, **named)
@@ -124,7 +124,7 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
     These hints never change results. Each may be ByTarget(default=4, sm_90=8).
     """
 
-    _dialect = False  # of cutile
+    _dialect = False  # True in cutile
     hint_names = tuple(_HINTS)
 
     def __new__(cls, function=None, /, **hints):
@@ -153,11 +153,11 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         hints = hints_of(function)
         self.parameters = tuple(each.name for each in parameters)
         self._annotations = [hints.get(name) for name in self.parameters]
-        self._argument_names = tuple(  # as errors name them
+        self._argument_names = tuple(  # the names in errors
             f"Invalid kernel argument #{position}, '{name}' of {function.__name__}"
             for position, name in enumerate(self.parameters)
         )
-        self.letters = kinds_of(function)  # of the parameters, as annotations.kinds_of says
+        self.letters = kinds_of(function)  # of the parameters, by annotations.kinds_of
         self._signature = self._binder(function.__name__, list(parameters))
         self._bind_to(self._capture)
 
@@ -172,7 +172,7 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         raise TypeError(f"{self.__name__} is a kernel; launch it with {self.__name__}[grid](...)")
 
     def replace_hints(self, **hints):
-        """A kernel of the same function with other hints."""
+        """Returns a kernel of the same function with other hints."""
         made = type(self)(self._pyfunc, **{**self._hints, **hints})
         made._unhinted = self._unhinted or self
         made._bind_to(self._capture)
@@ -184,46 +184,47 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         return _hinted, (self._unhinted, self._hints)
 
     def tune(self, configs, key=None, *, verbose=False):
-        """A kernel that is launched without some constants, and takes the fastest of these configurations.
+        """Returns a kernel that is launched without some constants and uses the fastest of these configurations.
 
-        configs: dictionaries of Constant parameters, the same in each, and hints. key: what a choice is made for,
-        beside dtypes, ranks, the other constants and the device: names of parameters (tensors by their shape, numbers
-        by their value), functions of the arguments, or a list of these; by default the tensors' extents, rounded up to
-        powers of two. verbose: prints the table of times, as TILE_AUTOTUNE_PRINT=1 does. Errors: ValueError or
-        TypeError of what is no configuration or key; a launch raises ValueError where every configuration fails.
+        configs: dictionaries of Constant parameters, the same ones in each, and hints. key: the properties of the
+        arguments, besides dtypes, ranks, the other constants and the device, for which a configuration is chosen: names
+        of parameters (tensors by their shape, numbers by their value), functions of the arguments, or a list of these;
+        by default the tensors' extents, rounded up to powers of two. verbose: prints the table of times, as
+        TILE_AUTOTUNE_PRINT=1 does. Errors: ValueError or TypeError for an invalid configuration or key; a launch raises
+        ValueError if every configuration fails.
         """
         return Tuned(self, configs, key, verbose)
 
     @untraced
     def debug(self, grid, *arguments, **named):
-        """Runs the function's own Python, one block after the other, the first axis of the grid fastest: print,
-        breakpoint() and a debugger work in it. Tiles hold torch tensors (tile.tensor); each call of the language is
-        compiled and run by itself, so that results are those of a launch. Tensors of a GPU are copied to the CPU and
-        back. TILE_DEBUG=python, where it is set when a kernel is made, makes its launches do this.
+        """Runs the function as Python, one block after another, the first axis of the grid fastest: print, breakpoint()
+        and a debugger work in it. Tiles hold torch tensors (tile.tensor). Each call of the language is compiled and run
+        separately, so that results equal those of a launch. Tensors on a GPU are copied to the CPU and back. If
+        TILE_DEBUG=python is set when a kernel is made, its launches do this.
         """
         debug(self, grid, self._signature(*arguments, **named))
 
     def ir(self, *arguments, passes=False, **named):
-        """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be
-        fake."""
+        """Returns the Tile IR for these arguments as text; with passes, also after each pass. Tensors may be fake."""
         return self._ir(self._signature(*arguments, **named), passes)
 
     def check(self, *arguments, **named):
-        """Raises what a launch with such arguments would raise of the kernel's text. Tensors may be fake or on meta."""
+        """Raises the errors in the kernel's source that a launch with these arguments would raise. Tensors may be fake
+        or on meta."""
         self._ir(self._signature(*arguments, **named), True)
 
-    # What launches ask for.
+    # Methods that launches call.
 
     @untraced
     def _flatten(self, position, value):
-        """(word, letters, leaves) of an argument that is no plain tensor or number."""
+        """Returns (word, letters, leaves) for an argument that is not a plain tensor or number."""
         flattener = Flattener(self._argument_names[position])
         structure = flattener.structure(value, self._annotations[position])
         return self._word(hashed(structure), structure), flattener.letters, tuple(flattener.leaves)
 
     @untraced
     def _constant(self, position, value):
-        """A number for the value of a Constant parameter: equal values of one type have one."""
+        """Returns a number for the value of a Constant parameter; equal values of one type have the same number."""
         return self._word(constant_key(self._argument_names[position], value), None)
 
     def _word(self, key, structure):
@@ -235,8 +236,8 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
 
     @untraced
     def _translate(self, builder, described, arguments, generation):
-        """Fills the builder with the function's text; described: number, dtype and rank or () of each
-        argument that is not a constant. generation: the one of self._capture that gets the reads."""
+        """Fills the builder from the function's source. described: number, dtype and rank or () of each argument that
+        is not a constant. generation: the one of self._capture that gets the reads."""
         with noting(Reads()) as reads:
             self._translated(builder, described, arguments)
         self._capture.add(generation, reads)

@@ -1,4 +1,4 @@
-// A libcuda for machines without a GPU: it runs nothing, and returns what a test wants returned.
+// A libcuda for machines without a GPU. It runs nothing, and returns the results that a test sets.
 #include "driver/fake_cuda/fake_driver.h"
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ extern "C" FakeDriver* fake_driver() {
   return &driver;
 }
 
-// For Python, through ctypes.
+// Called by Python through ctypes.
 extern "C" void fake_quiet(int quiet) { fake_driver()->quiet = quiet; }
 extern "C" const char* fake_last_call() {
   return fake_driver()->calls.empty() ? "" : fake_driver()->calls.back().c_str();
@@ -25,12 +25,12 @@ extern "C" const char* fake_last_call() {
 namespace {
 
 FakeDriver& fake() { return *fake_driver(); }
-std::mutex mutex;  // of what kernels of several threads note
+std::mutex mutex;  // guards what kernels of several threads record
 int result(const char* name) {
   const auto found = fake().results.find(name);
   return found == fake().results.end() ? 0 : found->second;
 }
-// Notes a call and gives its result.
+// Records a call and returns its result.
 int called(const char* name, const auto&... arguments) {
   std::ostringstream text;
   text << name;
@@ -39,8 +39,8 @@ int called(const char* name, const auto&... arguments) {
   fake().calls.push_back(text.str());
   return result(name);
 }
-// Handles are numbers: of device i contexts are 100 + i, modules 200 + i, functions 300 + i, memory begins at
-// 4096 (i + 1). What belongs to a device is refused where another one's context is current, as by CUDA.
+// Handles are numbers: for device i, contexts are 100 + i, modules 200 + i, functions 300 + i, and memory
+// begins at 4096 (i + 1). As in CUDA, objects of a device are refused if another device's context is current.
 void* handle(intptr_t number) { return reinterpret_cast<void*>(number); }
 intptr_t number(const void* handle) { return reinterpret_cast<intptr_t>(handle); }
 
@@ -51,7 +51,7 @@ void*& current() {
 thread_local int capture_mode = 0;
 
 intptr_t current_device() { return current() ? number(current()) - 100 : 0; }
-// Returns true if the thread may use what belongs to a device; tests without a context may.
+// Returns true if the thread may use objects of a device; tests without a context may.
 bool own(intptr_t device) { return !current() || device == current_device(); }
 bool own_module(const void* module) { return own(number(module) - 200); }
 bool own_function(const void* function) { return own(number(function) - 300); }
@@ -167,7 +167,7 @@ int is_capturing(void*, int* status) {
   return result("cuStreamIsCapturing");
 }
 
-// The last piece is where kernels would write. All stay, as those that a driver gives do.
+// The last allocation is where kernels would write. None is freed, as with a real driver.
 int host_memory(void** memory, size_t bytes, unsigned flags) {
   static auto* const given = new std::vector<void*>;
   if (const int code = called("cuMemHostAlloc", bytes, flags, "mode", capture_mode)) return code;

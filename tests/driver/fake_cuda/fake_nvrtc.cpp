@@ -1,4 +1,4 @@
-// An NVRTC that compiles nothing: its "cubin" is the word cubin and the text.
+// An NVRTC that does not compile: its "cubin" is the word cubin and the source.
 #include "driver/fake_cuda/fake_nvrtc.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ extern "C" FakeNvrtc* fake_nvrtc() {
   return &nvrtc;
 }
 
-// For Python, through ctypes: how long each compile takes, and what its log is.
+// Called by Python through ctypes: sets the duration of each compile, and its log.
 extern "C" void fake_compiles(double seconds, const char* log) {
   fake_nvrtc()->compiling = [seconds] {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));

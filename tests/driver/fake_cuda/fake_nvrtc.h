@@ -1,4 +1,4 @@
-// What the fake NVRTC of the tests is told to do.
+// The settings of the tests' fake NVRTC.
 #pragma once
 #include <functional>
 #include <map>
@@ -6,13 +6,13 @@
 
 struct FakeNvrtc {
   int major = 13, minor = 0;
-  int code = 0;  // of compiling
+  int code = 0;  // result of compiling
   std::string log;
-  std::map<std::string, std::string> logs;  // of texts that hold the first, instead
-  std::map<std::string, int> codes;         // and their codes
-  int compiled = 0;                         // how often
-  std::function<void()> compiling;          // is called by each, from its thread
+  std::map<std::string, std::string> logs;  // logs for sources that contain the key
+  std::map<std::string, int> codes;         // their result codes
+  int compiled = 0;                         // number of compiles
+  std::function<void()> compiling;          // called by each compile, on its thread
 };
 
-// Exported by the library beside its nvrtc… functions.
+// Exported by the library together with its nvrtc… functions.
 using GetFakeNvrtc = FakeNvrtc*();

@@ -1,4 +1,4 @@
-// Elementwise operators and reductions of expressions, as a user of C++ writes them.
+// Elementwise operators and reductions from expressions, as a C++ user writes them.
 #include "tile/elementwise.h"
 #include "tile/reduction.h"
 
@@ -20,7 +20,7 @@ const auto sides =
 const auto above =
     elementwise("tt::above(Tensor x, Tensor y) -> Tensor", [](Tile x, Tile y) { return x > y; });
 
-// Any primitive by its name, for its derivative.
+// Calls any primitive by name, to test its derivative.
 const auto any_primitive = elementwise("tt::primitive(Tensor x, Tensor y, Tensor z, str name) -> Tensor",
                                        [](Tile x, Tile y, Tile z, const std::string& name) {
                                          const Primitive& found = primitive(name);
@@ -36,7 +36,7 @@ const auto wrong_count =
 const auto not_elementwise =
     elementwise("tw::not_elementwise(Tensor x) -> Tensor", [](Tile x) { return x - x.sum(); });
 
-// Mean and variance of what is not masked.
+// Mean and variance of the elements that are not masked.
 const auto moments =
     reduction("tt::moments(Tensor x, Tensor mask, float shift=0.0) -> (Tensor mean, Tensor variance)",
               {.map = expression([](Tile x, Tile mask, Tile shift) {
@@ -56,7 +56,7 @@ const auto largest = reduction("tt::largest(Tensor x) -> Tensor", {.kind = Reduc
 const auto smallest = reduction("tt::smallest(Tensor x) -> Tensor", {.kind = Reduction::Kind::min});
 const auto multiplied = reduction("tt::multiplied(Tensor x) -> Tensor", {.kind = Reduction::Kind::prod});
 
-// log(sum(exp(x))) by pairs of a maximum and a scaled sum.
+// log(sum(exp(x))) from pairs of a maximum and a scaled sum.
 const auto log_sum_exp =
     reduction("tt::log_sum_exp(Tensor x) -> Tensor",
               {.map = expression([](Tile x) { return std::tuple(x, full({}, 1, x.dtype())); }),

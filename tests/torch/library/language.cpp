@@ -1,4 +1,4 @@
-// An operator of small kernels in the language: loops that are left, elements that others touch.
+// An operator of small kernels in the language: loops with breaks, elements that several blocks change.
 #include <ATen/ops/empty.h>
 
 #include "tile/op.h"
@@ -7,7 +7,7 @@ namespace {
 
 using namespace tile;  // NOLINT: kernels are written in the language
 
-// The first place of a 5, and the sum of what stands before it, without what is below 0.
+// The index of the first 5, and the sum of the elements before it, without negative ones.
 void search_kernel(Array x, Array out) {
   Tile found = -1, sum = 0;
   for (Tile i : range(x.dim(0))) {
@@ -23,7 +23,7 @@ void search_kernel(Array x, Array out) {
   scatter(out, {1}, sum);
 }
 
-// Turns until 1 is reached, at most 50.
+// Iterates until 1 is reached, at most 50 times.
 void collatz_kernel(Array x, Array out) {
   for (Tile i : range(bid(0), x.dim(0), num_blocks(0))) {
     Tile value = gather(x, {i}), turns = 0;
@@ -38,7 +38,7 @@ void collatz_kernel(Array x, Array out) {
   }
 }
 
-// Tiles that overlap: row k of the result by operation k.
+// Overlapping tiles: operation k gives row k of the result.
 void views_kernel(Array x, Array out) {
   Tile tile = x.tiled_view({4}).load({bid(0)});
   const auto row = [&](int k) { return out[{k}].tiled_view({4}, {3}); };
@@ -50,7 +50,7 @@ void views_kernel(Array x, Array out) {
   row(5).atomic_add({bid(0)}, tile);
 }
 
-// Elements of a mask alone.
+// Accesses only the elements of a mask.
 void masked_kernel(Array x, Array out) {
   Tile tile = x.tiled_view({16}).load({0}), index = arange(16), even = index % 2 == 0;
   scatter(out, {index}, tile, even);
@@ -60,7 +60,7 @@ void masked_kernel(Array x, Array out) {
   scatter(out, {index + 32}, swapped);
 }
 
-// How often each number stands there.
+// Counts how often each number occurs.
 void counts_kernel(Array x, Array out) {
   atomic_add(out, {x.tiled_view({16}).load({bid(0)}, 0)},
              where(bid(0) * 16 + arange(16) < x.dim(0), full({16}, 1, i32), 0));

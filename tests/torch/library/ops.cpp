@@ -1,5 +1,4 @@
-// Operators that the tests of csrc/torch call: every part of a definition once, bodies written with torch
-// itself.
+// Operators that the tests of csrc/torch call. Each part of a definition occurs once; the bodies call torch.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -48,7 +47,7 @@ const auto rope_backward =
         })
         .leading({"grad_y", "grad_m", "x"});
 
-// Saves what backward needs; the gradient is told what is wanted.
+// Saves values for backward; the gradient takes an output mask.
 const auto norm =
     tile::op("tt::norm(Tensor input, Tensor? weight=None, float eps=1e-5) -> Tensor")
         .outputs([](const Tensor& input, const optional<Tensor>&, double) { return like(input); })
@@ -89,7 +88,7 @@ const auto norm_backward =
         })
         .leading({"grad_out", "input", "mean", "rstd"}, {"grad_weight"});
 
-// Saves only for some arguments; the shape of what is saved is the result's.
+// Saves only for some arguments; the saved shape is the result's.
 const auto square = tile::op("tt::square(Tensor input, bool keep_input) -> Tensor out")
                         .outputs([](const Tensor& input, bool) { return like(input); })
                         .saves("Tensor twice")
@@ -294,7 +293,7 @@ const auto zero_all_ = tile::op("tt::zero_all_(Tensor(a!)[] list) -> ()").run([]
   for (const Tensor& tensor : list) tensor.zero_();
 });
 
-// vmap: folded, a loop, and a rule of its own.
+// vmap: fold, a loop, and a custom rule.
 const auto center =
     tile::op("tt::center(Tensor input, Tensor? shift=None, int repeat=1) -> Tensor")
         .outputs([](const Tensor& input, const optional<Tensor>&, int64_t) {
@@ -324,7 +323,7 @@ const auto ruled =
           return results;
         });
 
-// Every other type of argument.
+// All other types of arguments.
 const auto every =
     tile::op(
         "tt::every(Tensor x, SymInt n, Tensor? bias=None, str mode=\"zero\", ScalarType? dtype=None, Scalar "

@@ -1,4 +1,4 @@
-// Tensors in the CPU's memory that say they are on a GPU: for launches on the fake driver.
+// Tensors in the CPU's memory that claim to be on a GPU, for launches on the fake driver.
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
@@ -8,7 +8,7 @@
 namespace {
 
 at::Tensor pretend_cuda(const at::Tensor& x, int64_t index) {
-  // Of a torch for CUDA too nothing may be asked: its driver is another, and has none of these devices.
+  // Also replaces the guard of a torch for CUDA, whose driver is the real one and lacks these devices.
   c10::impl::DeviceGuardImplRegistrar(c10::kCUDA, nullptr);
   tile::set_current_stream([](int) -> void* { return nullptr; });
   tile::set_current_device([] { return 0; });

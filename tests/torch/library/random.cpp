@@ -1,4 +1,4 @@
-// Random numbers of the kernel language, cut into tiles as a test says.
+// Random numbers of the kernel language, in tiles of a given shape.
 #include <ATen/ops/empty.h>
 
 #include "tile/op.h"
@@ -7,7 +7,7 @@ namespace {
 
 using namespace tile;  // NOLINT: kernels are written in the language
 
-// Elements are numbered in the order of memory from `offset` on; `own_numbers`: by a tile of numbers.
+// Elements are numbered in memory order from `offset` on, or with `own_numbers` by a tile of numbers.
 void draw_kernel(Array seed, Array out, Tile offset, Tile stream, int rows, int columns, int kind,
                  bool own_numbers) {
   Tile key = seed.tiled_view({1}).load({0}).reshape({});
@@ -31,8 +31,8 @@ at::Tensor like_seed(const at::Tensor& seed, c10::SymIntArrayRef sizes, at::Scal
   return at::empty_symint(sizes, seed.options().dtype(dtype));
 }
 
-// kind: 0 bits (as int32 or int64), 1 uniform, 2 normal. A row is as long as its tiles unless each element
-// has its own number.
+// kind: 0 bits (as int32 or int64), 1 uniform, 2 normal. The row length equals the tile's, unless each
+// element has its own number.
 const auto random_ =
     op("tt::random(Tensor seed, SymInt[2] size, int kind, ScalarType dtype, int[2] tile, int offset=0, int "
        "stream=0, bool own_numbers=True) -> Tensor")

@@ -1,11 +1,11 @@
-// Defines an operator by any schema: called from tests/fuzz through ctypes.
+// Defines an operator with any schema; tests/fuzz calls it through ctypes.
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdio>
 
 #include "torch/op.h"
 
-// Writes the schema that torch keeps, or what is wrong with the text: 1.
+// Writes the schema that torch keeps and returns 0, or writes the error and returns 1.
 extern "C" __attribute__((visibility("default"))) int tile_test_schema(const char* schema, char* text,
                                                                        int size) {
   std::string result;

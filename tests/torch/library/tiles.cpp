@@ -1,5 +1,5 @@
-// An operator of one block, for functions of the language over tiles: which, with what numbers, as the tests
-// say.
+// An operator of one block that applies a function of the language to tiles; the tests choose the function
+// and its numbers.
 #include <ATen/ops/empty.h>
 
 #include "tile/op.h"
@@ -38,12 +38,12 @@ Tile reduced_by(const Tile& x, int64_t which, const Axes& axes, bool keepdims) {
   }
 }
 
-// The place of the largest of all, by hand.
+// Computes the argmax with a user-defined reduction.
 std::vector<Tile> later_if_larger(std::vector<Tile> x, std::vector<Tile> y) {
   Tile second = y[0] > x[0];
   return {where(second, y[0], x[0]), where(second, y[1], x[1])};
 }
-// Of means, sums of squared differences, and counts: Chan, Golub and LeVeque's merge.
+// Combines means, sums of squared differences, and counts, with the algorithm of Chan, Golub and LeVeque.
 std::vector<Tile> merged(std::vector<Tile> x, std::vector<Tile> y) {
   Tile count = x[2] + y[2], difference = y[0] - x[0], share = y[2] / count;
   return {x[0] + difference * share, x[1] + y[1] + difference * difference * x[2] * share, count};
@@ -80,14 +80,14 @@ void tiles_kernel(Array x, Array y, Array out, Tile n, Shape shape, Shape number
       for (size_t i = 0; i < 3; ++i) store(found[i], static_cast<int64_t>(i));
       return;
     }
-    case extremes: {  // axis, reverse: the largest so far, and its place
+    case extremes: {  // axis, reverse: the running maximum, and its index
       Tile place = arange(shape[static_cast<size_t>(number(0))]);
       if (number(0) + 1 < static_cast<int>(shape.size())) place = place.expand_dims(1);
       const auto best = scan({all_of(x), place}, number(0), later_if_larger, numbers[1] != 0);
       store(best[0].astype(f32));
       return store(best[1].astype(f32), 1);
     }
-    case ranges: {  // size, start, step; known while tracing and not
+    case ranges: {  // size, start, step: as constants and as run-time values
       const long start = numbers[1], step = numbers[2];
       const Operand later = n.astype(out.dtype());
       Tile four[] = {arange(numbers[0], out.dtype()), arange(numbers[0], out.dtype(), start),
@@ -96,10 +96,10 @@ void tiles_kernel(Array x, Array y, Array out, Tile n, Shape shape, Shape number
       for (long i = 0; i < 4; ++i) store(four[i], i);
       return;
     }
-    case bytes:  // how many, of those to be unpacked
+    case bytes:  // the number of bytes to unpack
       if (numbers[0] == 0) return store(pack_to_bytes(all_of(x)));
       return store(unpack_from_bytes(x.tiled_view({numbers[0]}).load({0}), out.dtype()));
-    case subtiles: {  // the last sub-tile of half the rows, put where n says, and its first element
+    case subtiles: {  // the last sub-tile of half the rows, inserted where n says, and its first element
       Tile tile = all_of(x);
       Tile part = extract(tile, {1, 0}, {shape[0] / 2, shape[1]});
       store(insert(tile, {n, 0}, part * 2 + extract(part, {0, n}, {})));

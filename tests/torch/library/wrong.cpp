@@ -1,4 +1,4 @@
-// Definitions with a mistake, each by a name; and redefinition: called from the tests through ctypes.
+// Definitions with a mistake, selected by name, and redefinition; the tests call them through ctypes.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -171,7 +171,7 @@ int report(const std::exception& error, char* text, int size) {
 
 }  // namespace
 
-// Makes the mistake and writes what the operator's check() says; 0: nothing.
+// Makes the mistake and writes the error of the operator's check(); returns 0 if there is none.
 extern "C" __attribute__((visibility("default"))) int tile_test_mistake(const char* name, char* text,
                                                                         int size) {
   try {
@@ -182,8 +182,8 @@ extern "C" __attribute__((visibility("default"))) int tile_test_mistake(const ch
   }
 }
 
-// Dies with a definition that is replaced, and defines another operator at once: it takes the place in the
-// dispatcher's memory, if that was freed.
+// Its destructor runs when a definition is replaced, and defines another operator at once: that would reuse
+// the dispatcher's memory, if it had been freed.
 struct Successor {
   ~Successor() {
     static auto* const kept = new std::vector<std::unique_ptr<torch::Library>>;

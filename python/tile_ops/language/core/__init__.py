@@ -1,1 +1,1 @@
-"""The base of functions and translator: dtypes, values, errors, the emitter of operations."""
+"""The base of functions and translator: dtypes, values, errors, and the emitter of operations."""

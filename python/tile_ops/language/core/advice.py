@@ -101,7 +101,7 @@ WRITTEN = {
     "fp64": "M.float64",
     "int1": "M.bool_",
 }
-# Functions that torch has under another name.
+# Functions that have another name in torch.
 _OF_TORCH = {
     "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "equal": "eq", "not_equal": "ne",
     "mma": "addmm", "bitwise_lshift": "bitwise_left_shift", "bitwise_rshift": "bitwise_right_shift",

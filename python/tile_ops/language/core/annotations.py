@@ -120,7 +120,7 @@ def without_none(hint):
 
 
 def note_of(hint):
-    """Returns the note that an annotation gives its parameter; None: it gives none."""
+    """Returns the annotation object of a parameter, or None."""
     hint = without_none(hint)
     if isinstance(hint, _ConstantAlias):
         return ConstantAnnotation()
@@ -131,10 +131,10 @@ def note_of(hint):
 
 
 def hints_of(function):
-    """The annotations of a function's parameters, by name."""
+    """Returns the annotations of a function's parameters by name."""
     try:
         return inspect.get_annotations(function, eval_str=True)
-    except Exception:  # noqa: BLE001 whatever a string evaluates to
+    except Exception:  # noqa: BLE001 evaluating a string may raise anything
         pass
     hints = {}
     for name, hint in function.__annotations__.items():
@@ -146,7 +146,7 @@ def hints_of(function):
 
 
 def kinds_of(function):
-    """A letter for each parameter: r known at run time, c constant, w an integer of 64 bits, s structured."""
+    """Returns a letter for each parameter: r run-time, c constant, w 64-bit integer, s structured."""
     hints, letters = hints_of(function), ""
     for name in inspect.signature(function).parameters:
         hint = without_none(hints.get(name))

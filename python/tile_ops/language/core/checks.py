@@ -1,5 +1,5 @@
-"""Checks for parameters of language functions: (translator, value) -> value, or an error that says what is
-expected."""
+"""Checks for parameters of language functions: each takes (translator, value) and returns the value, or raises an error
+that says what is expected."""
 
 import enum
 
@@ -22,7 +22,7 @@ def view(_, value):
 
 
 def operand(_, value):
-    """A tile, or a constant that stays one."""
+    """Accepts a tile, or a constant, which stays one."""
     if not (isinstance(value, Tile) or is_constant(value)):
         raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}{to_load(value)}")
     return value
@@ -36,7 +36,7 @@ def dtype(_, value):
 
 
 def integer(_, value):
-    """A constant integer."""
+    """Accepts a constant integer."""
     if isinstance(value, Strict):
         value = value.value
     if isinstance(value, bool) or not isinstance(value, int):
@@ -45,7 +45,7 @@ def integer(_, value):
 
 
 def flag(_, value):
-    """A constant bool."""
+    """Accepts a constant bool."""
     if not isinstance(value, bool):
         raise TileTypeError(f"Expected a boolean constant, but given value has type {shown(value)}")
     return value
@@ -69,7 +69,7 @@ def is_power_of_two(number):
 
 
 def shape(translator, value):
-    """A constant integer or tuple of them; of a dialect that asks for it, powers of two."""
+    """Accepts a constant integer or a tuple of them; in a dialect that requires it, powers of two."""
     items = value if isinstance(value, tuple) else (value,)
     extents = []
     for item in items:
@@ -87,7 +87,7 @@ def shape(translator, value):
 
 
 def open_shape(translator, value):
-    """A shape in which one extent may be -1."""
+    """Accepts a shape in which one extent may be -1."""
     items = value if isinstance(value, tuple) else (value,)
     opened = [item for item in items if isinstance(item, int) and not isinstance(item, bool) and item == -1]
     if len(opened) > 1:
@@ -97,7 +97,7 @@ def open_shape(translator, value):
 
 
 def index(_, value):
-    """A tuple of signed integer scalars, or one."""
+    """Accepts a signed integer scalar or a tuple of them."""
     items = value if isinstance(value, tuple) else (value,)
     for item in items:
         if isinstance(item, Tile):
@@ -111,7 +111,7 @@ def index(_, value):
 
 
 def element_indices(translator, value):
-    """A tuple of integer tiles, or one."""
+    """Accepts an integer tile or a tuple of them."""
     items = value if isinstance(value, tuple) else (value,)
     for item in items:
         given = operand(translator, item)
@@ -130,7 +130,7 @@ def mask(_, value):
 
 
 def member(kind):
-    """A member of an enumeration, or its value."""
+    """Returns a check for members of an enumeration, or their values."""
 
     def check(_, value):
         if isinstance(value, kind):
@@ -149,7 +149,7 @@ def optional(check):
 
 
 def normal_axis(axis, rank, what="Axis"):
-    """Negative ones count from the end. Error: out of range."""
+    """Returns an axis counted from 0; negative ones count from the end. Error: it is out of range."""
     if not -rank <= axis < rank:
         raise TileTypeError(f"{what} {axis} is out of range for rank {rank}")
     return axis % rank

@@ -1,4 +1,4 @@
-"""Element types, and which one two operands meet in."""
+"""Element types and their promotion."""
 
 import struct
 
@@ -7,7 +7,7 @@ import torch
 from .debugging import debugging
 from .errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
 
-BOOL, INTEGER, FLOAT = range(3)  # categories, the higher one wins
+BOOL, INTEGER, FLOAT = range(3)  # categories; the higher one wins
 
 
 class DType:
@@ -24,7 +24,7 @@ class DType:
 
     def __init__(self, name, ir, category, bitwidth, signed=True, arithmetic=True):
         self.name = self.__name__ = name
-        self.ir = ir  # in Tile IR; None: it has no such type; of OF_BITS the integer that its bits are
+        self.ir = ir  # name in Tile IR; None if it has no such type; for OF_BITS, the integer type of the bits
         self.category, self.signed, self.bitwidth, self.arithmetic = category, signed, bitwidth, arithmetic
         self.torch = getattr(torch, name.rstrip("_"), None)
 
@@ -64,17 +64,17 @@ _of_torch = {dtype.torch: dtype for dtype in ALL.values() if dtype.torch is not 
 
 
 def named(name):
-    """The dtype of a name."""
+    """Returns the dtype of a name."""
     return ALL[name]
 
 
 def of_ir(name):
-    """The dtype that Tile IR calls so."""
+    """Returns the dtype with this name in Tile IR."""
     return _of_ir[name]
 
 
 def known(value):
-    """The DType that a DType, a torch dtype or a NumPy dtype stands for; None: none."""
+    """Returns the DType of a DType, torch dtype or NumPy dtype; None for other values."""
     if isinstance(value, DType):
         return value
     if isinstance(value, torch.dtype):
@@ -86,14 +86,14 @@ def known(value):
 
 
 def require_ir(dtype):
-    """Its name in Tile IR. Error: it has none."""
+    """Returns the dtype's name in Tile IR. Error: it has none."""
     if dtype.ir is None:
         raise TileUnsupportedFeatureError(f"{dtype} is not supported here; use float8_e4m3fn or float8_e5m2")
     return dtype.ir
 
 
 def promote(x, y):
-    """The dtype that two dtypes meet in. Error: they do not."""
+    """Returns the dtype that two dtypes promote to. Error: they have none."""
     if x is y:
         return x
     if x.category != y.category and x.arithmetic and y.arithmetic:
@@ -105,7 +105,7 @@ def promote(x, y):
 
 
 def of_constant(value):
-    """The dtype that a Python number takes by itself: bool_, int32 (or int64, uint64 where it needs them), float32."""
+    """Returns the dtype of a Python number by itself: bool_, int32 (int64 or uint64 if necessary), float32."""
     if isinstance(value, bool):
         return bool_
     if isinstance(value, float):
@@ -117,7 +117,7 @@ def of_constant(value):
 
 
 def limits(dtype):
-    """The least and the largest integer of an integer dtype."""
+    """Returns the least and the largest value of an integer dtype."""
     if dtype is bool_:
         return 0, 1
     return (-(1 << (dtype.bitwidth - 1)), (1 << (dtype.bitwidth - 1)) - 1) if dtype.signed else (0, (1 << dtype.bitwidth) - 1)
@@ -129,12 +129,12 @@ def fits(value, dtype):
 
 
 def bits_of(number, dtype):
-    """The integer that stands for a number of a dtype of OF_BITS."""
+    """Returns the bits of a number in a dtype of OF_BITS, as an integer."""
     return torch.tensor(number, dtype=torch.float64).to(dtype.torch).view(torch.uint8).item()
 
 
 def converted(value, dtype):
-    """A Python number as an explicit cast makes it: integers wrap, floats round, floats to integers truncate."""
+    """Returns a Python number after an explicit cast: integers wrap, floats round, floats to integers truncate."""
     if dtype is bool_:
         return bool(value)
     if dtype.category == INTEGER:

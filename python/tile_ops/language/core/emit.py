@@ -1,4 +1,4 @@
-"""Emitter: operations of Tile IR, made at the location in the kernel that is being translated."""
+"""Emitter: makes operations of Tile IR at the source location that is being translated."""
 
 import contextlib
 import re
@@ -10,7 +10,7 @@ from .sizes import require_size
 from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, retyped, shape_of, shown, shown_shape, to_load
 
 _KINDS = {TypeError: TileTypeError, ValueError: TileValueError, NotImplementedError: TileUnsupportedFeatureError}
-# Primitives that touch no memory and print nothing.
+# Primitives that neither access memory nor print.
 PURE = {
     name
     for name, row in primitives().items()
@@ -31,14 +31,14 @@ _PLACE = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
 
 
 class Emitter:
-    """Wraps a builder of Tile IR. `location` gives file, line and column of what is translated."""
+    """Wraps a builder of Tile IR. `location` returns file, line and column of the code that is being translated."""
 
     def __init__(self, builder, location, cutile):
         self._builder, self._location, self._last = builder, location, None
-        self.newest = -1  # number of the value made last
+        self.newest = -1  # number of the newest value
         self.positive = set()  # numbers of values that are known to be above 0
-        self.region = None  # "reduction" or "scan" in the function of one
-        self.cutile = cutile  # the dialect whose extents are powers of two
+        self.region = None  # the region's kind, "reduction" or "scan", in the function of one
+        self.cutile = cutile  # true in the dialect whose extents are powers of two
 
     def _call(self, function, *arguments):
         location = self._location()
@@ -53,14 +53,15 @@ class Emitter:
             raise TileInternalError(_PLACE.sub("", str(error))) from None
 
     def results(self, name, operands, blocks=(), **attributes):
-        """All results of an operation."""
+        """Emits an operation and returns all its results."""
         if self.region:
             self._require_value(name)
         numbers = tuple(each.number for each in operands)
         made = self._values(self._call(self._builder.op, name, numbers, attributes, blocks))
         if name in _POSITIVE and _POSITIVE[name](attributes, [number in self.positive for number in numbers]):
             self.positive.update(each.number for each in made)
-        # Bits stay those of the dtype that they came in; what regions give says its dtype itself.
+        # Results have the bit dtype of the operands, except those of operations with blocks, whose dtype the caller
+        # sets.
         for dtype in () if blocks else {each.dtype for each in operands}.intersection(dtypes.OF_BITS):
             made = tuple(retyped(each, dtype) for each in made)
         return made
@@ -72,18 +73,19 @@ class Emitter:
         return made
 
     def emit(self, name, *operands, **attributes):
-        """The result of an operation; None where it has none."""
+        """Emits an operation and returns its result, or None if it has none."""
         results = self.results(name, operands, **attributes)
         return results[0] if results else None
 
     def block(self, types):
-        """A block for a region whose arguments are of the types [(dtype, shape)]: its number and they."""
+        """Makes a block for a region with arguments of the types [(dtype, shape)]; returns its number and the
+        arguments."""
         number, arguments = self._call(self._builder.block, tuple((dtype.ir, shape) for dtype, shape in types))
         return number, tuple(retyped(each, dtype) for each, (dtype, _) in zip(self._values(arguments), types))
 
     @contextlib.contextmanager
     def inside(self, block):
-        """Operations go to the end of the block."""
+        """Appends operations to the block inside the `with`."""
         self._builder.enter(block)
         try:
             yield
@@ -92,7 +94,7 @@ class Emitter:
 
     @contextlib.contextmanager
     def only_values(self, region):
-        """Operations compute values alone, as in the function of a reduction."""
+        """Allows only operations that compute values inside the `with`, as in the function of a reduction."""
         self.region = region
         try:
             yield
@@ -100,7 +102,7 @@ class Emitter:
             self.region = None
 
     def require_straight(self, what):
-        """What: "Branching" or "Loops", which the function of a reduction has not."""
+        """Raises an error in the function of a reduction or scan. what: "Branching" or "Loops"."""
         if self.region:
             verb = "is" if what == "Branching" else "are"
             raise TileSyntaxError(f"{what} inside {self.region} body {verb} not supported; use where()")
@@ -114,7 +116,7 @@ class Emitter:
     # Constants and conversions.
 
     def constant(self, value, dtype, shape=()):
-        """A tile of one number, converted as an explicit cast does."""
+        """Returns a tile of one number, which is converted as an explicit cast does."""
         value = dtypes.converted(value, dtype)
         if dtype in dtypes.OF_BITS:
             bits = self.constant(dtypes.bits_of(value, dtype), dtypes.uint8, shape)
@@ -124,7 +126,7 @@ class Emitter:
         return self.broadcast(self.emit("constant", dtype=dtypes.require_ir(dtype), value=value), shape)
 
     def tile(self, value):
-        """A value as a tile: loose constants take the dtype of their own."""
+        """Returns a value as a tile; loose constants take their default dtype."""
         if isinstance(value, Tile):
             return value
         if is_constant(value):
@@ -132,7 +134,7 @@ class Emitter:
         raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}{to_load(value)}")
 
     def cast(self, tile, dtype):
-        """An explicit cast of a tile."""
+        """Casts a tile explicitly."""
         if tile.dtype is dtype:
             return tile
         if tile.dtype in dtypes.OF_BITS:
@@ -142,14 +144,14 @@ class Emitter:
         return self.emit("astype", tile, dtype=dtypes.require_ir(dtype))
 
     def as_dtype(self, value, dtype):
-        """A tile or constant, explicitly cast."""
+        """Casts a tile or constant explicitly."""
         return self.cast(value, dtype) if isinstance(value, Tile) else self.constant(constant_of(value), dtype)
 
     def reshape(self, tile, shape):
         return tile if tile.shape == shape else self.emit("reshape", tile, shape=shape)
 
     def broadcast(self, tile, shape, operation="broadcast_to"):
-        """By NumPy's rules. Error: it does not fit."""
+        """Broadcasts a tile by NumPy's rules. Error: it does not broadcast to the shape."""
         if tile.shape == shape:
             return tile
         lead = len(shape) - len(tile.shape)
@@ -160,7 +162,7 @@ class Emitter:
         return tile if tile.shape == shape else self.emit("broadcast", tile, shape=shape)
 
     def common_shape(self, operation, values):
-        """The shape that values broadcast to."""
+        """Returns the shape that values broadcast to."""
         shapes = [shape_of(value) for value in values]
         rank = max(map(len, shapes), default=0)
         common = [1] * rank
@@ -176,12 +178,12 @@ class Emitter:
         return tuple(common)
 
     def together(self, operation, values):
-        """Tiles of one shape; each keeps its dtype."""
+        """Broadcasts tiles to one shape; each keeps its dtype."""
         shape = self.common_shape(operation, values)
         return [self.broadcast(self.tile(value), shape, operation) for value in values]
 
     def slice(self, array, axis, start, stop):
-        """The part start <= index < stop of an axis: tiles or constants."""
+        """Returns the part start <= index < stop of an axis; start and stop are tiles or constants."""
         extents = {key: value for key, value in array.extents.items() if key != axis}
         if is_constant(start) and is_constant(stop):
             extents[axis] = constant_of(stop) - constant_of(start)
@@ -190,7 +192,7 @@ class Emitter:
         return Array(made.number, array.dtype, array.ndim, array.wide, extents, array.strides, origin)
 
     def implicit(self, value, dtype):
-        """Converted as a store does: upward alone. Errors: the category falls, the number does not fit."""
+        """Converts implicitly, as a store does: upward only. Errors: a lower category, or a number that does not fit."""
         if isinstance(value, Tile) or isinstance(value, Strict):
             try:
                 allowed = dtypes.promote(value.dtype, dtype) is dtype
@@ -213,14 +215,14 @@ class Emitter:
 
 
 def value_of(described):
-    """The Tile or Array of what the builder says of a value."""
+    """Returns the Tile or Array for the builder's description of a value."""
     number, dtype, shape, *far = described
     dtype = dtypes.of_ir(dtype)
     return Array(number, dtype, shape, any(far)) if isinstance(shape, int) else Tile(number, dtype, shape)
 
 
 def promoted(values):
-    """The dtype that operands meet in; loose constants give way. None: all are loose."""
+    """Returns the dtype that operands promote to; loose constants adapt. None: all are loose."""
     typed = [value for value in values if not is_constant(value) or isinstance(value, Strict)]
     for value in values:
         if not (is_constant(value) or isinstance(value, Tile)):

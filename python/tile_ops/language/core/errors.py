@@ -1,4 +1,4 @@
-"""Errors of kernels: what is wrong, then the location in each function on the way there, with a caret."""
+"""Errors of kernels: a message, then the location in each function on the call path, with a caret."""
 
 import itertools
 import linecache

@@ -1,4 +1,4 @@
-"""float8_e8m0fnu, a power of two by its exponent alone: casts of its bits, which Tile IR has as u8."""
+"""float8_e8m0fnu, a power of two that stores only its exponent: casts of its bits, which are u8 in Tile IR."""
 
 from . import dtypes
 from .errors import TileTypeError
@@ -10,7 +10,7 @@ _NAN, _LARGEST = 255, 254
 
 
 def widened(emitter, tile):
-    """In float32, exactly: 2^(bits - 127)."""
+    """Converts to float32, exactly: 2^(bits - 127)."""
 
     def constant(value):
         return emitter.constant(value, dtypes.uint32, tile.shape)
@@ -23,7 +23,7 @@ def widened(emitter, tile):
 
 
 def narrowed(emitter, tile, dtype, mode):
-    """Rounds sizes, since there is no sign. Values beyond the largest or below the least are clamped."""
+    """Rounds the absolute value, because there is no sign. Values beyond the limits are clamped."""
     if tile.dtype.category != dtypes.FLOAT:
         raise TileTypeError(f"a conversion from {tile.dtype} to {dtype} is not supported; convert to float32 first")
     if mode not in _MODES:
@@ -40,7 +40,7 @@ def narrowed(emitter, tile, dtype, mode):
     tile = emitter.cast(tile, dtypes.float32)
     size = emitter.emit("bitwise_and", emitter.emit("bitcast", tile, dtype="u32"), constant(0x7FFFFFFF))
     units = size
-    if mode is RoundingMode.RP:  # not at 2^-127, half of what the exponent 1 is
+    if mode is RoundingMode.RP:  # not at 2^-127, which is half of the value with exponent 1
         up = emitter.emit("add", size, constant(0x007FFFFF))
         units = emitter.emit("where", emitter.emit("gt", size, constant(0x00400000)), up, size)
     bits = emitter.emit("minimum", emitter.emit("shift_right", units, constant(23)), constant(_LARGEST))

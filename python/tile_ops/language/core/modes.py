@@ -54,7 +54,7 @@ PADDING = {
     PaddingMode.POS_INF: float("inf"),
     PaddingMode.NEG_INF: float("-inf"),
 }
-# Primitives that round in a direction have this behind their name.
+# Suffixes of the primitives that round in a direction.
 SUFFIX = {RoundingMode.RZ: "_rz", RoundingMode.RM: "_rm", RoundingMode.RP: "_rp"}
 DIRECTED = tuple(SUFFIX)
 CAST_SUFFIX = {**SUFFIX, RoundingMode.RA: "_ra"}

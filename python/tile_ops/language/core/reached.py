@@ -1,4 +1,4 @@
-"""Notes everything that plain Python code may read when it runs at compile time, by following its names."""
+"""Records everything that plain Python code may read when it runs at compile time, by following its names."""
 
 import dis
 import functools
@@ -151,8 +151,8 @@ def _inner(value):
 
 
 def note_evaluated(code, function, local):
-    """Notes what an expression may read when Python evaluates it for a kernel. function: provides its globals and closure;
-    local: the kernel's own names."""
+    """Records what an expression may read when Python evaluates it for a kernel. function: provides its globals and
+    closure; local: the kernel's own names."""
     if reading.reads is None:
         return
     walk, used = _Walk(), names_of_code(code)[0].difference(local)

@@ -71,7 +71,7 @@ class Read:
 
     @property
     def owner(self):
-        """The object that is read; None for an array that is gone."""
+        """Returns the object that is read, or None for an array that has been freed."""
         return self._owner() if self.kind == "array" else self._owner
 
     def read(self):
@@ -101,13 +101,13 @@ class Reads:
         self.entries, self.consistent = {}, True
 
     def note(self, kind, owner, key=None):
-        """Notes a read, and returns the value."""
+        """Records a read and returns the value."""
         entry = Read(kind, owner, key)
         self.add(entry)
         return entry.value
 
     def note_function(self, function):
-        """Notes the code and the defaults of a function."""
+        """Records the code and the defaults of a function."""
         if is_fixed(function.__globals__):
             return
         self.note("function", function)
@@ -145,7 +145,7 @@ class Reads:
 
 
 class _Reading(threading.local):
-    reads = None  # the Reads of this thread's translation
+    reads = None  # the Reads of the translation in this thread
 
 
 reading = _Reading()
@@ -153,7 +153,7 @@ reading = _Reading()
 
 @contextlib.contextmanager
 def noting(reads):
-    """Notes all reads inside the `with` block in `reads`."""
+    """Records all reads inside the `with` block in `reads`."""
     outer, reading.reads = reading.reads, reads
     try:
         yield reads
@@ -167,25 +167,25 @@ def is_fixed(names):
 
 
 def note(kind, owner, key=None):
-    """Notes a read if a translation is under way."""
+    """Records a read if a translation is under way."""
     if reading.reads is not None:
         reading.reads.note(kind, owner, key)
 
 
 def note_item(names, name):
-    """Notes the read of a name in a module or in builtins."""
+    """Records the read of a name in a module or in builtins."""
     if not is_fixed(names):
         note("item", names, name)
 
 
 def note_function(function):
-    """Notes the code and the defaults of a function if a translation is under way."""
+    """Records the code and the defaults of a function if a translation is under way."""
     if reading.reads is not None:
         reading.reads.note_function(function)
 
 
 def note_attribute(owner, name):
-    """Notes the read of an object's own attribute; that of its class is noted separately."""
+    """Records the read of an object's own attribute; that of its class is recorded separately."""
     if hasattr(owner, "__dict__"):
         note("item", vars(owner), name)
     if isinstance(raw_attribute(type(owner), name), types.MemberDescriptorType):
@@ -193,7 +193,7 @@ def note_attribute(owner, name):
 
 
 def note_value(value):
-    """Notes the contents of a mutable value, which may change while the object stays the same."""
+    """Records the contents of a mutable value, which may change while the object stays the same."""
     if reading.reads is None or value is None or isinstance(value, (bool, int, float, str, tuple, type)):
         return
     if isinstance(value, (list, dict, set)):

@@ -1,4 +1,4 @@
-"""Language functions: what a kernel calls, with the checks of its arguments as annotations."""
+"""Language functions: the functions that kernels call. Their parameters' annotations are checks."""
 
 import functools
 import inspect
@@ -32,8 +32,8 @@ DEVICE_ONLY = "Device functions can only be called from device code."
 
 
 class _Evaluating(threading.local):
-    function = None  # static_eval and its like, while they run Python
-    call = None  # meanwhile: (function, arguments, named) -> the result of a language function
+    function = None  # static_eval or a similar function, while it runs Python
+    call = None  # (function, arguments, named) -> the result of a language function, while Python runs
 
 
 evaluating = _Evaluating()
@@ -42,7 +42,7 @@ evaluating = _Evaluating()
 class LanguageFunction(Named):
     """A function that runs while a kernel is translated. Its first parameter, the translator, is not the user's.
 
-    A parameter's annotation is a function (translator, value) -> value that checks and converts what is given.
+    A parameter's annotation is a function (translator, value) that checks an argument and returns the converted value.
     """
 
     def __init__(self, function, host=None, views=False):
@@ -54,9 +54,9 @@ class LanguageFunction(Named):
         )
         self.__qualname__ = self.__name__
         self._function, self._host = function, host
-        self._views = views  # it gives memory
+        self._views = views  # it returns views of its arguments' memory
         self._checks = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
-        self.of_values = function.__module__.endswith((".arithmetic", ".unary"))  # it depends on nothing but its operands
+        self.of_values = function.__module__.endswith((".arithmetic", ".unary"))  # the result depends only on the operands
         self._strict = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])
         named = [
             each.replace(kind=each.POSITIONAL_OR_KEYWORD) if each.kind is each.POSITIONAL_ONLY else each
@@ -85,7 +85,7 @@ class LanguageFunction(Named):
         )
 
     def lower(self, translator, arguments, named):
-        """The result of a call in a kernel. Errors name the function and the parameter."""
+        """Returns the result of a call in a kernel. Errors name the function and the parameter."""
         signature = self.signature(translator.emitter.cutile)
         try:
             bound = signature.bind(*arguments, **named)
@@ -106,7 +106,7 @@ class LanguageFunction(Named):
         return self._function(translator, *bound.args, **bound.kwargs)
 
     def _by_item(self, translator, bound, name, value):
-        """A branch for each array that may be meant; views are made of each."""
+        """Makes a branch for each array that may be chosen; the function is called on views of each."""
         choice = memory_of(value)
 
         def lowered(item):
@@ -131,8 +131,8 @@ class LanguageFunction(Named):
 
 
 def language_function(function=None, *, method=False, host=None, views=False):
-    """Makes a LanguageFunction; method: tiles have it too. host: what a call outside of kernels does. views: it gives
-    memory of the memory that it is given."""
+    """Makes a LanguageFunction. method: tiles have it too. host: the implementation of calls outside of kernels. views:
+    the result is a view of the memory that is passed."""
     if function is None:
         return lambda function: language_function(function, method=method, host=host, views=views)
     made = LanguageFunction(function, host, views)
@@ -144,7 +144,7 @@ def language_function(function=None, *, method=False, host=None, views=False):
 
 
 class HelperFunction(Named):
-    """The object that @function makes of a Python function: kernels call it; others only where host."""
+    """The object that @function makes from a Python function. Kernels call it; other code only if host."""
 
     is_helper = True
 

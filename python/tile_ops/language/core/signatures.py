@@ -1,4 +1,4 @@
-"""Signatures of functions, and functions that put arguments into the order of the parameters."""
+"""Signatures of functions, and binders, which put arguments into the order of the parameters."""
 
 import inspect
 import types
@@ -28,7 +28,7 @@ def binder(name, parameters):
         ):
             texts.append("/")
     items = "".join(f"{each.name}, " for each in parameters)
-    made = eval(  # noqa: S307 names of parameters alone
+    made = eval(  # noqa: S307 evaluates only names of parameters
         f"lambda {', '.join(texts)}: ({items})", {"defaults": [each.default for each in parameters]}
     )
     made.__name__ = made.__qualname__ = name

@@ -1,5 +1,5 @@
 """The values of names while a kernel is translated. Python's own numbers, strings, tuples, dictionaries and functions
-are used directly: numbers are loose constants, which take the dtype of the other operand."""
+represent themselves; numbers are loose constants, which take the dtype of the other operand."""
 
 import enum
 import types
@@ -22,7 +22,7 @@ class Tile:
 
 
 class Strict:
-    """A constant with a dtype, int16(5)."""
+    """A constant with a dtype, such as int16(5)."""
 
     __slots__ = ("value", "dtype")
     shape, ndim = (), 0
@@ -32,15 +32,15 @@ class Strict:
 
 
 class Array:
-    """Memory: an array that the kernel was given, or a view of one."""
+    """An array that the kernel takes, or a view of one."""
 
     __slots__ = ("number", "dtype", "ndim", "wide", "extents", "strides", "origin")
 
     def __init__(self, number, dtype, ndim, wide=False, extents=None, strides=None, origin=None):
         self.number, self.dtype, self.ndim = number, dtype, ndim
-        self.wide = wide  # shape and strides are int64: annotated so, or required by the launch's array
-        self.extents, self.strides = extents or {}, strides or {}  # those that are constant, by axis
-        self.origin = origin  # of a slice (array, axis, start, stop)
+        self.wide = wide  # shape and strides are int64, by annotation or because the launch's array requires it
+        self.extents, self.strides = extents or {}, strides or {}  # the constant ones, by axis
+        self.origin = origin  # for a slice: (array, axis, start, stop)
 
 
 def of_one_width(arrays):
@@ -60,7 +60,7 @@ class ArrayList:
 
 
 class ArrayChoice:
-    """The array at an index of the running kernel; what is done with it is done in a branch for each."""
+    """The array at a run-time index; an operation on it becomes a branch for each array."""
 
     __slots__ = ("items", "index")
 
@@ -77,7 +77,7 @@ class ArrayChoice:
 
 
 class TiledView:
-    """An array cut into tiles."""
+    """An array divided into tiles."""
 
     __slots__ = ("array", "tile_shape", "traversal_steps", "padding")
 
@@ -89,12 +89,12 @@ class TiledView:
         return self.array.dtype
 
     def of(self, array):
-        """The same view of another array."""
+        """Returns the same view of another array."""
         return TiledView(array, self.tile_shape, self.traversal_steps, self.padding)
 
 
 class RawMemory:
-    """The elements of an array by their offset from its first one."""
+    """The elements of an array, addressed by their offset from the first one."""
 
     __slots__ = ("array",)
 
@@ -111,7 +111,7 @@ class RawMemory:
 
 
 class Range:
-    """range(start, stop, step), of scalars of the running kernel."""
+    """range(start, stop, step) of scalars of the running kernel."""
 
     __slots__ = ("start", "stop", "step")
 
@@ -120,7 +120,7 @@ class Range:
 
 
 class Method:
-    """A language function with its first argument: tile.astype."""
+    """A language function bound to its first argument, such as tile.astype."""
 
     __slots__ = ("function", "owner")
 
@@ -138,7 +138,7 @@ class Partial:
 
 
 class LocalFunction:
-    """A def or lambda in the kernel: its text and the scope it was made in."""
+    """A def or lambda in the kernel: its source, and the scope in which it was made."""
 
     __slots__ = ("name", "node", "scope", "defaults", "named_defaults")
 
@@ -156,13 +156,13 @@ class FunctionChoice:
 
 
 class Undefined:
-    """A name that some way to here does not assign."""
+    """A name that is not assigned on some path."""
 
     __slots__ = ()
 
 
 class Conflict:
-    """A name that has other types on other ways to here."""
+    """A name whose values on different paths have different types."""
 
     __slots__ = ("message",)
 
@@ -171,7 +171,7 @@ class Conflict:
 
 
 def memory_of(value):
-    """The array, or choice of arrays, that a value is or is a view of; None: it is no memory."""
+    """Returns the array or choice of arrays of a value that is memory or a view of it; None for other values."""
     if isinstance(value, (TiledView, RawMemory)):
         return value.array
     return value if isinstance(value, (Array, ArrayChoice)) else None
@@ -183,7 +183,8 @@ def over(value, array):
 
 
 def is_loose(value):
-    """A Python number: a constant without a dtype. That includes members of an IntEnum or another enumeration of numbers."""
+    """Returns True for a Python number: a constant without a dtype. That includes members of an IntEnum or another
+    enumeration of numbers."""
     return isinstance(value, (bool, int, float))
 
 
@@ -192,7 +193,7 @@ def is_constant(value):
 
 
 def constant_of(value):
-    """The Python number of a constant."""
+    """Returns the Python number of a constant."""
     return value.value if isinstance(value, Strict) else value
 
 
@@ -227,7 +228,7 @@ def to_load(*values):
 
 
 def shown(value):
-    """The type of a value, as errors write it."""
+    """Returns the type of a value as errors write it."""
     if isinstance(value, (Tile, Strict)):
         return f"Tile[{value.dtype},{shown_shape(value.shape)}]"
     if is_loose(value):
@@ -257,7 +258,7 @@ def shown(value):
 
 
 def retyped(value, dtype):
-    """A value whose type in Tile IR is the dtype's, as one of the dtype."""
+    """Returns a value of the same type in Tile IR as a value of the dtype."""
     if value.dtype is dtype or value.dtype.ir != dtype.ir:
         return value
     if isinstance(value, Tile):

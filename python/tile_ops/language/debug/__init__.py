@@ -1,1 +1,1 @@
-"""Kernels run as the Python that they are, a block at a time, on tiles that are torch tensors."""
+"""Runs kernels as Python, one block at a time, on tiles that are torch tensors."""

@@ -1,4 +1,4 @@
-"""Python functions as a session runs them: the same text and lines, with the kernel's builtins."""
+"""Prepares Python functions for a session: the same source and lines, with the kernel's builtins."""
 
 import ast
 import builtins
@@ -11,7 +11,7 @@ from ..translator.source import source_of
 
 
 class _Rewriter(ast.NodeTransformer):
-    """`assert` and `not`, which are of whole tiles in a kernel, become calls. Lines stay."""
+    """Turns `assert` and `not`, which work on whole tiles in a kernel, into calls. Line numbers are kept."""
 
     def visit_Assert(self, node):
         self.generic_visit(node)
@@ -28,7 +28,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _rewritten(function):
-    """The code of a function without assert and not; None: it has none."""
+    """Returns the code of a function with assert and not replaced; None if it contains neither."""
     node = source_of(function).node
     if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
         return None
@@ -40,7 +40,7 @@ def _rewritten(function):
     else:
         node.decorator_list = []
     free = function.__code__.co_freevars
-    if free:  # so that they are free here, too
+    if free:  # makes them free variables here too
         names = [ast.arg(name) for name in free]
         arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
         outer = ast.FunctionDef("__outer__", arguments, [node], [], None)
@@ -58,7 +58,7 @@ def _rewritten(function):
 
 
 class Bodies:
-    """codes: of the functions that run so."""
+    """The functions of a session. codes: the code objects of the functions that it prepared."""
 
     def __init__(self, session):
         self.codes, self._made, self._globals = set(), {}, {}
@@ -72,7 +72,7 @@ class Bodies:
         }
 
     def of(self, function):
-        """The function with the kernel's builtins."""
+        """Returns the function with the kernel's builtins."""
         if isinstance(function, HelperFunction):
             function = function.function
         key = function.__code__, id(function.__globals__), tuple(map(id, function.__closure__ or ()))
@@ -83,7 +83,7 @@ class Bodies:
                 closure = tuple(types.CellType(self._inner(each.cell_contents)) for each in closure)
             made = types.FunctionType(code, self._names(function), function.__name__, function.__defaults__, closure)
             made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-            self._made[key] = made, function  # the function keeps what the key has the ids of
+            self._made[key] = made, function  # keeps the function alive, whose ids are in the key
             self._note(code)
         return self._made[key][0]
 
@@ -102,7 +102,7 @@ class Bodies:
         return self.of(value) if _is_users(value) else value
 
     def _names(self, function):
-        """The module's names; functions of the user among them run so, too."""
+        """Returns the module's names, in which the user's functions are prepared too."""
         known = self._globals.get(id(function.__globals__))
         if known is None:
             known = self._globals[id(function.__globals__)] = {}
@@ -110,7 +110,7 @@ class Bodies:
         for name in function.__code__.co_names:
             value = function.__globals__.get(name)
             if known.get(name) is value and isinstance(value, _FUNCTIONS):
-                known[name] = None  # a recursion ends here
+                known[name] = None  # ends a recursion
                 known[name] = self._inner(value)
         return known
 
@@ -123,6 +123,6 @@ def _is_users(value):
         return False
     try:
         source_of(value)
-    except Exception:  # noqa: BLE001 a function without a text is called as it is
+    except Exception:  # noqa: BLE001 a function without source is called unchanged
         return False
     return value.__module__.split(".")[0] not in ("torch", "tile_ops", "numpy")

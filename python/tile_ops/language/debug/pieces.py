@@ -1,4 +1,4 @@
-"""Pieces: one call of the language, compiled as a kernel of its own, so that it means what it means in a kernel."""
+"""Pieces: single calls of the language, each compiled as a kernel, so that they mean the same as in a kernel."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ class _Noting(Emitter):
 
 
 class _PieceTranslator(Translator):
-    """Its text is the line of the user's that is running."""
+    """A translator whose location is the user's line that is running."""
 
     def __init__(self, builder, cutile, location):
         super().__init__(builder, cutile)
@@ -51,7 +51,7 @@ def _storage(dtype):
 
 @dataclasses.dataclass(frozen=True)
 class _Made:
-    """A leaf of a result: a tile that was stored, or an array (its number among those that the call gives)."""
+    """A leaf of a result: a stored tile, or an array (by its number among the arrays that the call returns)."""
 
     kind: str
     at: int
@@ -61,7 +61,7 @@ class _Made:
 
 
 class Piece(TileKernel):
-    """body(translator, *arguments, **named) as a kernel; `types`: of the tiles that it gives."""
+    """body(translator, *arguments, **named) as a kernel. types: the types of the tiles that it returns."""
 
     def __init__(self, body, skeleton, leaves, location, cutile):
         self._body, self._skeleton, self._running, self._cutile = body, skeleton, location, cutile
@@ -73,7 +73,7 @@ class Piece(TileKernel):
         self._bind(name, *location, "r" * (len(leaves) + len(self.types)))
 
     def run(self, leaves):
-        """The tensors of its results."""
+        """Runs the kernel and returns the tensors of its results."""
         made = [torch.empty(shape or (1,), dtype=_storage(dtype), device="cpu") for dtype, shape in self.types]
         if self.effects or made:
             self.launch((1, 1, 1), *leaves, *made)
@@ -95,7 +95,7 @@ class Piece(TileKernel):
         try:
             value = invoke(self._body, translator, arguments, named)
         except TileError as error:
-            error.frames.clear()  # Python's traceback says where
+            error.frames.clear()  # Python's own traceback has the location
             raise
         tiles, memory = [], []
         result = self._described(value, tiles, memory)
@@ -110,7 +110,7 @@ class Piece(TileKernel):
             store.lower(translator, (array, (0,) * len(tile.shape), retyped(tile, array.dtype)), {})
 
     def _described(self, value, tiles, memory):
-        """The result with _Made where tiles and arrays stand."""
+        """Returns the result with a _Made in place of each tile and array."""
         if isinstance(value, Tile):
             tiles.append(value)
             return _Made("tile", len(tiles) - 1, value.dtype, value.shape)
@@ -130,7 +130,7 @@ class Piece(TileKernel):
 
 
 def _loaded(leaf, dtype, shape):
-    """The tile of a leaf, from its array."""
+    """Returns the tile of a leaf, loaded from its array."""
     translator, array = leaf
     tile = load.lower(translator, (array, (0,) * array.ndim, shape or (1,)), {})
     tile = translator.emitter.reshape(retyped(tile, dtype), shape)

@@ -1,4 +1,4 @@
-"""debug: a launch of a kernel as Python."""
+"""debug: runs a launch of a kernel as Python."""
 
 import dataclasses
 import inspect
@@ -16,7 +16,7 @@ _MOST = 2**31 - 1
 
 
 class _Memory:
-    """Tensors on the CPU instead of those of the launch; what was written to is copied back."""
+    """CPU copies of the tensors of a launch. Those that were written are copied back."""
 
     def __init__(self):
         self._copies = []
@@ -25,7 +25,7 @@ class _Memory:
         tensor = tensor.detach()
         if tensor.device.type == "cpu":
             return tensor
-        with torch.inference_mode(False):  # a tensor made in it would not count what is written to it
+        with torch.inference_mode(False):  # tensors made in inference mode would not count writes
             copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
             copy.copy_(tensor)
         self._copies.append((tensor, copy, copy._version))
@@ -38,7 +38,7 @@ class _Memory:
 
 
 def _native(session, memory, structure, leaves):
-    """The value that a kernel's Python gets of an argument that was taken apart."""
+    """Returns the value that the kernel's Python sees for a structured argument."""
     kind, *rest = structure
     if kind == "constant":
         return rest[1]
@@ -74,7 +74,7 @@ def _by_name(kernel, values):
 
 
 def debug(kernel, grid, arguments):
-    """Runs the kernel's Python for each block, one after the other, the first axis fastest; arguments: all of them."""
+    """Runs the kernel's Python for each block in order, the first axis fastest. arguments: all arguments of the kernel."""
     blocks = blocks_of(grid, arguments)
     if min(blocks) < 0 or max(blocks) >= 2**31:  # as in a launch
         limit = "least 0" if min(blocks) < 0 else f"most {2**31 - 1}"

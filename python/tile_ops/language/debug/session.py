@@ -1,4 +1,4 @@
-"""Session: what the language does while one kernel is debugged."""
+"""Session: implements the language while one kernel is debugged."""
 
 import ast
 import functools
@@ -33,7 +33,7 @@ def _item(translator, owner, index):
 
 
 def _operator_of(node):
-    """The body of a binary, comparing or unary operator."""
+    """Returns the function for a binary, comparison or unary operator's node."""
 
     def body(translator, *values):
         if len(values) == 1:
@@ -50,14 +50,14 @@ _operators = functools.lru_cache(maxsize=None)(_operator_of)
 
 
 class Session:
-    """blocks: of the grid; block: the one that runs. cutile: the dialect."""
+    """blocks: of the grid; block: the current one; cutile: the dialect."""
 
     def __init__(self, kernel, blocks):
         self.kernel, self.blocks, self.block = kernel, blocks, (0, 0, 0)
         self.bodies = Bodies(self)
 
     def call(self, body, /, *arguments, **named):
-        """Returns the result of a language function's call. Errors: those that it has in a kernel."""
+        """Returns the result of a language function's call. Errors are the same as in a kernel."""
         flattener = Flattener()
         skeleton = flattener.call(arguments, named)
         key = body, skeleton, self._location(), self.kernel._dialect
@@ -77,14 +77,14 @@ class Session:
         return self._dressed(piece.result, made, (body, arguments, named))
 
     def _in_kernel(self, text, piece):
-        """An assertion's error, with this kernel and block."""
+        """Returns an assertion's error with this kernel and block."""
         return text.replace(
             f"block (0, 0, 0) of kernel {getattr(piece._body, '__name__', 'piece')}",
             f"block {self.block} of kernel {self.kernel.__name__}",
         )
 
     def _location(self):
-        """File and line of the user's text that runs."""
+        """Returns file and line of the user's code that is running."""
         frame = sys._getframe(2)
         while frame is not None and frame.f_code not in self.bodies.codes:
             frame = frame.f_back
@@ -94,7 +94,7 @@ class Session:
         return frame.f_code.co_filename, frame.f_lineno
 
     def _dressed(self, value, made, call):
-        """The result with tensors, arrays and bound methods put back."""
+        """Returns the result with tensors, arrays and bound methods in place."""
         if is_made(value, "tile"):
             return DebugTile(made[value.at], value.dtype, value.shape)
         if is_made(value, "array"):
@@ -113,7 +113,7 @@ class Session:
         return tuple(self._dressed(each, made, call) for each in value) if type(value) is tuple else value
 
     def bound(self, function, owner):
-        """A method."""
+        """Returns a function bound to its owner."""
         if isinstance(function, types.FunctionType):
             return functools.partial(self.bodies.of(function), owner)
         return functools.partial(self.call, function, owner)
@@ -131,23 +131,23 @@ class Session:
         return self.call(_BUILTINS[function], *values)
 
     def language(self, function, arguments, named):
-        """A language function that the kernel's Python calls."""
+        """Calls a language function for the kernel's Python."""
         if isinstance(function, LanguageFunction):
             return self.call(function, *arguments, **named)
         return self.special(function.__name__, arguments)
 
     def converted(self, dtype, arguments):
-        """float32(x)."""
+        """Implements a dtype's call, such as float32(x)."""
         return self.call(converted, dtype, *arguments)
 
     def helper(self, helper):
-        """The function of a HelperFunction."""
+        """Returns the prepared function of a HelperFunction."""
         return self.bodies.of(helper.function if isinstance(helper, HelperFunction) else helper)
 
-    # What Python runs instead of the source of a kernel.
+    # Implementations of what kernels compile from source.
 
     def special(self, name, arguments):
-        """static_eval, static_assert, static_iter."""
+        """Implements static_eval, static_assert and static_iter."""
         if name == "static_eval":
             return arguments[0]
         if name == "static_iter":
@@ -184,7 +184,7 @@ class Session:
 
     @staticmethod
     def scalar(value, dtype):
-        """A number of the launch."""
+        """Returns a number of the launch as a tile."""
         return DebugTile(torch.tensor([value], dtype=dtype.torch, device="cpu"), dtype, ())
 
     @staticmethod

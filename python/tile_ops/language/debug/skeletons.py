@@ -1,4 +1,4 @@
-"""Arguments of a call taken apart: a skeleton, which is known when the call is compiled, and tensors as leaves."""
+"""Splits the arguments of a call into a skeleton, a compile-time constant, and tensors as leaves."""
 
 import dataclasses
 import types
@@ -13,14 +13,15 @@ from .values import DebugArray, DebugConstant, DebugList, DebugRaw, DebugTile, D
 
 
 def invoke(body, translator, arguments, named):
-    """Returns the result of a call in a kernel; body: a language function, or another of a translator and values."""
+    """Returns the result of a call in a kernel. body: a language function, or another function of a translator and
+    values."""
     if isinstance(body, LanguageFunction):
         return body.lower(translator, arguments, named)
     return body(translator, *arguments, **named)
 
 
 class Flattener:
-    """leaves: the tensors, in order."""
+    """Collects the leaves. leaves: the tensors, in order."""
 
     def __init__(self):
         self.leaves = []
@@ -68,7 +69,7 @@ class Flattener:
 
 
 class _Held:
-    """A value that the key beside it stands for; functions by their text and module."""
+    """A value whose key is the preceding item; functions compare by their code and module."""
 
     def __init__(self, value):
         self.value = value
@@ -84,7 +85,7 @@ class _Held:
 
 
 class Rebuilder:
-    """Puts values of a translator together again; loaded(leaf, dtype, shape) makes a tile of a leaf."""
+    """Rebuilds values of a translator. loaded(leaf, dtype, shape) returns the tile of a leaf."""
 
     def __init__(self, translator, leaves, loaded):
         self._translator, self._leaves, self._loaded = translator, iter(leaves), loaded
@@ -141,7 +142,7 @@ class Rebuilder:
 
 
 def arrays_of(value):
-    """The arrays in what a call gives, in order."""
+    """Returns the arrays in the result of a call, in order."""
     if isinstance(value, Array):
         return [value]
     if isinstance(value, (TiledView, RawMemory)):

@@ -1,4 +1,4 @@
-"""Values of names while a kernel is debugged: tiles with the tensors they hold, arrays, views."""
+"""Values of names while a kernel is debugged: tiles with their tensors, arrays and views."""
 
 import ast
 
@@ -14,7 +14,7 @@ from ..translator.ranges import index_dtype
 
 
 class DebugTile(Tile):
-    """A tile at hand. tensor: a copy of its elements as a torch tensor."""
+    """A concrete tile. tensor: a copy of its elements as a torch tensor."""
 
     __slots__ = ("held",)
 
@@ -74,7 +74,7 @@ class DebugTile(Tile):
 
 
 class DebugConstant(Strict):
-    """A constant with a dtype, tl.int16(5)."""
+    """A constant with a dtype, such as tl.int16(5)."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ class DebugConstant(Strict):
 
 
 class _Memory:
-    """Whatever has attributes that the translator knows."""
+    """The base of values whose attributes the translator provides."""
 
     __slots__ = ()
 
@@ -108,8 +108,8 @@ class _Memory:
 
 
 class DebugArray(_Memory):
-    """An array. root: its tensor; None: `made`, how it was made of another, a call and the array's number in what that
-    gives."""
+    """An array. root: its tensor, or None if a call returned it: then `made` is the call, and the array's number among
+    its results."""
 
     __slots__ = ("root", "dtype", "ndim", "wide", "extents", "known_strides", "made")
 
@@ -122,7 +122,7 @@ class DebugArray(_Memory):
 
 
 class DebugView(_Memory):
-    """An array cut into tiles."""
+    """An array divided into tiles."""
 
     __slots__ = ("array", "tile_shape", "traversal_steps", "padding")
 
@@ -138,7 +138,7 @@ class DebugView(_Memory):
 
 
 class DebugRaw(_Memory):
-    """The elements of an array by their offset."""
+    """The elements of an array by their offset from the first one."""
 
     __slots__ = ("array",)
 

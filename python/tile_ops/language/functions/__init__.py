@@ -1,1 +1,1 @@
-"""The functions that kernels call, a file a subject."""
+"""The functions that kernels call, one file per subject."""

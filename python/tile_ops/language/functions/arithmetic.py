@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, bits and choice, of tiles and constants."""
+"""Arithmetic, comparisons, bit operations and selection, on tiles and constants."""
 
 import math
 import operator
@@ -56,7 +56,7 @@ def _as_float(dtype):
 
 
 def _floating(translator, name, values):
-    """Operands in a float dtype: integers and bools become float32."""
+    """Returns operands in a float dtype: integers and bools become float32."""
     dtype = promoted(values) or dtypes.float32
     require_arithmetic(name, dtype)
     return unified(translator, name, values, _as_float(dtype))
@@ -285,7 +285,7 @@ def logical_not(translator, x: operand, /):
     return translator.emitter.emit("logical_not", nonzero(translator, x))
 
 
-# Python's operators, by the name of their node in a syntax tree.
+# Python's operators, by the name of their syntax-tree node.
 BINARY = {
     "Add": add, "Sub": sub, "Mult": mul, "Div": truediv, "FloorDiv": floordiv, "Mod": mod, "Pow": pow_,
     "BitAnd": bitwise_and, "BitOr": bitwise_or, "BitXor": bitwise_xor, "LShift": bitwise_lshift, "RShift": bitwise_rshift,

@@ -1,4 +1,4 @@
-"""Reductions and scans by a function of the user's."""
+"""Reductions and scans with a user's function."""
 
 from ..core import checks, dtypes
 from ..core.errors import TileTypeError
@@ -20,7 +20,7 @@ def _tiles(translator, name, x):
 
 
 def _returned(translator, dtype, value):
-    """A value of the function's as the operand's dtype."""
+    """Returns a value of the function as the operand's dtype."""
     if is_constant(value) or (isinstance(value, Tile) and value.shape == ()):
         if isinstance(value, Tile) and dtypes.promote(value.dtype, dtype) is not dtype:
             raise TileTypeError(f"the function returned an unexpected dtype {value.dtype}; expected {dtype}")

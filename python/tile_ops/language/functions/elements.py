@@ -1,4 +1,4 @@
-"""Single elements of an array: gather, scatter, raw offsets and atomics."""
+"""Access to single elements of an array: gather, scatter, raw offsets and atomics."""
 
 from ..core import checks, dtypes
 from ..core.errors import TileTypeError
@@ -12,7 +12,7 @@ _scope = checks.member(MemoryScope)
 
 
 def inside(translator, array, indices):
-    """Returns True if index tiles of one shape lie in the array."""
+    """Returns True if index tiles of one shape are inside the array."""
     emitter = translator.emitter
     found = None
     for axis, index in enumerate(indices):
@@ -24,7 +24,7 @@ def inside(translator, array, indices):
 
 
 def _addressed(translator, operation, array, indices, mask):
-    """Index tiles of one shape, and the mask of that shape or None."""
+    """Returns index tiles of one shape, and the mask in that shape or None."""
     emitter = translator.emitter
     if len(indices) != array.ndim:
         raise TileTypeError(f"Index size {len(indices)} does not match the array rank {array.ndim}")
@@ -131,7 +131,7 @@ def load_offset(
 def store_offset(
     translator, memory, offset, value: checks.operand, /, *, mask: checks.mask = None, latency: checks.latency = None
 ):
-    """Writes elements by their offset from the array's first one."""
+    """Writes elements by their offset from the array's first one. Offsets are not checked against the array's memory."""
     emitter = translator.emitter
     tile, mask = _offsets(translator, "store_offset", offset, mask)
     value = emitter.broadcast(emitter.implicit(value, memory.dtype), tile.shape, "store_offset")
@@ -155,7 +155,8 @@ def _atomic_words(what, memory_order, memory_scope):
 
 
 def updated(emitter, array, value, exact):
-    """A value for the array's elements; exact: it must have the array's dtype already, because its bits are used."""
+    """Returns a value as the array's elements. exact: it must already have the array's dtype, because its bits are
+    used."""
     if exact and dtype_of(value) is not array.dtype:
         raise TileTypeError(
             f"Bitwise atomic read-modify-write operations require the update dtype ({dtype_of(value)}) to exactly match "
@@ -165,7 +166,8 @@ def updated(emitter, array, value, exact):
 
 
 def _changes(name, dtypes_, exact=False):
-    """run(translator, array, indices or an offset, mask, values, order, scope, more attributes): the old values."""
+    """Returns run(translator, array, indices or an offset, mask, values, order, scope, more attributes), which returns
+    the old values."""
 
     def run(translator, array, indices, mask, values, memory_order, memory_scope, **flat):
         emitter = translator.emitter
@@ -185,7 +187,7 @@ def _changes(name, dtypes_, exact=False):
 
 
 def _atomic(name, dtypes_, doc, compares=False, exact=False):
-    """The function at index tiles and the one at offsets."""
+    """Returns the function at index tiles and the one at offsets."""
     run = _changes(name, dtypes_, exact)
     if compares:
 
@@ -245,9 +247,9 @@ def _atomic(name, dtypes_, doc, compares=False, exact=False):
         ):
             return run(translator, memory.array, offset, mask, (update,), memory_order, memory_scope, flat=1)
 
-    atomic.__name__, atomic.__doc__ = name, doc + " Elements outside are left alone."
+    atomic.__name__, atomic.__doc__ = name, doc + " Elements outside the array are not changed."
     at_offset.__name__ = f"{name}_offset"
-    at_offset.__doc__ = f"{doc[:-1]}, at offsets from the array's first element."
+    at_offset.__doc__ = f"{doc} Indices are offsets from the array's first element."
     return language_function(atomic), language_function(at_offset)
 
 

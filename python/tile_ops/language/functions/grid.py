@@ -1,4 +1,4 @@
-"""Blocks of the grid, and how many tiles an array has."""
+"""Blocks of the grid, and the number of tiles of an array."""
 
 from ..core import checks, dtypes
 from .arithmetic import cdiv
@@ -28,7 +28,7 @@ def num_blocks(translator, axis: _grid_axis):
 
 
 def extent(translator, array, axis):
-    """An extent of an array: a constant where that is known, else a scalar of the running kernel."""
+    """Returns an extent of an array: a constant if it is known, otherwise a scalar of the running kernel."""
     if axis in array.extents:
         return array.extents[axis]
     wide = {"dtype": dtypes.int64.ir} if array.wide else {}
@@ -40,7 +40,7 @@ def shape_of_array(translator, array):
 
 
 def strides_of_array(translator, array):
-    """Elements between neighbours along each axis."""
+    """Returns the distance in elements between neighbours along each axis."""
     dtype = dtypes.int64 if array.wide else dtypes.int32
     emitter, made = translator.emitter, []
     for axis in range(array.ndim):
@@ -50,7 +50,7 @@ def strides_of_array(translator, array):
 
 
 def axis_order(order, rank):
-    """The axes in the order that an access asks for: "C", "F" or a permutation."""
+    """Returns the axes in the order that an access requests: "C", "F" or a permutation."""
     if isinstance(order, str):
         if order not in ("C", "F"):
             raise TileTypeError(f"Expected 'C' or 'F', got {order!r}")

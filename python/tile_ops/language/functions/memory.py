@@ -1,4 +1,4 @@
-"""Tiles from memory and back: load, store, tiled views, slices, advanced indexing."""
+"""Moves tiles from and to memory: load, store, tiled views, slices, advanced indexing."""
 
 from ..core import checks, dtypes
 from ..core.errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
@@ -25,7 +25,7 @@ def pad_of(dtype, mode):
 
 
 def ordered(translator, array, order):
-    """The array with its axes in an order."""
+    """Returns the array with its axes in an order."""
     axes = axis_order(order, array.ndim)
     if axes == tuple(range(array.ndim)):
         return array
@@ -217,7 +217,7 @@ class Slice:
 
 
 def _rows(translator, array, indices):
-    """The indexed axis, its rows, and for each axis its extent and, of others, its start."""
+    """Returns the indexed axis, its rows, each axis' extent, and the other axes' starts."""
     if not isinstance(indices, tuple) or len(indices) != array.ndim:
         raise TileTypeError(f"the index {shown(indices)} does not match array rank {array.ndim}; give one entry an axis")
     if array.ndim < 2:
@@ -270,7 +270,7 @@ def store_advanced_indexing(
     latency: checks.latency = None,
     allow_tma: checks.optional_flag = None,
 ):
-    """Writes a tile to rows at indices, as load_advanced_indexing reads them."""
+    """Writes a tile to rows at indices, which have the form of load_advanced_indexing."""
     axis, rows, shape, starts = _rows(translator, array, indices)
     tile = translator.emitter.implicit(tile, array.dtype)
     if tile.shape != shape:

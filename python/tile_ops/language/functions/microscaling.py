@@ -1,4 +1,4 @@
-"""Products of tiles with a scale for each block of elements."""
+"""Matrix products whose operands have a scale for each group of elements."""
 
 from ..core import dtypes
 from ..core.checks import operand

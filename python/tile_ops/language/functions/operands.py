@@ -1,4 +1,4 @@
-"""Shared by arithmetic functions: operands brought to one dtype and shape, constants folded, rounding modes."""
+"""Shared by arithmetic functions: promotion and broadcasting of operands, constant folding, rounding modes."""
 
 from ..core import dtypes
 from ..core.emit import promoted
@@ -8,9 +8,9 @@ from ..core.values import Strict, Tile, constant_of, is_constant, is_loose
 
 
 def folded(name, function, values, result=None):
-    """The function of constants, by Python's arithmetic; with a strict one among them, in their dtype.
+    """Computes a function of constants with Python's arithmetic, in the dtype of a strict constant if there is one.
 
-    result: from that dtype to the result's.
+    result: maps that dtype to the dtype of the result.
     """
     dtype = promoted(values)
     numbers = [constant_of(value) for value in values]
@@ -36,7 +36,7 @@ def require_arithmetic(name, dtype):
 
 
 def unified(translator, name, values, dtype=None):
-    """Tiles of one dtype and shape, and that dtype."""
+    """Returns tiles of one dtype and shape, and that dtype."""
     emitter = translator.emitter
     if dtype is None:
         dtype = promoted(values) or promoted([emitter.tile(value) for value in values])
@@ -48,7 +48,7 @@ def unified(translator, name, values, dtype=None):
 
 
 def require_mode(name, mode, allowed, dtype):
-    """Checks a rounding mode. Errors: not of this function, not of this dtype."""
+    """Checks a rounding mode. Errors: this function or this dtype does not have it."""
     if mode is None:
         return
     if mode not in allowed:
@@ -69,7 +69,7 @@ def flushed(emitter, tile, flush):
 
 
 def rounded(emitter, primitive, tiles, dtype, mode, flush):
-    """A primitive of float tiles by a rounding mode; floats of 16 bits are rounded on in the same direction."""
+    """Emits a primitive of float tiles with a rounding mode; 16-bit floats are then rounded in the same direction."""
     suffix = SUFFIX.get(mode, "")
     tiles = [flushed(emitter, tile, flush) for tile in tiles]
     narrow = bool(suffix) and dtype.bitwidth == 16

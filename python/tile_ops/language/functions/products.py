@@ -10,7 +10,7 @@ from ..core.values import shown, shown_shape
 
 _F8 = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 _BYTES = (dtypes.int8, dtypes.uint8)
-# Accumulators by the dtype of x, the first one is matmul's.
+# Accumulator dtypes by the dtype of x; matmul uses the first one.
 ACCUMULATORS = {
     dtypes.float16: (dtypes.float16, dtypes.float32),
     dtypes.bfloat16: (dtypes.float32,),
@@ -25,7 +25,7 @@ ACCUMULATORS = {
 
 
 def _product_shape(x, y):
-    """The shape of x @ y, both of 2 or 3 axes, the batch axis broadcast. Error: they do not fit."""
+    """Returns the shape of x @ y, both with 2 or 3 axes; the batch axis is broadcast. Error: the shapes do not fit."""
     batches = [tile.shape[0] for tile in (x, y) if tile.ndim == 3]
     fits = x.shape[-1] == y.shape[-2] and (len(batches) < 2 or batches[0] == batches[1] or 1 in batches)
     if not fits:
@@ -34,14 +34,14 @@ def _product_shape(x, y):
 
 
 def require_sum(x, y, acc):
-    """Error: the accumulator has another shape than x @ y."""
+    """Raises an error if the accumulator's shape is not that of x @ y."""
     shape = _product_shape(x, y)
     if acc.shape != shape:
         raise TileTypeError(f"Expect acc shape to be {shown_shape(shape)}, got {shown_shape(acc.shape)}")
 
 
 def batched(translator, operation, tiles, acc):
-    """Operands for each of the accumulator's batch, where it has one."""
+    """Returns the operands broadcast to the accumulator's batch, if it has one."""
     batch = acc.shape[:-2]
     return [translator.emitter.broadcast(tile, batch + tile.shape[-2:], operation) for tile in tiles]
 

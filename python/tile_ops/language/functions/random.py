@@ -14,7 +14,7 @@ _DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.fl
 
 
 def _words(translator, name, shape, seed, offset, stream, wide, times=1, plus=0):
-    """A random word of 32 or 64 bits for each element, of the number times * n + plus."""
+    """Returns a random word of 32 or 64 bits for each element n, from the number times * n + plus."""
     emitter, count = translator.emitter, math.prod(shape)
     for value, what in ((seed, "seed"), (offset, "offset"), (stream, "stream")):
         if dtype_of(value).category != dtypes.INTEGER:
@@ -37,7 +37,7 @@ def _words(translator, name, shape, seed, offset, stream, wide, times=1, plus=0)
 
 
 def _fraction(emitter, words, compute, bits):
-    """The highest bits of words as a number on [0, 1), exactly."""
+    """Converts the highest bits of words to numbers in [0, 1), exactly."""
     wide = words.dtype is dtypes.uint64
     by = emitter.constant((64 if wide else 32) - bits, words.dtype, words.shape)
     whole = emitter.cast(emitter.emit("shift_right", words, by), dtypes.int64 if wide else dtypes.int32)
@@ -61,8 +61,8 @@ def random_bits(
 ):
     """Returns random bits, which are a function of (seed, stream, number of the element) alone.
 
-    The elements are numbered offset, offset + 1, ... in row-major order; an integer tile as offset is each element's own
-    number. Draws of one seed and number in different streams are independent.
+    The elements are numbered offset, offset + 1, ... in row-major order; an integer tile as offset gives each element
+    its number. Draws with one seed and number in different streams are independent.
     """
     if dtype not in (dtypes.uint32, dtypes.uint64):
         raise TileTypeError(f"random_bits: dtype is {dtype}; expected uint32 or uint64")

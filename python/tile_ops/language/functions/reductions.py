@@ -12,7 +12,7 @@ _mode = checks.optional(checks.member(RoundingMode))
 
 
 def _axes(_, value):
-    """None, a constant integer or a tuple of them."""
+    """Accepts None, a constant integer or a tuple of them."""
     if value is None:
         return None
     items = value if isinstance(value, tuple) else (value,)
@@ -38,7 +38,7 @@ def _normal(axes, rank):
 
 
 def _operand(emitter, x):
-    """A tile whose dtype sums: bools become int32."""
+    """Returns a tile in the dtype of its sum: bools become int32."""
     x = emitter.tile(x)
     if not x.dtype.arithmetic:
         raise TileTypeError(f"Non-arithmetic dtype {x.dtype} is unsupported for reduction; convert with astype()")
@@ -187,7 +187,7 @@ def argmin(
 
 
 def _running(translator, name, primitive, x, axis, reverse, mode, flush):
-    """A scan by one primitive; floats of 16 bits run in float32 and are rounded once."""
+    """Emits a scan with one primitive; 16-bit floats are computed in float32 and rounded once."""
     emitter = translator.emitter
     x = _operand(emitter, x)
     axis = normal_axis(axis, x.ndim)

@@ -1,4 +1,4 @@
-"""Making tiles, and changing their shape and dtype."""
+"""Makes tiles and changes their shape and dtype."""
 
 from ..core import checks, dtypes, exponents
 from ..core.checks import normal_axis, operand
@@ -52,7 +52,7 @@ def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _
     return indices
 
 
-def _nested(translator, value, dtype, place):
+def _nested(translator, value, dtype, position):
     """Returns a tile of a scalar or a nested tuple of them."""
     emitter = translator.emitter
     if type(value) is not tuple:
@@ -65,7 +65,7 @@ def _nested(translator, value, dtype, place):
     if len({tile.shape for tile in tiles}) > 1:
         raise TileTypeError(f"Tuple has non-uniform inner shapes at {position}")
     tiles = [emitter.reshape(tile, (1, *tile.shape)) for tile in tiles]
-    while len(tiles) > 1:  # halves, so that the chain of joints is short
+    while len(tiles) > 1:  # joins halves, so that the chain of joins is short
         pairs = [emitter.emit("cat", *tiles[at : at + 2], axis=0) for at in range(0, len(tiles) - 1, 2)]
         tiles = pairs + tiles[len(pairs) * 2 :]
     return tiles[0]
@@ -111,7 +111,7 @@ def expand_dims(translator, x: operand, /, axis: checks.integer):
 
 @language_function
 def broadcast_to(translator, x: operand, /, shape: checks.shape):
-    """Repeats axes of extent 1, and puts axes in front, by NumPy's rules."""
+    """Repeats axes of extent 1 and adds leading axes, by NumPy's rules."""
     return translator.emitter.broadcast(translator.emitter.tile(x), shape)
 
 
@@ -172,7 +172,7 @@ def cat(translator, tiles, /, axis: checks.integer):
 
 
 def _sub_index(emitter, index, counts):
-    """Indices of a sub-tile; constant ones are checked."""
+    """Returns indices of a sub-tile; constant ones are checked."""
     for each, count in zip(index, counts):
         if is_constant(each) and not 0 <= constant_of(each) < count:
             raise TileValueError(f"index {constant_of(each)} is out of bounds: there are {count} sub-tiles along that axis")
@@ -214,7 +214,7 @@ def insert(translator, x: operand, /, index: checks.index, value: operand):
 
 
 def _rounds(source, target, mode):
-    """Returns True if a cast between floats has the mode."""
+    """Returns True if a cast between floats supports the mode."""
     narrow = source.bitwidth <= 16 and source.category == dtypes.FLOAT
     wide = target in (dtypes.float64, dtypes.float32)
     if target in dtypes.OF_BITS:

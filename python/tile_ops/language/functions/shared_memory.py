@@ -1,4 +1,4 @@
-"""Tiles of memory that other blocks change: loads and stores with a memory order, and views that are added to."""
+"""Accesses to memory that other blocks change: loads and stores with a memory order."""
 
 from ..core import checks, dtypes
 from .elements import ADDED, SCOPES, WORDS, inside, updated
@@ -8,7 +8,7 @@ from ..core.registry import language_function
 
 
 def require_order(what, order, scope, allowed):
-    """Checks a memory order with its scope; whether it asks for more than a plain access."""
+    """Checks a memory order and its scope; returns True if it requests more than a plain access."""
     if order not in allowed:
         raise TileTypeError(f"Invalid memory order for {what}: {order.value}")
     if order is MemoryOrder.WEAK and scope is not MemoryScope.NONE:
@@ -19,7 +19,7 @@ def require_order(what, order, scope, allowed):
 
 
 def _element_tiles(translator, index, shape, steps):
-    """The index of each element of a tile along each axis, int64."""
+    """Returns the index of each element of a tile along each axis, int64."""
     emitter, tiles = translator.emitter, []
     for axis, (each, extent, step) in enumerate(zip(index, shape, steps)):
         indices = emitter.emit("arange", dtype="i64", size=extent)
@@ -31,7 +31,7 @@ def _element_tiles(translator, index, shape, steps):
 
 
 def ordered_load(translator, array, index, shape, pad, order, scope):
-    """A tile whose elements are each read at once."""
+    """Loads a tile whose elements are each read atomically."""
     emitter = translator.emitter
     tiles = _element_tiles(translator, index, shape, shape)
     values = emitter.emit("atomic_load", array, *tiles, order=order.value, scope=SCOPES[scope])
@@ -41,7 +41,7 @@ def ordered_load(translator, array, index, shape, pad, order, scope):
 
 
 def ordered_store(translator, array, index, tile, order, scope):
-    """Writes a tile, each element at once."""
+    """Stores a tile, each element atomically."""
     tiles = _element_tiles(translator, index, tile.shape, tile.shape)
     translator.emitter.emit("atomic_store", array, tile, *tiles, order=order.value, scope=SCOPES[scope])
 
@@ -68,7 +68,7 @@ def _changes(name, allowed, doc, exact):
 
 VIEW_CHANGES = {
     f"atomic_store_{name}": _changes(
-        name, ADDED if name == "add" else WORDS, doc + " Elements outside are dropped.", name in ("and", "or", "xor")
+        name, ADDED if name == "add" else WORDS, doc + " Elements outside the array are dropped.", name in ("and", "or", "xor")
     )
     for name, doc in (
         ("add", "Adds a tile to the elements at an index, each at once."),

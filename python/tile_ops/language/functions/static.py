@@ -14,12 +14,13 @@ from ..core.registry import DEVICE_ONLY, evaluating, language_function
 from ..core.values import Array, Tile, Undefined, shown
 from .proxies import evaluation, plain, proxied
 
-_MOST = 1000  # items of a static_iter
+_MOST = 1000  # limit of a static_iter's items
 _OF_ITEMS = ("enumerate", "zip", "reversed", "tuple", "list")  # functions that return the items of their arguments
 
 
 class SpecialForm(Named):
-    """A function of the language that takes its arguments' text; it is called directly, and by position alone."""
+    """A function of the language that takes its arguments' source; it is only called directly, with positional
+    arguments."""
 
     language_value = True
 
@@ -48,7 +49,7 @@ class SpecialForm(Named):
 
 
 class _Names(dict):
-    """The names that static_eval sees; a proxy is made where one is read."""
+    """The names that static_eval sees. Reading a name makes a proxy."""
 
     def __init__(self, translator):
         scopes, scope = [], translator.scope
@@ -86,7 +87,7 @@ def evaluated(translator, node, what, more=()):
     note_evaluated(code, names.function, names.local | set(more))
     try:
         with evaluation(translator, what):
-            return eval(code, names)  # noqa: S307 the user's own text
+            return eval(code, names)  # noqa: S307 the user's own source
     except TileError:
         raise
     except Exception as error:
@@ -156,7 +157,7 @@ def static_iter(translator, node):
 
 
 def items_of(translator, node):
-    """The items of the iterable of a static_iter(…)."""
+    """Returns the items of the iterable of a static_iter(…)."""
     translator.node = node
     (iterable,), functions = static_iter._checked(node.args), {}
     iterable = _named_lambdas(translator, iterable, functions)

@@ -20,7 +20,7 @@ _INTEGERS, _FLOATS = "diuoxX", "eEfFgGaA"
 
 
 class Text:
-    """Text with values of the running kernel: parts are strings and (specifier, tile)."""
+    """Text that contains values of the running kernel: its parts are strings and (specifier, tile)."""
 
     language_value = True
 
@@ -121,7 +121,7 @@ def joined_text(translator, x, y):
 
 
 def joined(parts):
-    """A string where all parts are, else a Text."""
+    """Returns a string if all parts are strings, otherwise a Text."""
     return "".join(parts) if all(isinstance(part, str) for part in parts) else Text(parts)
 
 
@@ -129,7 +129,7 @@ _SPEC = re.compile(r"([<>^])?([+\- ])?(#)?(0)?(\d+)?(?:\.(\d+))?([a-zA-Z])?$")
 
 
 def _with_spec(tile, spec):
-    """A format specification of Python as one of C's."""
+    """Converts a Python format specification to a C one."""
     match = _SPEC.fullmatch(spec)
     if not match:
         raise TileValueError(f"format spec {spec!r} is not supported; use [<>^][+- ][#][0][width][.precision][type]")
@@ -144,7 +144,7 @@ def _with_spec(tile, spec):
 
 
 def formatted(translator, node):
-    """An f-string."""
+    """Translates an f-string."""
     parts = []
     for each in node.values:
         if isinstance(each, ast.Constant):

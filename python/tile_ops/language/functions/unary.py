@@ -1,4 +1,4 @@
-"""Functions of one number: a row each."""
+"""Functions of one number, one row each."""
 
 import math
 
@@ -19,7 +19,7 @@ def _float_of(dtype):
 
 
 def _unary(name, python, doc, modes=(), flushes=False, integers=True):
-    """A function of floats. integers: they and bools become float32, else they are refused."""
+    """Makes a function of floats. integers: they and bools are converted to float32; otherwise they are an error."""
 
     def run(translator, x, rounding_mode=None, flush_to_zero=False):
         dtype = dtype_of(x)
@@ -33,7 +33,7 @@ def _unary(name, python, doc, modes=(), flushes=False, integers=True):
         tile = translator.emitter.cast(x, _float_of(dtype))
         return rounded(translator.emitter, name, [tile], tile.dtype, rounding_mode, flush_to_zero)
 
-    # The signature says which options there are.
+    # The signature contains only the supported options.
     if modes and flushes:
 
         def function(translator, x: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):

@@ -1,1 +1,1 @@
-"""From the text of a Python function to Tile IR."""
+"""Translates the source of a Python function to Tile IR."""

@@ -1,4 +1,4 @@
-"""Attributes, methods and items of values."""
+"""Translates attributes, methods and items of values."""
 
 import enum
 import types
@@ -114,7 +114,7 @@ def _meant(name, module):
 
 
 def _note_read(owner, name):
-    """Notes the read of a name in a module or class."""
+    """Records the read of a name in a module or class."""
     if isinstance(owner, type):
         note("type", owner, name)
     elif name in vars(owner) or "__getattr__" not in vars(owner):
@@ -124,7 +124,7 @@ def _note_read(owner, name):
 
 
 def attribute(translator, owner, name):
-    """owner.name in a kernel."""
+    """Translates owner.name."""
     if isinstance(owner, Array):
         return _of_array(translator, owner, name)
     if isinstance(owner, ArrayChoice):
@@ -172,7 +172,7 @@ def _sub(index):
 
 
 def item(translator, owner, index):
-    """owner[index] in a kernel."""
+    """Translates owner[index]."""
     if isinstance(owner, (Array, ArrayChoice)):
         raise TileTypeError("Arrays are not directly subscriptable; use load, gather or slice")
     if isinstance(owner, ArrayList):
@@ -217,7 +217,7 @@ def _of_tuple(owner, index):
 
 
 def _of_tile(translator, owner, parts):
-    """Only axes of extent 1 may be put in: None, `:` and `...`."""
+    """Translates an index of a tile. It may only add axes of extent 1: None, `:` and `...`."""
     shape = list(shape_of(owner))
     whole = slice(None)
     for part in parts:

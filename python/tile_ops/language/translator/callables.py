@@ -18,7 +18,7 @@ def wrapped_function(translator, value):
     if isinstance(value, functools.partial):
         named = {name: translator.host_value(each) for name, each in value.keywords.items()}
         return Partial(translator.host_value(value.func), tuple(map(translator.host_value, value.args)), named)
-    if isinstance(value, functools._lru_cache_wrapper):  # an inlined call has no use for a cache
+    if isinstance(value, functools._lru_cache_wrapper):  # an inlined call does not need the cache
         return translator.host_value(value.__wrapped__)
     if isinstance(value, staticmethod):
         return translator.host_value(value.__func__)

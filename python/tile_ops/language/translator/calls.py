@@ -1,4 +1,4 @@
-"""Calls in kernels: of the language's functions, of Python's, which are inlined, and of builtins."""
+"""Translates calls: of language functions, of Python functions, which are inlined, and of builtins."""
 
 import ast
 import builtins
@@ -120,7 +120,7 @@ _BUILTINS |= {
 
 
 def parameters_of(arguments, defaults, named_defaults):
-    """The signature of a def or lambda from its tree and the values of its defaults."""
+    """Returns the signature of a def or lambda from its syntax tree and the values of its defaults."""
     kind, made = inspect.Parameter, []
     plain = [*arguments.posonlyargs, *arguments.args]
     for index, each in enumerate(plain):
@@ -137,7 +137,7 @@ def parameters_of(arguments, defaults, named_defaults):
 
 
 class Calls:
-    """The part of the translator that knows calls."""
+    """The part of the translator that translates calls."""
 
     def _Call(self, node):
         callee = self.value(node.func)
@@ -148,7 +148,7 @@ class Calls:
         return self.call(callee, *self.given(node))
 
     def given(self, node):
-        """The arguments of a call, by position and by name."""
+        """Returns the arguments of a call, by position and by name."""
         arguments, named = self.listed(node.args), {}
         for each in node.keywords:
             value = self.value(each.value)
@@ -166,7 +166,7 @@ class Calls:
         return arguments, named
 
     def call(self, callee, arguments, named):
-        """The value of a call."""
+        """Returns the value of a call."""
         if isinstance(callee, LanguageFunction):
             return callee.lower(self, arguments, named)
         if isinstance(callee, HelperFunction):

@@ -1,4 +1,4 @@
-"""Comparisons in kernels: ==, <, is, in, of numbers, tuples, dictionaries, enumerations and strings."""
+"""Translates comparisons: ==, <, is, in, of numbers, tuples, dictionaries, enumerations and strings."""
 
 import ast
 import enum

@@ -67,7 +67,7 @@ class Contexts:
     """The part of the translator that translates with and try."""
 
     def with_items(self, node, rest):
-        """with items: body, and the statements behind it in this block. Its way, as block() gives it."""
+        """Translates a with and the statements after it in its block. Returns the same as block()."""
         item, body = node.items[0], node.body
         if len(node.items) > 1:
             body = [ast.copy_location(ast.With(node.items[1:], body), node)]
@@ -152,7 +152,7 @@ class Contexts:
         return self._with_end(body, [Then(node, leave)], rest)
 
     def _with_end(self, body, end, rest):
-        """Translates `body`, then `end`, which also runs where the body jumps out, then `rest`."""
+        """Translates `body`, then `end`, which also runs if the body jumps out, then `rest`."""
         scope = self.scope
         scope.exits += ((len(scope.loops), scope, end),)
         return self.block([*body, *end, *rest])

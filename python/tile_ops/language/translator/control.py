@@ -7,12 +7,12 @@ from .joins import conflict, differing, is_defined, joined, kept, tiles_of, valu
 from .scope import Binding, Mark
 from ..core.values import Conflict, Undefined, shown
 
-LEFT = object()  # a way that ends in break or continue
+LEFT = object()  # the result of a path that ends in break or continue
 
 
 @dataclasses.dataclass
 class Returned:
-    """A way that ends in return."""
+    """The result of a path that ends in return."""
 
     value: object
 
@@ -39,8 +39,8 @@ class Control:
         return Mark(self.emitter.newest)
 
     def branch(self, condition, ways, what):
-        """An if of the running kernel. ways: two functions that translate its sides; the value that they join in, or
-        LEFT."""
+        """Translates an if of the running kernel. ways: two functions that translate its sides. Returns the value that
+        joins those of the sides, or LEFT."""
         scope, emitter, sides = self.scope, self.emitter, []
         emitter.require_straight("Branching")
         before = [(each, each.snapshot(), each.exits) for each in scope.group]
@@ -115,7 +115,7 @@ class Control:
         return layout
 
     def chosen(self, condition, ways, what):
-        """The value of one of two expressions."""
+        """Returns the value of one of two expressions, chosen at run time."""
         return self.branch(condition, ways, what)
 
 

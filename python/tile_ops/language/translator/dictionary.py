@@ -1,4 +1,4 @@
-"""Dictionaries in kernels: keys are constants, values are any values; a dictionary never changes."""
+"""Dictionaries in kernels: keys are constants, values are any values, and the dictionary is immutable."""
 
 from ..core.errors import TileTypeError
 from ..core.registry import LanguageFunction
@@ -9,12 +9,12 @@ _CHANGING = ("clear", "pop", "popitem", "setdefault", "update")
 
 
 def key(value):
-    """Returns a key of the kernel as Python's own object. Error: the key is not a constant."""
+    """Returns a key of the kernel as a Python object. Error: the key is not a constant."""
     return as_python(value, lambda part: TileTypeError(f"A dictionary's keys are constants, got {shown(part)}"))
 
 
 def item(owner, index):
-    """owner[index]"""
+    """Returns owner[index]."""
     name = key(index)
     if name not in owner:
         raise TileTypeError(f"Key {name!r} not found in dictionary")
@@ -63,7 +63,7 @@ def method(owner, name):
 
 
 def made(translator, given=(), /, **named):
-    """dict(...) in a kernel."""
+    """Translates dict(...)."""
     if type(given) is tuple:
         for each in given:
             if type(each) is not tuple or len(each) != 2:

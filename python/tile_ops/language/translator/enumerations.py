@@ -24,7 +24,7 @@ def _python(kind, value):
 
 
 def found(kind, arguments, named):
-    """Color(1) in a kernel."""
+    """Translates a lookup by value, Color(1)."""
     arguments = [_python(kind, each) for each in arguments]
     named = {name: _python(kind, each) for name, each in named.items()}
     try:
@@ -36,7 +36,7 @@ def found(kind, arguments, named):
 
 
 def item(kind, name):
-    """Color["RED"] in a kernel."""
+    """Translates a lookup by name, Color["RED"]."""
     if not isinstance(name, str) or name not in kind.__members__:
         close = advice.meant(name, kind.__members__) if isinstance(name, str) else ""
         raise TileTypeError(f"{kind.__name__} has no member {_python(kind, name)!r}{close}")
@@ -56,7 +56,7 @@ def attribute(translator, member, name):
 
 
 def combined(name, x, y):
-    """x & y, x | y, x ^ y of flags."""
+    """Returns x & y, x | y or x ^ y of flags."""
     if type(x) is not type(y):
         raise TileTypeError(f"flags of {type(x).__name__} and {type(y).__name__} do not combine")
     return _COMBINED[name](x, y)

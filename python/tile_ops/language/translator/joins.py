@@ -1,5 +1,5 @@
-"""Values of names where control flow joins: after an if, around a loop. Values are split into tiles and put
-together again by their layout."""
+"""Values of names at control-flow joins: after an if, around a loop. A layout says how values are split into tiles and
+rebuilt."""
 
 import types
 
@@ -13,7 +13,7 @@ from .records import Record
 
 
 class Same:
-    """A layout: the value itself, the same on all ways."""
+    """A layout: the value itself, which is the same on all paths."""
 
     def __init__(self, value):
         self.value = value
@@ -78,7 +78,7 @@ def _equal_constants(x, y):
 
 
 def joined(x, y, before):
-    """The layout of what is x on one way and y on another; None: they do not meet."""
+    """Returns the layout that joins value x of one path and y of another; None: they cannot be joined."""
     if memory_of(x) is not None:
         return Memory(x, before.newest).met(y)
     if x is y:
@@ -121,7 +121,7 @@ def met(layout, value, before):
 
 
 def fits(layout, value, before):
-    """Returns True if a value can be carried so."""
+    """Returns True if the layout can carry a value."""
     if isinstance(layout, (Memory, Functions)):
         return layout.fits(value)
     if isinstance(layout, Same):
@@ -136,14 +136,14 @@ def fits(layout, value, before):
 
 
 def ways_of(layout):
-    """How many ways of being what they are its arrays have, at most."""
+    """Returns the largest number of alternatives of an array in the layout."""
     if isinstance(layout, Memory):
         return len(layout.bounds)
     return max(map(ways_of, getattr(layout, "items", ())), default=0)
 
 
 def types_of(layout):
-    """The tiles of a layout as [(dtype, shape)]."""
+    """Returns the types of a layout's tiles as [(dtype, shape)]."""
     if isinstance(layout, (Memory, Functions)):
         return layout.types()
     if isinstance(layout, Scalar):
@@ -152,7 +152,7 @@ def types_of(layout):
 
 
 def tiles_of(emitter, layout, value):
-    """The tiles of a value that fits the layout; constants are made here."""
+    """Returns the tiles of a value that fits the layout; constants are emitted here."""
     if isinstance(layout, (Memory, Functions)):
         return layout.tiles(emitter, value)
     if isinstance(layout, Same):
@@ -163,7 +163,7 @@ def tiles_of(emitter, layout, value):
 
 
 def value_of(emitter, layout, tiles):
-    """The value of an iterator over such tiles."""
+    """Returns the value of a layout; `tiles` is an iterator over its tiles."""
     if isinstance(layout, (Memory, Functions)):
         return layout.value(emitter, tiles)
     if isinstance(layout, Same):
@@ -250,7 +250,7 @@ def _choice(value):
 
 
 def differing(x, y):
-    """Returns the text that an error adds if two types look alike."""
+    """Returns the text that an error adds if two types have the same text."""
     x, y = memory_of(x), memory_of(y)
     if x is None or y is None or shown(x) != shown(y):
         return ""
@@ -263,7 +263,7 @@ def differing(x, y):
 
 
 def conflict(name, x, y):
-    """The error of a name that is x, a Binding, on one way and y on another."""
+    """Returns the error for a name with a Binding x on one path and y on another."""
     ways = " vs. ".join(f"{shown(each.value)} (line {each.line})" for each in (x, y))
     return f"Type of `{name}` depends on path taken: {ways}{differing(x.value, y.value)}"
 

@@ -1,16 +1,16 @@
-"""Arrays and their views where ways meet: the number of the array that is meant, and the bounds of its slices."""
+"""Arrays and views at control-flow joins: the index of the chosen array, and the bounds of its slices."""
 
 from ..core import dtypes
 from ..core.values import Array, ArrayChoice, RawMemory, Tile, TiledView, constant_of, memory_of, of_one_width, over
 
 
 def facts_of(array):
-    """Returns the facts that must agree: all that is known of it while the kernel is compiled."""
+    """Returns the facts that must agree: everything that is known about the array at compile time."""
     return array.dtype, array.ndim, array.extents, array.strides
 
 
 def _parts(array, newest):
-    """The array that was there at the value `newest`, and the slices (axis, start, stop) that make this one of it."""
+    """Returns the array as of the value `newest`, and the slices (axis, start, stop) that were taken of it since."""
     cuts = []
     while array.number > newest and array.origin:
         array, *cut = array.origin
@@ -19,7 +19,7 @@ def _parts(array, newest):
 
 
 def _bound(value):
-    """A bound of a slice: its number, or the dtype of a tile."""
+    """Returns a description of a slice's bound: its number, or the dtype of its tile."""
     return value.dtype if isinstance(value, Tile) else int(constant_of(value))
 
 
@@ -43,7 +43,7 @@ class Memory:
     """A layout: one of several arrays, or a view of one. `bounds`: by array and the axes of its slices, [start, stop]
     for each slice."""
 
-    most = 16  # ways to be what it is
+    most = 16  # largest number of alternatives
 
     def __init__(self, value, newest, bounds=None):
         memory = memory_of(value)
@@ -66,14 +66,14 @@ class Memory:
         self.bounds[key] = [[_met(*pair) for pair in zip(*two)] for two in zip(known, bounds)]
 
     def of(self, value):
-        """The layout of another value; None: it is no memory, or not of this kind and these facts."""
+        """Returns the layout of another value; None if it is not memory, or of another kind or with other facts."""
         if memory_of(value) is None or _kind(value) != _kind(self._value):
             return None
         other = Memory(value, self._newest)
         return other if other._facts == self._facts else None
 
     def met(self, value):
-        """The layout of what may also be this value; None as for of()."""
+        """Returns the layout that also covers this value; None as in of()."""
         other = self.of(value)
         if other is None:
             return None
@@ -89,13 +89,14 @@ class Memory:
         return both is not None and both.bounds == self.bounds
 
     def types(self):
-        """Its tiles, as [(dtype, shape)]."""
+        """Returns the types of its tiles as [(dtype, shape)]."""
         index = [dtypes.int32] if len(self.bounds) > 1 else []
         known = [bound for bounds in self.bounds.values() for pair in bounds for bound in pair]
         return [(dtype, ()) for dtype in index + [each for each in known if not isinstance(each, int)]]
 
     def tiles(self, emitter, value):
-        """The tiles of a value that fits: which of the arrays, and the bounds of slices that are no constants."""
+        """Returns the tiles of a value that fits: the index of the array, and the bounds of slices that are not
+        constants."""
         memory = memory_of(value)
         choice = memory if isinstance(memory, ArrayChoice) else ArrayChoice((memory,), None)
         parts = [_parts(item, self._newest) for item in choice.items]
@@ -112,7 +113,7 @@ class Memory:
         return made
 
     def value(self, emitter, tiles):
-        """The value of an iterator over such tiles."""
+        """Returns the value; `tiles` is an iterator over its tiles."""
         index = next(tiles) if len(self.bounds) > 1 else None
         items = []
         for (number, axes), bounds in self.bounds.items():
@@ -126,7 +127,7 @@ class Memory:
 
 
 def picked(emitter, choice, values, dtype):
-    """The value for the item that is meant, of this dtype."""
+    """Returns the value for the chosen item, in this dtype."""
     if choice.index is not None and choice.index.dtype is dtype and values == list(range(len(values))):
         return choice.index
     made = emitter.as_dtype(values[-1], dtype)

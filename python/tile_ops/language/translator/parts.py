@@ -51,7 +51,7 @@ class _Closure:
         self._before, self._functions, self._scopes, self._parts = before, [], [], []
         self._defaults, self._names = [], {}  # templates
         key = [self._template(function)]
-        for each in self._functions:  # which grows during the loop
+        for each in self._functions:  # the list grows during the loop
             self._defaults.append(list(map(self._template, [*each.defaults, *each.named_defaults])))
             key.append((id(each.node), self._scope(each.scope), *self._defaults[-1]))
             for name in read_in(each.node):

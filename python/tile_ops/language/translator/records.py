@@ -1,4 +1,4 @@
-"""Frozen dataclasses in kernels: built, read, and their methods called."""
+"""Frozen dataclasses in kernels: construction, attributes and method calls."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ class Record:
 
     @property
     def record_kind(self):
-        """The class; modules that cannot import Record read it."""
+        """Returns the class. Modules that cannot import Record use it."""
         return self.kind
 
 
@@ -36,7 +36,7 @@ def require_frozen(kind):
 
 
 def require_supported(kind):
-    """Checks a class. Errors: it is no frozen dataclass that kernels take."""
+    """Checks a class. Errors: it is not a frozen dataclass that kernels support."""
     require_frozen(kind)
     for each in kind.__mro__[:-1]:
         if not dataclasses.is_dataclass(each) or "__dataclass_params__" not in vars(each):
@@ -59,7 +59,7 @@ def require_supported(kind):
 
 
 def built(translator, kind, arguments, named):
-    """kind(*arguments, **named) in a kernel."""
+    """Translates kind(*arguments, **named)."""
     require_supported(kind)
     note("type", kind, "__dataclass_fields__")
     note("type", kind, "__post_init__")
@@ -84,7 +84,7 @@ def built(translator, kind, arguments, named):
 
 
 def attribute(translator, record, name):
-    """record.name: a field, property, method or class attribute."""
+    """Returns record.name: a field, property, method or class attribute."""
     if name in record.fields:
         return record.fields[name]
     note("type", record.kind, name)
@@ -112,14 +112,14 @@ def attribute(translator, record, name):
 
 
 def special(record, name):
-    """A method that the class itself defines; None: it does not."""
+    """Returns a method that the class itself defines, or None."""
     note("type", record.kind, name)
     found = inspect.getattr_static(record.kind, name, None)
     return found if isinstance(found, types.FunctionType) else None
 
 
 def replaced(_, record, /, **changes):
-    """dataclasses.replace(record, ...)"""
+    """Translates dataclasses.replace(record, ...)."""
     if not isinstance(record, Record):
         raise TileTypeError(f"replace() expects a dataclass, got {shown(record)}")
     for name in changes:

@@ -30,12 +30,12 @@ class Mark:
 
 
 class Scope:
-    """source: the function's text; function: its Python object, None of one defined in the kernel; outer: the scope
-    that one was defined in."""
+    """source: the function's source; function: its Python object, None if it is defined in the kernel; outer: the scope
+    in which it was defined."""
 
     def __init__(self, name, source, function, outer=None, local=()):
         self.name, self.source, self.function, self.outer = name, source, function, outer
-        self.local = frozenset(local)  # names that it assigns somewhere
+        self.local = frozenset(local)  # the names that it assigns
         self.names = {}
         self.loops = []
         self.exits = ()  # each open `with` and `try`: (number of loops around it, scope and statements of its end)
@@ -60,7 +60,7 @@ class Scope:
         return self._host().__code__.co_freevars
 
     def find(self, name):
-        """(found, value, is_host): host values are those of Python's globals and closures."""
+        """Returns (found, value, is_host). Host values come from Python's globals and closures."""
         scope = self
         while scope is not None:
             if name in scope.names:
@@ -88,6 +88,6 @@ class Scope:
         return dict(self.names)
 
     def undefine(self, names):
-        """Names that only some ways assign."""
+        """Marks names that only some paths assign."""
         for name in names:
             self.names[name] = Binding(Undefined(), 0)

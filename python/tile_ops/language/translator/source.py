@@ -1,4 +1,4 @@
-"""The text of a Python function as a syntax tree whose nodes know their location in the file."""
+"""The source of a Python function as a syntax tree whose nodes know their location in the file."""
 
 import ast
 import functools
@@ -9,13 +9,13 @@ from ..core.errors import TileSyntaxError
 
 
 class Source:
-    """file, the function's or lambda's node, and what its columns were moved by."""
+    """file, the node of the function or lambda, and the indentation that was removed from its columns."""
 
     def __init__(self, file, node, indent, lines):
         self.file, self.node, self.indent, self._lines = file, node, indent, lines
 
     def columns(self, node):
-        """The first column of a node, and the one behind its last on that line, from 1."""
+        """Returns the first column of a node, and the column after its last one on that line, from 1."""
         line = self._lines[node.lineno - 1].encode() if node.lineno <= len(self._lines) else b""
         first = len(line[: node.col_offset].decode(errors="replace")) + self.indent + 1
         if node.end_lineno != node.lineno:
@@ -24,7 +24,7 @@ class Source:
 
 
 def source_of(function):
-    """The Source of a Python function. Error: its text is not to be had."""
+    """Returns the Source of a Python function. Error: its source is not available."""
     try:
         return _source_of(function.__code__, function.__code__.co_filename)
     except (OSError, TypeError):
@@ -53,7 +53,7 @@ def _padded(text, first):
 
 
 def _lambda(code, line, whole):
-    """Its text may be part of a statement that is no statement by itself, so the whole file is read."""
+    """Finds a lambda in the whole file, because its lines may not be a complete statement."""
     tree = ast.parse(whole)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == line]
     names = code.co_varnames[: code.co_argcount]
@@ -70,7 +70,8 @@ _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def inside(node, into_loops=True):
-    """The nodes of a statement, without those of functions defined in it, and perhaps without those of its loops."""
+    """Yields the nodes of a statement, without those of functions defined in it, and optionally without those of its
+    loops."""
     todo = [node]
     while todo:
         each = todo.pop()
@@ -119,7 +120,7 @@ def read_in(node):
 
 
 def names_of(node):
-    """All names that a function's text makes local."""
+    """Returns all names that are local to a function."""
     arguments = node.args
     plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     plain += [each for each in (arguments.vararg, arguments.kwarg) if each]

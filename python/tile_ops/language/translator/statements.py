@@ -1,4 +1,4 @@
-"""Statements of kernels."""
+"""Translates statements."""
 
 import ast
 
@@ -16,15 +16,15 @@ from ..core.values import Array, ArrayChoice, Tile, is_constant, shown
 
 
 class Statements(Loops, Contexts):
-    """The part of the translator that knows statements. A statement gives None, LEFT or Returned."""
+    """The part of the translator that translates statements. A statement returns None, LEFT or Returned."""
 
     def body(self, statements):
-        """The value that a function's body returns."""
+        """Returns the value that a function's body returns."""
         way = self.block(statements)
         return way.value if isinstance(way, Returned) else None
 
     def block(self, statements):
-        """LEFT, Returned, or None where the way goes on behind the statements."""
+        """Returns LEFT or Returned, or None if control reaches the end of the statements."""
         for index, statement in enumerate(statements):
             self.node = statement
             if isinstance(statement, ast.If):
@@ -51,7 +51,7 @@ class Statements(Loops, Contexts):
         return None
 
     def _if(self, node, rest):
-        """(its way, whether `rest` ran, too)."""
+        """Returns (the result as in block(), whether `rest` was translated as well)."""
         test = self.value(node.test)
         known = self.known_truth(test)
         context = self.scope.context
@@ -63,7 +63,7 @@ class Statements(Loops, Contexts):
         condition = self.condition(test)
         yields = context is not None and holds([node], YIELDS)
         if (holds([node], ast.Return) and not self.scope.loops) or (yields and context.returns):
-            # Either side runs to the function's end, so what it returns is what it yields.
+            # Both sides run to the function's end, so each yields what it returns.
             sides = (lambda: self._to_end(node.body + rest), lambda: self._to_end(node.orelse + rest))
             return self.branch(condition, sides, None), True
         if yields:  # each side contains the body of the with
@@ -195,7 +195,7 @@ class Statements(Loops, Contexts):
                 raise TileSyntaxError(f"{kind.__name__} in a for loop with static_iter() is not supported")
 
     def _unrolled(self, node):
-        """A copy of the body for each item of static_iter(...)."""
+        """Translates a copy of the body for each item of static_iter(...)."""
         self._require_no_jumps(node)
         for item in items_of(self, node.iter):
             self.node = node
@@ -224,7 +224,7 @@ class Statements(Loops, Contexts):
             return self.block(rest)
         returned, value, leaves = made
         if not leaves:
-            return self.leave_with(value)  # nothing behind it is reached
+            return self.leave_with(value)  # the statements after it are unreachable
 
         def behind():
             return self.block(rest) if self.scope.loops else self._to_end(rest)

@@ -1,4 +1,4 @@
-"""Translator: the syntax tree of a kernel's function becomes Tile IR. Here: expressions."""
+"""Translator: turns the syntax tree of a kernel's function into Tile IR. This file translates expressions."""
 
 import ast
 import dataclasses
@@ -41,7 +41,7 @@ _OF_KERNELS = (*SYMBOLIC, Strict, Range, Partial, Record)
 
 
 class Translator(Statements, Calls, Comparisons):
-    """Translates one kernel; `emitter` makes the operations, `scope` has the names of the function it is in."""
+    """Translates one kernel. `emitter` makes the operations; `scope` has the names of the current function."""
 
     def __init__(self, builder, cutile):
         self.scope, self.node, self.depth = None, None, 0
@@ -55,13 +55,13 @@ class Translator(Statements, Calls, Comparisons):
         return self.scope.source.file, self.node.lineno, self.scope.source.columns(self.node)[0]
 
     def frame(self):
-        """Where it is, for errors."""
+        """Returns the current location, for errors."""
         node = self.node or self.scope.source.node
         first, end = self.scope.source.columns(node)
         return {"function": self.scope.name, "file": self.scope.source.file, "line": node.lineno, "column": first, "end": end}
 
     def value(self, node):
-        """The value of an expression. Where it raises, `node` stays at the innermost one."""
+        """Returns the value of an expression. If it raises, `node` stays at the innermost one."""
         outer, self.node = self.node, node
         method = getattr(self, "_" + type(node).__name__, None)
         if method is None:
@@ -191,7 +191,7 @@ class Translator(Statements, Calls, Comparisons):
         return (negative if name == "USub" else bitwise_not).lower(self, (x,), {})
 
     def known_truth(self, value):
-        """The truth of a compile-time value; None of one of the running kernel."""
+        """Returns the truth of a compile-time value; None for a value of the running kernel."""
         if isinstance(value, Tile):
             self._require_condition(value)
             return None
@@ -202,7 +202,7 @@ class Translator(Statements, Calls, Comparisons):
         raise TileTypeError(f"Expected a scalar, got {shown(value)}")
 
     def condition(self, value):
-        """A scalar of the running kernel as bool."""
+        """Returns a scalar of the running kernel as bool."""
         return nonzero(self, self._require_condition(value))
 
     def _require_condition(self, value):
@@ -215,7 +215,7 @@ class Translator(Statements, Calls, Comparisons):
         return value
 
     def _BoolOp(self, node):
-        stops = isinstance(node.op, ast.Or)  # at the first value that is so
+        stops = isinstance(node.op, ast.Or)  # the truth value that ends the evaluation
 
         def rest(values):
             first = self.value(values[0])
@@ -262,7 +262,7 @@ class Translator(Statements, Calls, Comparisons):
         raise TileSyntaxError("Unsupported syntax: a generator; write tuple(x for a in static_iter(...))")
 
     def generated(self, node):
-        """The items of the generator in tuple(...)."""
+        """Returns the items of the generator in tuple(...)."""
         made, outer = [], self.scope
         targets = [each.id for clause in node.generators for each in ast.walk(clause.target) if isinstance(each, ast.Name)]
         inner = Scope(outer.name, outer.source, None, outer, targets)
@@ -276,7 +276,7 @@ class Translator(Statements, Calls, Comparisons):
                 module = "ct" if self.emitter.cutile else "tl"
                 raise TileSyntaxError(f"All iterables in a tuple comprehension must be wrapped in {module}.static_iter()")
             if clause is node.generators[0]:
-                self.scope = outer  # Python evaluates the first iterable there
+                self.scope = outer  # Python evaluates the first iterable in the outer scope
             items = items_of(self, clause.iter)
             self.scope = inner
             for item in items:

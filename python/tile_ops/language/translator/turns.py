@@ -9,7 +9,8 @@ from .joins import conflict, differing, is_defined, kept, layout_of, met
 
 @dataclasses.dataclass
 class Loop:
-    """names: the carried names, with their layouts; mark: the beginning; given: names defined only on paths out of the loop."""
+    """State of a loop. names: the carried names, with their layouts; mark: the beginning; given: names defined only on
+    paths out of the loop."""
 
     names: list
     layouts: list
@@ -33,7 +34,7 @@ class Tried:
 
     def __init__(self, node, wanted):
         self.node, self.wanted = node, wanted
-        self.loop = None  # None: it never runs
+        self.loop = None  # None if the loop never runs
         self.loops = []  # the Tried of each nested loop, in order
         self.begin()
 
@@ -67,7 +68,8 @@ class Tried:
 
 
 class Widened(Exception):
-    """An iteration gives a carried name another array or function: the loop is translated again, with both."""
+    """Raised if an iteration gives a carried name another array or function: the loop is then translated again with
+    both."""
 
     def __init__(self, loop):
         self.loop = loop

@@ -1,4 +1,4 @@
-"""Python syntax that kernels lack, each with what to write instead."""
+"""Errors for Python syntax that kernels do not support, each with the replacement."""
 
 import torch
 
@@ -51,14 +51,14 @@ _CALLS = {
 
 
 def unsupported_syntax(node):
-    """The error of a statement or expression."""
+    """Returns the error for a statement or expression."""
     name = type(node).__name__
     fix = _SYNTAX.get(name)
     return TileSyntaxError(f"Unsupported syntax: {name}{'; ' if fix else ''}{fix or ''}")
 
 
 def unsupported_call(callee, module):
-    """Returns the error of a call of an unsupported Python function. module: the language's name in messages."""
+    """Returns the error for a call of an unsupported Python function. module: the language's name in messages."""
     name = callee.__name__
     fix = _CALLS.get(name)
     library = (callee.__module__ or "torch").split(".")[0]

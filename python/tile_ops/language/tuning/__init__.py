@@ -1,1 +1,1 @@
-"""Which configuration of a kernel is fastest: measured once a key, and kept on disk."""
+"""Finds the fastest configuration of a kernel: measured once per key, and kept on disk."""

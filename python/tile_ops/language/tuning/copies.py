@@ -1,4 +1,4 @@
-"""Copies of a launch's tensors, so that measuring changes none of the user's."""
+"""Copies of a launch's tensors, so that measuring does not change the user's."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ def _bytes(storage, device, first, count):
 
 
 def leaves(value, found):
-    """Adds the tensors in an argument to a list, those of other libraries as tensors over the same memory."""
+    """Adds the tensors in an argument to a list; arrays of other libraries are added as tensors over the same memory."""
     if isinstance(value, torch.Tensor):
         found.append(value)
     elif isinstance(value, (tuple, list)):
@@ -29,7 +29,7 @@ def leaves(value, found):
 
 
 def _extent(tensor):
-    """The first byte of a tensor in its storage, and the one behind its last."""
+    """Returns the first byte of a tensor in its storage, and the byte after its last one."""
     first = tensor.storage_offset() * tensor.element_size()
     reach = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
     return first, first + (reach + 1) * tensor.element_size()
@@ -47,14 +47,14 @@ class _Memory:
         self.copy.copy_(self.original)
 
     def tensor(self, like):
-        """The same tensor in the copy."""
+        """Returns the same tensor in the copy."""
         offset = self.skip + like.storage_offset() * like.element_size() - self.first
         made = torch.empty(0, dtype=like.dtype, device=like.device)
         return made.set_(self.copy.untyped_storage(), offset // like.element_size(), like.shape, like.stride())
 
 
 def spans_of(tensors):
-    """Returns {address of a storage: (a tensor in it, the first byte that the tensors use, the byte behind the last)}."""
+    """Returns {address of a storage: (a tensor in it, the first byte that the tensors use, the byte after the last)}."""
     spans = {}
     for tensor in tensors:
         if tensor.numel():
@@ -66,7 +66,7 @@ def spans_of(tensors):
 
 
 class Copies:
-    """arguments: those given, with copies of their tensors, of the same strides, alignment and overlap."""
+    """arguments: the given ones with copies of their tensors, which have the same strides, alignment and overlap."""
 
     def __init__(self, arguments):
         self._memories = {address: _Memory(*span) for address, span in spans_of(leaves(arguments, [])).items()}
@@ -86,19 +86,19 @@ class Copies:
         return self._copied(found[0]) if found else value
 
     def note_changes(self):
-        """Looks at what a run has changed: a run from the same state changes nothing else."""
+        """Finds what a run has changed: another run from the same state changes nothing else."""
         for address, memory in self._memories.items():
             if address not in self._changed and not torch.equal(memory.copy, memory.original):
                 self._changed.add(address)
 
     def restore(self):
-        """Undoes the changes."""
+        """Restores the tensors that runs change."""
         for address in self._changed:
             self._memories[address].copy.copy_(self._memories[address].original)
 
 
 def _free(device):
-    """Bytes that a device has left; None: it does not say."""
+    """Returns the free bytes of a device, or None if they are unknown."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused

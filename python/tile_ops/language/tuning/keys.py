@@ -1,4 +1,4 @@
-"""Keys of tuned choices: two launches have one key unless they may need different configurations."""
+"""Keys of tuned choices: two launches share a key unless they may need different configurations."""
 
 import dataclasses
 import enum
@@ -19,7 +19,7 @@ _PLAIN = (bool, int, float, str, types.NoneType)
 
 
 def constant_text(value):
-    """The same text for the same constant in every process."""
+    """Returns a text of a constant that is the same in every process."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, tuple):
@@ -56,12 +56,12 @@ def device_of(arguments):
 
 
 def _rounded(extents):
-    """Up to powers of two."""
+    """Rounds extents up to powers of two."""
     return [1 << (extent - 1).bit_length() if extent > 0 else 0 for extent in extents]
 
 
 def _described(value, by_value, exact):
-    """An argument in a key, of what JSON holds."""
+    """Returns the description of an argument in a key, made of JSON types."""
     if isinstance(value, torch.Tensor):
         extents = map(int, value.shape)
         return [str(value.dtype)[6:], value.dim() if exact is None else list(extents) if exact else _rounded(extents)]
@@ -76,7 +76,7 @@ def _described(value, by_value, exact):
 
 
 def _unusual(value, by_value):
-    """A part of the quick key of arguments that are not all tensors and numbers."""
+    """Returns a part of the quick key for arguments that are not all tensors and numbers."""
     if isinstance(value, torch.Tensor):
         return value.dtype, value.shape, value.device
     if type(value) in _PLAIN:
@@ -85,7 +85,7 @@ def _unusual(value, by_value):
 
 
 def _flat(given):
-    """The leaves of nested tuples and lists, a shape among them."""
+    """Returns the leaves of nested tuples and lists, including shapes."""
     return [leaf for each in given for leaf in _flat(each)] if isinstance(given, (tuple, list)) else [given]
 
 
@@ -93,7 +93,7 @@ class Key:
     """The key of a tuned kernel's arguments.
 
     wanted: None, names of parameters, and functions of the arguments; parameters: the names of those that are
-    arguments; constants: which of these are Constant. Errors: ValueError or TypeError of a key that is none.
+    arguments; constants: which of these are Constant. Errors: ValueError or TypeError for an invalid key.
     """
 
     def __init__(self, owner, wanted, parameters, constants):
@@ -135,15 +135,15 @@ class Key:
             yield given
 
     def exact(self, arguments):
-        """A quick key, which may tell more apart."""
+        """Returns a quick key, which may distinguish more arguments than necessary."""
         made = _arguments_key(arguments, self.by_value)
         if made is None:
             made = tuple([_unusual(*each) for each in zip(arguments, self.by_value)])
         return (made, *map(str, self._given(arguments))) if self.functions else made
 
     def text(self, arguments):
-        """The key: dtypes and ranks of tensors, constants, and what was wanted, by default the tensors' extents rounded
-        up to powers of two."""
+        """Returns the key: dtypes and ranks of tensors, constants, and the wanted properties, by default the tensors'
+        extents rounded up to powers of two."""
         parts = []
         for name, value, by_value in zip(self._parameters, arguments, self.by_value):
             exact = False if self._named is None else True if name in self._named else None
@@ -153,7 +153,7 @@ class Key:
 
 
 def digest(function, dialect, configurations, device, key):
-    """SHA-256 of all that a choice rests on."""
+    """Returns the SHA-256 of everything that a choice depends on."""
     fields = [
         "tile_ops tuning 1",
         tile_ops.__version__,

@@ -1,4 +1,4 @@
-"""Times of runs, with events on a GPU and the clock on a CPU: all measurements of kernels."""
+"""Times of runs, with events on a GPU and the clock on a CPU. All measurements of kernels use this."""
 
 import dataclasses
 import statistics
@@ -14,8 +14,8 @@ class TileLaunchTimeoutError(RuntimeError):
 
 @dataclasses.dataclass
 class Candidate:
-    """A function to measure. before: is called ahead of each run and is not timed; times: of its runs, in microseconds;
-    error: why it is measured no further; dropped: True if that is because others are much faster."""
+    """A function to measure. before: is called before each run and is not timed; times: of its runs, in microseconds;
+    error: why it is not measured further; dropped: True if that is because others are much faster."""
 
     run: typing.Callable
     before: typing.Callable = lambda: None
@@ -29,8 +29,8 @@ class Candidate:
 
 
 def _flush(device):
-    """A function that fills a GPU's cache with something else. It also keeps the GPU at work while the host launches, so
-    that events see the run alone."""
+    """Returns a function that overwrites a GPU's cache. It also keeps the GPU busy while the host launches, so that
+    events time only the run."""
     if device.type != "cuda":
         return lambda: None
     size = max(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0), 1 << 24)
@@ -38,7 +38,7 @@ def _flush(device):
 
 
 def _started(candidate, device, stream, flush):
-    """Starts a run; a function that waits for its end and gives its microseconds."""
+    """Starts a run and returns a function that waits for its end and returns its microseconds."""
     candidate.before()
     flush()
     if device.type != "cuda":
@@ -65,7 +65,7 @@ def _one_round(candidates, device, stream, flush, limit):
             started.append((each, _started(each, device, stream, flush)))
         except Exception as error:  # noqa: BLE001 it is reported
             each.error = error
-    for each, microseconds in started:  # runs of a GPU follow each other without a gap
+    for each, microseconds in started:  # runs on a GPU follow each other without a gap
         try:
             each.times.append(microseconds())
         except Exception as error:  # noqa: BLE001
@@ -89,12 +89,13 @@ def drop_slow(candidates, factor, least, best=None):
 
 
 def measure(candidates, device, *, stream=None, seconds=0.05, least=5, most=200, limit=None, best=None):
-    """Adds to the times of the candidates without an error, in turns, so that a slow moment of the machine meets all.
+    """Adds to the times of the candidates without an error. They run alternately, so that a slow moment of the machine
+    affects all of them.
 
-    device: where they work; stream: a torch.cuda.Stream, by default the current one. There are `least` rounds, then
-    more until they took `seconds` a candidate, `most` at most. What is three times as slow as the best is left out
-    after the third, and a long run that is ten times as slow after the first. limit: seconds; a longer run is a
-    TileLaunchTimeoutError. best: the median of the best candidate that was measured before; None: there was none.
+    device: where they run; stream: a torch.cuda.Stream, by default the current one. There are at least `least` rounds,
+    then more until `seconds` per candidate are spent, but at most `most`. A candidate that is three times as slow as
+    the best is dropped after the third round, and a long run that is ten times as slow after the first. limit: seconds;
+    a longer run is a TileLaunchTimeoutError. best: the median of the best candidate that was measured before, or None.
     """
     begin, rounds, flush = time.perf_counter(), 0, _flush(device)
     candidates = [each for each in candidates if each.error is None and not each.dropped]

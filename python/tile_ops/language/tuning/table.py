@@ -8,7 +8,7 @@ from ..._C import cache_load, cache_store
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A configuration: its median time in microseconds over `runs`, or the error that it met."""
+    """A configuration: its median time in microseconds over `runs`, or its error."""
 
     config: dict
     us: float | None
@@ -18,8 +18,8 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """kernel and key: what was measured, as text; rows: in the order of the configurations; iterating
-    over the table yields them; best: the index of the fastest; stored: whether it was found on disk."""
+    """kernel and key: what was measured, as text; rows: in the order of the configurations; iterating over the table
+    yields them; best: the index of the fastest; stored: whether it was found on disk."""
 
     kernel: str
     key: str
@@ -37,7 +37,7 @@ class Table:
         return self.rows[index]
 
     def __str__(self):
-        """The rows, fastest first; ratio: of the fastest time to that of the row."""
+        """Returns the rows, fastest first. ratio: the fastest time divided by the row's."""
         lines = [f"{self.kernel}: {len(self.rows)} configurations{', from disk' if self.stored else ''}; {self.key}"]
         lines.append(f"  {'us':>10}  {'ratio':>5}  {'runs':>4}  configuration")
         least = self.rows[self.best].us
@@ -49,19 +49,19 @@ class Table:
 
 
 def shown(config):
-    """N=128, num_ctas=2"""
+    """Returns a text such as "N=128, num_ctas=2"."""
     return ", ".join(f"{name}={value!r}" for name, value in config.items())
 
 
 def store(digest, table):
-    """Keeps a table, where the disk lets it."""
+    """Stores a table on disk, if possible."""
     rows = [[row.us, row.runs, row.error] for row in table.rows]
     text = json.dumps({"kernel": table.kernel, "key": table.key, "best": table.best, "rows": rows})
     cache_store(digest, text.encode())
 
 
 def load(digest, configurations):
-    """The table of these configurations; None: it was not kept, or is damaged."""
+    """Returns the stored table of these configurations; None if there is none, or it is damaged."""
     entry = cache_load(digest)
     try:
         found = json.loads(entry) if entry else None

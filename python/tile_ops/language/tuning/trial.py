@@ -1,5 +1,5 @@
 """Trials: runs a kernel once in a separate process, which is killed if the run takes too long. The process serves one
-trial after the other, and is restarted only if it was killed or has crashed."""
+trial after another, and is restarted only if it was killed or has crashed."""
 
 import atexit
 import ctypes
@@ -194,7 +194,7 @@ class Trials:
                 how = signal.Signals(-code).name if code and code < 0 else f"exit code {code}"
                 raise TrialFailed(f"{kernel.__name__}: a run ended its process: {how}") from None
             except BaseException:
-                self._end()  # the next answer would be this run's
+                self._end()  # otherwise the next answer would be this run's
                 raise
         if said != "done":
             raise TrialFailed(said)

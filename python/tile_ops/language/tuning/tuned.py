@@ -1,4 +1,4 @@
-"""Tuned: a kernel with configurations, of which each launch takes the fastest for its arguments."""
+"""Tuned: a kernel with several configurations, of which each launch uses the fastest for its arguments."""
 
 import concurrent.futures
 import functools
@@ -46,14 +46,15 @@ def _one_line(error):
 
 
 class _Configuration:
-    """given: the dictionary; launch(grid, arguments, stream): of the kernel with its hints and constants."""
+    """One configuration. given: its dictionary; launch(grid, arguments, stream): launches the kernel with its hints and
+    constants."""
 
     def __init__(self, given, kernel, values, order):
         self.given, self.kernel, self._values = given, kernel, values
         self._merged = order
 
     def merged(self, arguments):
-        """All arguments in the order of the kernel's parameters."""
+        """Returns all arguments in the order of the kernel's parameters."""
         return self._merged((*arguments, *self._values))
 
     def launch(self, grid, arguments, stream=None):
@@ -61,19 +62,19 @@ class _Configuration:
 
 
 def _picker(indices):
-    """A function that gives the items of a tuple at these indices, as a tuple."""
+    """Returns a function that returns the items of a tuple at these indices, as a tuple."""
     if list(indices) == list(range(len(indices))):
         return tuple
-    return operator.itemgetter(*indices)  # two indices at least: one alone is in order
+    return operator.itemgetter(*indices)  # at least two, because a single index is always in order
 
 
 class Tuned(Named):
     """The result of kernel.tune: launches take the arguments without the configured constants.
 
-    tuned[grid](*arguments) and tuned.launch(grid, *arguments, stream=None) measure the configurations where the key of
-    the arguments is new, on copies of the tensors, and launch the fastest; if code or constants that the kernel reads
-    have changed, they measure again. A grid that is a function gets all of the kernel's arguments, the configured
-    constants among them.
+    tuned[grid](*arguments) and tuned.launch(grid, *arguments, stream=None) measure the configurations if the key of the
+    arguments is new, on copies of the tensors, and launch the fastest. If code or constants that the kernel reads have
+    changed, they measure again. A grid that is a function takes all of the kernel's arguments, including the configured
+    constants.
     """
 
     def __init__(self, kernel, configs, key=None, verbose=False):
@@ -110,7 +111,7 @@ class Tuned(Named):
 
     @untraced
     def launch(self, grid, *arguments, stream=None, **named):
-        """Runs the fastest configuration for each block of the grid; stream: as kernel.launch has it."""
+        """Runs the fastest configuration for each block of the grid. stream: as in kernel.launch."""
         if named or len(arguments) != len(self._left):
             arguments = self._all(arguments, named)
         if self._generation() != self._memo_of:
@@ -122,22 +123,22 @@ class Tuned(Named):
 
     @untraced
     def best(self, *arguments, **named):
-        """The configuration that was found fastest for such arguments, in this process or on disk; None: not measured
-        yet. Tensors may be fake."""
+        """Returns the configuration that was fastest for such arguments, in this process or on disk; None if it was not
+        measured yet. Tensors may be fake."""
         table = self.table(*arguments, **named)
         return None if table is None else self.configs[table.best]
 
     @untraced
     def table(self, *arguments, **named):
-        """Returns the measurements for such arguments as a Table, which prints; None: not measured yet."""
+        """Returns the measurements for such arguments as a Table, which can be printed; None if there are none yet."""
         arguments = self._all(arguments, named)
         with self._lock:
             return self._known(self._key.text(arguments), device_of(arguments))
 
     @untraced
     def measure(self, grid, *arguments, **named):
-        """Measures now, whatever is known; a Table, which later launches obey. Errors: ValueError where every
-        configuration fails, or there is no room for copies of the tensors."""
+        """Measures now, even if a choice is known, and returns a Table, which later launches use. Errors: ValueError if
+        every configuration fails, or there is no room for copies of the tensors."""
         arguments = self._all(arguments, named)
         device = device_of(arguments)
         if large := too_large(arguments, device):
@@ -148,14 +149,14 @@ class Tuned(Named):
 
     @untraced
     def ir(self, *arguments, passes=False, **named):
-        """The Tile IR of the configuration that a launch with such arguments takes, as kernel.ir gives it."""
+        """Returns the Tile IR of the configuration that a launch with such arguments uses, as kernel.ir does."""
         arguments = self._all(arguments, named)
         chosen = self._unmeasured(arguments)
         return chosen.kernel.ir(*chosen.merged(arguments), passes=passes)
 
     @untraced
     def check(self, *arguments, **named):
-        """As kernel.check, of that configuration."""
+        """Checks that configuration, as kernel.check does."""
         arguments = self._all(arguments, named)
         chosen = self._unmeasured(arguments)
         chosen.kernel.check(*chosen.merged(arguments))
@@ -174,7 +175,7 @@ class Tuned(Named):
             raise TypeError("; ".join(filter(None, [str(error), sets]))) from None
 
     def _known(self, key, device):
-        """The table of a key, of this process or from disk; None: there is none."""
+        """Returns the table of a key, from this process or from disk; None if there is none."""
         if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
             return None
         generation = self._generation()
@@ -192,12 +193,12 @@ class Tuned(Named):
 
     @untraced
     def _chosen(self, grid, arguments):
-        """The configuration of arguments whose quick key is new."""
+        """Returns the configuration for arguments whose quick key is new."""
         measuring, key, device = _measuring(), self._key.text(arguments), device_of(arguments)
         with self._lock:
             table = self._known(key, device)
             if table is None and measuring:
-                if not _may_run(arguments, device):  # asked again by the next launch
+                if not _may_run(arguments, device):  # the next launch asks again
                     return self.configurations[0]
                 if large := too_large(arguments, device):
                     warnings.warn(
@@ -209,7 +210,7 @@ class Tuned(Named):
                 else:
                     table = self._measured(grid, arguments, key, device)
             chosen = self.configurations[0 if table is None else table.best]
-            if len(self._memo) >= 4096:  # of sizes that vary without end
+            if len(self._memo) >= 4096:  # sizes may vary without end
                 self._memo.clear()
             self._memo[self._key.exact(arguments)] = chosen
             return chosen
@@ -233,7 +234,7 @@ class Tuned(Named):
         return table
 
     def _candidates(self, grid, arguments, device):
-        """Compiles all configurations at once and measures those that run."""
+        """Compiles all configurations concurrently and measures those that run."""
         with torch.no_grad(), torch.cuda.device(device if device.type == "cuda" else -1):
             tile_ops.synchronize(device)  # other streams may still write the tensors
             copies = Copies(arguments)
@@ -245,7 +246,7 @@ class Tuned(Named):
             def compile_one(pair):
                 configuration, candidate = pair
                 try:
-                    configuration.launch(0, copies.arguments)  # of no block: it is compiled alone
+                    configuration.launch(0, copies.arguments)  # a launch of no block only compiles
                 except Exception as error:  # noqa: BLE001 it is reported
                     candidate.error = error
 
@@ -270,7 +271,7 @@ class Tuned(Named):
 
 
 def _first_run(candidate, copies, device):
-    """Finds what a run changes, and the errors that a GPU tells late."""
+    """Finds out what a run changes, and the errors that a GPU reports late."""
     try:
         copies.restore()
         begin = time.perf_counter()
@@ -294,14 +295,14 @@ def _drop_after_first_runs(candidates):
 
 
 def _may_run(arguments, device):
-    """Returns True if measuring is allowed: not of tensors without memory, nor while a graph is captured."""
+    """Returns True if measuring is possible: all tensors have memory, and no graph is being captured."""
     if any(isinstance(each, FakeTensor) or each.is_meta for each in leaves(arguments, [])):
         return False
     return device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 
 
 def _checked(kernel, configs):
-    """The configurations as dictionaries; errors of those that are none."""
+    """Returns the configurations as dictionaries; raises errors for invalid ones."""
     name = kernel.__name__
     configs = list(configs)
     if not configs:
