@@ -19,7 +19,7 @@ constexpr Crash crashes[] = {
     {710, "stderr has the text of its assert"},
     {714, nullptr},
     {715, nullptr},
-    {716, "an address of its is no multiple of what it reads or writes there"},
+    {716, "it accessed an address that is not a multiple of the access size"},
     {717, nullptr},
     {718, nullptr},
     {719, nullptr},

@@ -56,7 +56,7 @@ Driver::Global Driver::global(const CudaModule& module, const std::string& symbo
   Global global;
   const int code = f_->module_global(&address, &global.bytes, module.handle, symbol.c_str());
   if (code == not_found) return {};
-  check(code, module.kernel, ": where its variable ", symbol, " lies");
+  check(code, module.kernel, ": the address of its variable ", symbol);
   global.address = address;
   return global;
 }

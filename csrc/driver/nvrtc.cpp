@@ -175,7 +175,7 @@ std::string Nvrtc::architecture(int arch) const {
 CompileResult Nvrtc::compile(const CompileRequest& request) const {
   const auto start = std::chrono::steady_clock::now();
   if (const size_t zero = request.source.find('\0'); zero != std::string::npos)  // NVRTC would stop there
-    fail(ErrorKind::value, request.file, ": byte ", zero, " of the CUDA C++ text is 0; take it out");
+    fail(ErrorKind::value, request.file, ": byte ", zero, " of the CUDA C++ source is 0; remove it");
   const std::string target = "--gpu-architecture=" + architecture(request.arch);
   std::vector<const char*> options = c_strings(request.options);
   options.push_back(target.c_str());
@@ -196,7 +196,7 @@ CompileResult Nvrtc::compile(const CompileRequest& request) const {
 void Nvrtc::fail_compile(const CompileRequest& request, int code, const std::string& log) const {
   if (code == missing_builtins)
     fail(ErrorKind::runtime, path(), " cannot open libnvrtc-builtins.so.", version(),
-         ", which belongs beside it; repair it with `pip install --force-reinstall nvidia-cuda-nvrtc`");
+         ", which belongs in its folder; repair it with `pip install --force-reinstall nvidia-cuda-nvrtc`");
   LogError error = first_error(log);
   if (error.message.empty()) error.message = functions_->error_string(code);
   const std::string location = error.line

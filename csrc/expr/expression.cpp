@@ -67,7 +67,7 @@ ExpressionSchema::ExpressionSchema(const std::string& text, size_t skip, Express
                                                      : str("out", k));
   }
   if (tensors == 0 || results.empty())
-    fail(ErrorKind::type, name, ": an expression takes a tensor at least, and gives one");
+    fail(ErrorKind::type, name, ": an expression takes at least one tensor and returns at least one");
 }
 
 at::ScalarType ExpressionSchema::common_dtype(const c10::IValue* values) const {

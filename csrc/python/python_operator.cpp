@@ -47,7 +47,7 @@ struct Part {
   at::Tensor tensor(size_t k, PyObject* value) const {
     if (value == Py_None) return {};
     const at::Tensor* given = tensor_in(value);
-    if (!given) fail_result(k, value, "a tensor, or None where there is none");
+    if (!given) fail_result(k, value, "a tensor, or None for a missing one");
     return *given;
   }
   void push_one(size_t k, PyObject* value, BoxedValues& stack) const {

@@ -32,7 +32,7 @@ uint64_t budget_from_environment() {
   const auto [stop, error] = std::from_chars(text.data(), end, megabytes);
   if (stop != end || error != std::errc() || megabytes >> 40)
     fail(ErrorKind::value, "TILE_CACHE_MB=", text,
-         ": it is no number of MiB; unset it or set it to one, 0 for no cache on disk");
+         ": it is not a number of MiB; unset it or set it to one, 0 for no cache on disk");
   return megabytes << 20;
 }
 

@@ -45,7 +45,7 @@ void require_alignment(const KernelName& kernel, ArgumentRefs arguments) {
 }  // namespace
 
 std::string misaligned_text(const void* data, int64_t bytes, std::string_view dtype) {
-  return str("begins at address ", data, ", which is no multiple of the ", bytes, " bytes of ", dtype);
+  return str("begins at address ", data, ", which is not a multiple of the ", bytes, " bytes of ", dtype);
 }
 
 void fail_memory(const KernelName& kernel) {

@@ -15,7 +15,7 @@ struct MisalignedArray : Error {
 inline bool is_misaligned(const void* data, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) != 0;
 }
-// Returns "begins at address 0x7f01, which is no multiple of the 4 bytes of f32".
+// Returns "begins at address 0x7f01, which is not a multiple of the 4 bytes of f32".
 std::string misaligned_text(const void* data, int64_t bytes, std::string_view dtype);
 
 // Returns the target of the arguments' device. Raises errors for bad grids, for arrays on several devices or

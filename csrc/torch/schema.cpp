@@ -107,7 +107,7 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   } catch (const std::out_of_range&) {  // thrown by std::stoll, which torch does not catch
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a number is too large", fix);
   } catch (const std::invalid_argument&) {  // thrown by std::stod
-    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a default is no number of its type",
+    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a default is not a number of its type",
          fix);
   } catch (const std::exception& error) {
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what()), fix);
@@ -190,7 +190,7 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
                  const std::vector<std::string>& sums) {
   for (const std::string& argument : arguments)
     if (!op.schema.argumentIndexWithName(argument))
-      fail(ErrorKind::value, op.body->name, ": ", what, ": '", argument, "' is no argument; they are ",
+      fail(ErrorKind::value, op.body->name, ": ", what, ": '", argument, "' is not an argument; they are ",
            argument_names(op.schema));
   for (const std::string& sum : sums) {
     bool found = false;
@@ -200,7 +200,7 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
       found |= names.back() == sum;
     }
     if (!found)
-      fail(ErrorKind::value, op.body->name, ": ", what, ": '", sum, "' is no result; they are ", join(names));
+      fail(ErrorKind::value, op.body->name, ": ", what, ": '", sum, "' is not a result; they are ", join(names));
   }
 }
 
@@ -292,7 +292,7 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
     const std::string name = result_name(schema, k);
     plan->slots.push_back(slots_of(op, name));
     if (plan->slots.back().empty())
-      mismatch("result '", name, "' is no gradient of ", forward, "; the names it can have are ",
+      mismatch("result '", name, "' is not a gradient of ", forward, "; the names it can have are ",
                join(names));
     for (const size_t slot : plan->slots.back()) {
       if (!result_of[slot].empty())

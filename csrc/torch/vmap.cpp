@@ -13,7 +13,7 @@ VmapCall::VmapCall(const OperatorRecord& op, BoxedValues arguments)
 
 size_t VmapCall::index(std::string_view argument) const {
   if (const auto i = op_.schema.argumentIndexWithName(argument)) return *i;
-  fail(ErrorKind::value, op_.body->name, ": vmap: '", argument, "' is no argument; they are ",
+  fail(ErrorKind::value, op_.body->name, ": vmap: '", argument, "' is not an argument; they are ",
        argument_names(op_.schema));
 }
 c10::IValue& VmapCall::operator[](std::string_view argument) { return arguments_[index(argument)]; }

@@ -92,9 +92,9 @@ def _cache():
     if error:
         yield WRONG, "cache", error
     elif info["budget"] == 0:
-        yield NOTE, "cache", "off by TILE_CACHE_MB=0: each process compiles its GPU kernels anew"
+        yield NOTE, "cache", "off by TILE_CACHE_MB=0: each process compiles its GPU kernels again"
     elif info["unusable"]:
-        fix = "set TILE_CACHE_DIR to a folder that can be written, or each process compiles its GPU kernels anew"
+        fix = "set TILE_CACHE_DIR to a folder that can be written, or each process compiles its GPU kernels again"
         yield WRONG, "cache", f"{info['folder'] or 'no folder'}: {info['unusable']}; {fix}"
     else:
         yield (WELL, "cache", f"{info['folder']}: {info['entries']} entries, {size(info['bytes'])} of {size(info['budget'])}")

@@ -124,7 +124,7 @@ def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: in
         kwargs = {name: _stand_in(value) for name, value in kwargs.items()}
     rows = _C.inspect(what, *_arch(arch, tensors), lambda: operator(*args, **kwargs))
     if not rows:
-        raise ValueError(f"inspect: {operator} launches no kernel of tile_ops with these arguments; give it others")
+        raise ValueError(f"inspect: {operator} launches no kernel of tile_ops with these arguments; pass others")
     if what != "resources":
         return "\n".join(_text(row, what) for row in rows)
     return [_numbers(row) for row in rows]

@@ -234,7 +234,7 @@ def test_a_tensor_between_its_elements(device):
     with pytest.raises(ValueError) as error:
         tile_ops.softmax(x, -1)
     assert str(error.value).splitlines()[0] == (
-        f"tile::softmax: 'input' begins at address {x.data_ptr():#x}, which is no multiple of the 4 bytes of float32; "
+        f"tile::softmax: 'input' begins at address {x.data_ptr():#x}, which is not a multiple of the 4 bytes of float32; "
         "copy it first, with input.clone()"
     )
     saxpy = tile_ops.cuda_kernel("__global__ void twice(float* x) { *x *= 2; }", "twice")

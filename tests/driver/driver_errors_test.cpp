@@ -29,7 +29,7 @@ TEST_F(DriverTest, ACrashNamesTheKernelsBeforeIt) {
       {710, "CUDA_ERROR_ASSERT (meaning of 710), stderr has the text of its assert"},
       {714, "CUresult 714"},
       {715, "CUresult 715"},
-      {716, "CUresult 716, an address of its is no multiple of what it reads or writes there"},
+      {716, "CUresult 716, it accessed an address that is not a multiple of the access size"},
       {717, "CUresult 717"},
       {718, "CUresult 718"},
       {719, "CUDA_ERROR_LAUNCH_FAILED (meaning of 719)"}};

@@ -124,7 +124,7 @@ TEST(Nvrtc, ErrorsOfTheAssemblerAndOfOptionsNameNoLine) {
 
 TEST(Nvrtc, AZeroByteWouldEndTheText) {
   EXPECT_EQ(compile_error({.source = saxpy + '\0' + saxpy, .file = "k.cu", .arch = 80}),
-            "k.cu: byte " + std::to_string(saxpy.size()) + " of the CUDA C++ text is 0; take it out");
+            "k.cu: byte " + std::to_string(saxpy.size()) + " of the CUDA C++ source is 0; remove it");
 }
 
 TEST(Nvrtc, UnknownArchs) {
@@ -176,7 +176,7 @@ TEST(Nvrtc, MissingBuiltins) {
   fake().code = 7;
   const Nvrtc broken({.only = TILE_FAKE_CUDA});
   EXPECT_EQ(error_of([&] { broken.compile({.source = saxpy, .arch = 80}); }), TILE_FAKE_CUDA
-            " cannot open libnvrtc-builtins.so.13.0, which belongs beside it; repair it with `pip install "
+            " cannot open libnvrtc-builtins.so.13.0, which belongs in its folder; repair it with `pip install "
             "--force-reinstall nvidia-cuda-nvrtc`");
   fake().code = 6;
   EXPECT_EQ(

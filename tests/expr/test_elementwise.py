@@ -231,14 +231,14 @@ def test_mistakes():
         return x
 
     raises(TypeError, "tile_el::two: the expression gives 1 tiles, but the schema has 2 results", two, x)
-    raises(TypeError, "elementwise: 3 is no function", tile_ops.elementwise("tile_el::no(Tensor x) -> Tensor"), 3)
+    raises(TypeError, "elementwise: 3 is not a function", tile_ops.elementwise("tile_el::no(Tensor x) -> Tensor"), 3)
     raises(TypeError, "parameter 'x' is <class 'list'>; leave a tensor without, or write float, int, bool or str",
            tile_ops.elementwise, _of_a_list)  # fmt: skip
     with pytest.raises(TypeError) as error:
         tile_ops.elementwise("tile_el::written(Tensor(a!) x) -> ()")(lambda x: x)
     assert "'x' is written; an expression gives new tensors" in str(error.value)
     for schema in ("tile_el::numbers(float x) -> Tensor", "tile_el::nothing(Tensor x) -> ()"):
-        raises(TypeError, schema.split("(")[0] + ": an expression takes a tensor at least, and gives one",
+        raises(TypeError, schema.split("(")[0] + ": an expression takes at least one tensor and returns at least one",
                tile_ops.elementwise(schema), lambda x: x)  # fmt: skip
     many = ", ".join(f"Tensor x{i}" for i in range(8))
     raises(NotImplementedError, "tile_el::many: has 8 tensors and 1 results; a result and its gradient take at most 16, "

@@ -207,7 +207,7 @@ def test_mistakes():
         def finsh(total):
             return total
 
-    refused(TypeError, "reduction: 'finsh' is no part of Wrong; they are map, combine, finish, identity",
+    refused(TypeError, "reduction: 'finsh' is not a part of Wrong; they are map, combine, finish, identity",
             make("tile_re::f(Tensor x) -> Tensor"), Wrong)  # fmt: skip
     refused(TypeError, "tile_re::g: has 2 tensors and no map that makes one of them",
             make("tile_re::g(Tensor x, Tensor y) -> Tensor"), type("NoMap", (), {"combine": "sum"}))  # fmt: skip

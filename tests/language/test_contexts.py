@@ -292,8 +292,8 @@ def jumps_out_of_finally(n):
 
 MISTAKES = {
     jumps_out_of_finally: "Unsupported syntax: a jump out of `finally`; jump after it",
-    in_a_loop: "in_a_loop: the `yield` must stand outside of loops of the running kernel",
-    in_an_expression: "a `yield` must stand by itself, or be assigned, not within Assign",
+    in_a_loop: "in_a_loop: the `yield` must be outside of loops of the running kernel",
+    in_an_expression: "a `yield` must be a statement, or be assigned, not within Assign",
     yields_from: "yields_from: `yield from` in a context manager is not supported; write `with` and `yield`",
     returns_early: "returns_early: `return` in a context manager is not supported; put what it skips into an `if`",
     not_on_each_way: "not_on_each_way: a context manager must `yield` on each path through it",

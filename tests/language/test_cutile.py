@@ -54,7 +54,7 @@ def test_launch():
 def test_wrong_launches():
     with pytest.raises(TypeError, match="^launch: the stream is None; give torch.cuda.current_stream"):
         ct.launch(None, (1,), saxpy, ())
-    with pytest.raises(TypeError, match="is no kernel; decorate the function with @kernel$"):
+    with pytest.raises(TypeError, match="is not a kernel; decorate the function with @kernel$"):
         ct.launch(0, (1,), len, ())
     with pytest.raises(ValueError, match=r"^Grid\[1\] is too big: 2147483648, the most is 2147483647$"):
         ct.launch(0, (1, 1 << 31), saxpy, ())

@@ -200,7 +200,7 @@ WRONG = [
     (([4],), "TypeError: add.tune: configuration #0 is 4; give a dictionary of constants"),
     (
         ([{"x": 4}],),
-        "ValueError: add.tune: configuration #0 sets 'x', which is no Constant parameter; annotate it with Constant",
+        "ValueError: add.tune: configuration #0 sets 'x', which is not a Constant parameter; annotate it with Constant",
     ),
     (
         ([{"N": 4}, {"M": 4}],),

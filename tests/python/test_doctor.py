@@ -124,8 +124,8 @@ def test_cache_and_operators(machine, capsys):
     )
     assert lines["WRONG", "operators"] == wanted.registration_errors[0]
     wanted.cache_info = wanted.cache_info | {"budget": 0}
-    assert examine(capsys)["--", "cache"] == "off by TILE_CACHE_MB=0: each process compiles its GPU kernels anew"
-    wanted.cache_info = ValueError("TILE_CACHE_MB=1G: it is no number of MiB; unset it")
+    assert examine(capsys)["--", "cache"] == "off by TILE_CACHE_MB=0: each process compiles its GPU kernels again"
+    wanted.cache_info = ValueError("TILE_CACHE_MB=1G: it is not a number of MiB; unset it")
     assert examine(capsys)["WRONG", "cache"] == str(wanted.cache_info)
 
 

@@ -132,7 +132,7 @@ def test_wrong_arguments(x):
         ),
         (
             lambda: tile_ops.inspect(str, x),
-            "inspect: <class 'str'> launches no kernel of tile_ops with these arguments; give it others",
+            "inspect: <class 'str'> launches no kernel of tile_ops with these arguments; pass others",
         ),
     ):
         with pytest.raises(ValueError) as error:

@@ -237,24 +237,24 @@ def test_mistakes_in_definitions():
     refused("lonely(Tensor x) -> Tensor", "'lonely' has no namespace; write \"mine::lonely(...)\"", ValueError)
     refused("tile_py::none(Tensor x)", "says no results; write \"ns::name(Tensor x) -> Tensor\", or -> () for none",
             ValueError)  # fmt: skip
-    refused("tile_py::a1(Tensor x) -> Tensor", "run has a parameter 'y', which is no value of it; they are x, out",
+    refused("tile_py::a1(Tensor x) -> Tensor", "run has a parameter 'y', which is not one of its values; they are x, out",
             run=lambda y: None)  # fmt: skip
     refused("tile_py::a2(Tensor x) -> Tensor", "run has the parameter '*xs'; values are given by position, name those",
             run=lambda *xs: None)  # fmt: skip
-    refused("tile_py::a3(Tensor x, Tensor y) -> Tensor", "run: parameter 'n' stands before 'y'; put it behind",
+    refused("tile_py::a3(Tensor x, Tensor y) -> Tensor", "run: parameter 'n' comes before 'y'; put it after",
             run=lambda x, n=1, y=2: None)  # fmt: skip
-    refused("tile_py::a4(Tensor x) -> Tensor", "outputs has a parameter 'out', which is no value of it; they are x",
+    refused("tile_py::a4(Tensor x) -> Tensor", "outputs has a parameter 'out', which is not one of its values; they are x",
             outputs=lambda out: out)  # fmt: skip
     refused("tile_py::a5(Tensor x) -> Tensor", "unknown policy 'low'; it is \"keep\", \"lower\" or \"fp32\"", ValueError,
             autocast="low")  # fmt: skip
     refused("tile_py::a6(Tensor x) -> Tensor", "leading and fold are two rules of vmap; give one", leading="x", fold="x")
-    refused("tile_py::a7(Tensor x) -> Tensor", "leading: 'y' is no argument; they are x", ValueError, leading="y")
+    refused("tile_py::a7(Tensor x) -> Tensor", "leading: 'y' is not an argument; they are x", ValueError, leading="y")
     refused("tile_py::a8(Tensor x) -> Tensor", "grad is a int; give a function, a class or an operator's name", grad=3)
     refused("tile_py::a9(Tensor(a!) x) -> ()", "writes into an argument, so it cannot have a gradient", ValueError,
             grad="tile_py::other")  # fmt: skip
     refused("tile_py::b1(Tensor x) -> Tensor", "its gradient operator tile_py::nowhere is not registered", RuntimeError,
             outputs="x", grad="tile_py::nowhere")  # fmt: skip
-    refused("tile_py::b2(Whatever x) -> Tensor", "'tile_py::b2(Whatever x) -> Tensor' is no schema of torch: unknown type specifier.",
+    refused("tile_py::b2(Whatever x) -> Tensor", "'tile_py::b2(Whatever x) -> Tensor' is not a schema of torch: unknown type specifier.",
             ValueError)  # fmt: skip
     refused("tile::softmax(Tensor x) -> Tensor", "tile::softmax: is registered already", ValueError)
     refused("tile_py::b3(Tensor x) -> Tensor", "op: 3 is neither a class nor a function", run=3)
@@ -272,7 +272,7 @@ def test_mistakes_in_definitions():
         def helper(x):
             pass
 
-    refused("tile_py::b5(Tensor x) -> Tensor", "'helper' is no part of an operator; they are outputs, saved_outputs, run",
+    refused("tile_py::b5(Tensor x) -> Tensor", "'helper' is not a part of an operator; they are outputs, saved_outputs, run",
             run=Other)  # fmt: skip
 
     class Idle:
@@ -282,7 +282,7 @@ def test_mistakes_in_definitions():
         def run(grad_out, x):
             pass
 
-    refused("tile_py::b6(Tensor x) -> Tensor", "grad: run fills no gradient; give it parameters of grad_x, after the values",
+    refused("tile_py::b6(Tensor x) -> Tensor", "grad: run fills no gradient; it needs parameters of grad_x, after the values",
             outputs="x", grad=Idle)  # fmt: skip
     with pytest.raises(TypeError) as error:
         tile_ops.op(lambda x: x)
@@ -303,7 +303,7 @@ def test_mistakes_in_calls():
             call(*arguments)
         assert str(error.value).split("\n")[0] == message
 
-    raises(TypeError, "tile_py::c1: outputs gave 'out' as a int; give a tensor, or None where there is none",
+    raises(TypeError, "tile_py::c1: outputs gave 'out' as a int; give a tensor, or None for a missing one",
            made("c1", outputs=lambda x: 3), x)  # fmt: skip
     raises(TypeError, "tile_py::c2: outputs gave 1 value, but its results are a, b; return a tuple of them",
            made("c2", "(Tensor a, Tensor b)", outputs=lambda x: x), x)  # fmt: skip

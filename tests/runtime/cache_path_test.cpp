@@ -39,7 +39,7 @@ TEST(DiskCacheOptions, OfTheEnvironment) {
     set("TILE_CACHE_MB", wrong.c_str());
     EXPECT_EQ(error_of([] { DiskCache::options(); }),
               "TILE_CACHE_MB=" + wrong +
-                  ": it is no number of MiB; unset it or set it to one, 0 for no cache on disk");
+                  ": it is not a number of MiB; unset it or set it to one, 0 for no cache on disk");
   }
   set("TILE_CACHE_MB", nullptr);
 }

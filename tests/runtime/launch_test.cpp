@@ -90,7 +90,7 @@ TEST(Launch, RefusesArraysBetweenTheirElements) {
   EXPECT_EQ(error_of([&] {
               TextKernel(copy_text).launch({}, {array(x), between, scalar_argument(1)});
             }),
-            "launch of copy: array 2 of its arguments begins at address 0x7f02, which is no multiple of the "
+            "launch of copy: array 2 of its arguments begins at address 0x7f02, which is not a multiple of the "
             "4 bytes of f32; copy it first");
 }
 

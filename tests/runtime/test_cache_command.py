@@ -37,7 +37,7 @@ def test_a_folder_that_cannot_be_used(tmp_path):
 
 
 def test_wrong_budget(tmp_path):
-    error = "TILE_CACHE_MB=1G: it is no number of MiB; unset it or set it to one, 0 for no cache on disk\n"
+    error = "TILE_CACHE_MB=1G: it is not a number of MiB; unset it or set it to one, 0 for no cache on disk\n"
     assert cache("info", tmp_path, TILE_CACHE_MB="1G") == (1, "", error)
 
 

@@ -383,6 +383,6 @@ def test_elements_between_their_places(operator, name, call):
         call()
     address = f"{(bad[0] if name in ('weight', 'bias') else bad).data_ptr():#x}"
     assert str(error.value).splitlines()[0] == (
-        f"tile::{operator}: '{name}' begins at address {address}, which is no multiple of the 4 bytes of float32; "
+        f"tile::{operator}: '{name}' begins at address {address}, which is not a multiple of the 4 bytes of float32; "
         f"copy it first, with {name}.clone()"
     )

@@ -46,14 +46,14 @@ MISTAKES = {
     "grad_argument": "tw::ga_back: argument 'z' is nothing of tw::ga; the names it can have are grad_out, x, out, output_mask",
     "grad_type": "tw::gt_back: argument 'x' is int, but tw::gt gives it Tensor; write 'Tensor x'",
     "grad_optional": "tw::go_back: argument 'grad_a' is Tensor, but tw::go gives it Tensor?; write 'Tensor? grad_a'",
-    "grad_result": "tw::gr_back: result 'out' is no gradient of tw::gr; the names it can have are grad_x",
-    "grad_shared": "tw::gs_back: result 'grad_x_and_z' is no gradient of tw::gs; the names it can have are "
+    "grad_result": "tw::gr_back: result 'out' is not a gradient of tw::gr; the names it can have are grad_x",
+    "grad_shared": "tw::gs_back: result 'grad_x_and_z' is not a gradient of tw::gs; the names it can have are "
     "grad_x, grad_y, grad_x_and_y and the like",
     "grad_twice": "tw::g2_back: results 'grad_y' and 'grad_x_and_y' are both the gradient of 'y'; name it in one of them, once",
     "grad_mask": "tw::gm_back: argument 'output_mask' is bool[2], but tw::gm gives it bool[1]; write 'bool[1] output_mask'",
     "autocast": 'tw::autocast: autocast: unknown policy \'half\'; it is "keep", "lower" or "fp32"',
-    "leading": "tw::leading: leading: 'y' is no argument; they are x",
-    "sums": "tw::sums: fold: 'z' is no result; they are out",
+    "leading": "tw::leading: leading: 'y' is not an argument; they are x",
+    "sums": "tw::sums: fold: 'z' is not a result; they are out",
 }
 
 
@@ -124,7 +124,7 @@ def test_mistakes(library, name):
     ("schema", "fact"),
     [
         ("tw::f(Tensor x, int i=9223372036854775808) -> Tensor", "does not parse: a number is too large"),
-        ("tw::f(Tensor x, complex c=3) -> Tensor", "does not parse: a default is no number of its type"),
+        ("tw::f(Tensor x, complex c=3) -> Tensor", "does not parse: a default is not a number of its type"),
         ("tw::f(Tensor x, None? m=None) -> Tensor", "does not parse: torch cannot make one of its types"),
         ("tw::é(Tensor x) -> Tensor", "does not parse: expected a valid token but found '?' here"),
     ],

@@ -74,7 +74,7 @@ def elementwise(schema=None):
 
     def define(function):
         if not isinstance(function, types.FunctionType):
-            raise TypeError(f"elementwise: {function!r} is no function")
+            raise TypeError(f"elementwise: {function!r} is not a function")
         text = schema or _schema_of(function, "elementwise")
         capture = Capture()
         translate = expressions.expression(function, capture)
@@ -119,7 +119,7 @@ def reduction(schema=None, combine=None, *, map=None, finish=None, identity=None
                 if name in parts:
                     parts[name] = value
                 elif not name.startswith("_"):
-                    raise TypeError(f"reduction: '{name}' is no part of {source.__name__}; they are {', '.join(parts)}")
+                    raise TypeError(f"reduction: '{name}' is not a part of {source.__name__}; they are {', '.join(parts)}")
         elif isinstance(source, types.FunctionType):
             parts["map"] = source
         else:

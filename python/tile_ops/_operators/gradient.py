@@ -37,7 +37,9 @@ def schema_of_class(schema, saved, functions):
         named += parts.names_of(schema.name + "_backward", what, function, [*known, *own, "output_mask"])
     results = [own[name] for name in dict.fromkeys(named) if name in own]
     if not results:
-        raise TypeError(f"{schema.name}: grad: run fills no gradient; give it parameters of {', '.join(own)}, after the values")
+        raise TypeError(
+            f"{schema.name}: grad: run fills no gradient; it needs parameters of {', '.join(own)}, after the values"
+        )
     arguments = [value for name, value in known.items() if name in named]
     if "output_mask" in named:
         arguments.append(Value("output_mask", f"bool[{len(results)}]"))

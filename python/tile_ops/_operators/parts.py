@@ -29,13 +29,13 @@ def names_of(operator, what, function, known):
             )
         if name in known:
             if own:
-                raise TypeError(f"{operator}: {what}: parameter '{own}' stands before '{name}'; put it behind")
+                raise TypeError(f"{operator}: {what}: parameter '{own}' comes before '{name}'; put it after")
             names.append(name)
         elif parameter.default is not parameter.empty:
             own = name  # the function's own parameter
         else:
             raise TypeError(
-                f"{operator}: {what} has a parameter '{name}', which is no value of it; they are {', '.join(known)}"
+                f"{operator}: {what} has a parameter '{name}', which is not one of its values; they are {', '.join(known)}"
             )
     return names
 

@@ -61,7 +61,7 @@ def parsed(text):
     try:
         name = torch._C.parse_schema(text).name
     except RuntimeError as error:
-        raise ValueError(f"{text!r} is no schema of torch: {str(error).strip().splitlines()[0]}") from None
+        raise ValueError(f"{text!r} is not a schema of torch: {str(error).strip().splitlines()[0]}") from None
     if "::" not in name:
         raise ValueError(f'{name!r} has no namespace; write "mine::{name}(...)"')
     head, _, results = text.rpartition("->")

@@ -201,7 +201,7 @@ def _parts_of(source, name):
                 options[what] = value
             elif not what.startswith("_"):
                 known = ", ".join((*_FUNCTIONS, *_OPTIONS))
-                raise TypeError(f"{name}: '{what}' is no part of an operator; they are {known}; helpers begin with _")
+                raise TypeError(f"{name}: '{what}' is not a part of an operator; they are {known}; helpers begin with _")
     return functions, options
 
 

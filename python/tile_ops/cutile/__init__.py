@@ -65,7 +65,7 @@ def launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launc
     if stream is None:
         raise TypeError("launch: the stream is None; give torch.cuda.current_stream(), or 0 for the default one")
     if not isinstance(kernel, _kernel):
-        raise TypeError(f"launch: {kernel!r} is no kernel; decorate the function with @kernel")
+        raise TypeError(f"launch: {kernel!r} is not a kernel; decorate the function with @kernel")
     for axis, blocks in enumerate(grid):
         if blocks > _LIMIT:
             raise ValueError(f"Grid[{axis}] is too big: {blocks}, the most is {_LIMIT}")

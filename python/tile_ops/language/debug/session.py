@@ -64,7 +64,7 @@ class Session:
         try:
             piece = _pieces.get(key)
         except TypeError:
-            raise TileTypeError(f"{getattr(body, '__name__', body)}(): an argument is no value of a kernel") from None
+            raise TileTypeError(f"{getattr(body, '__name__', body)}(): an argument is not a value of a kernel") from None
         if piece is None or not piece.current():
             piece = _pieces[key] = Piece(body, skeleton, flattener.leaves, self._location(), self.kernel._dialect)
         try:

@@ -43,7 +43,7 @@ class DebugTile(Tile):
 
     def __index__(self):
         if self.dtype.category == dtypes.FLOAT:
-            raise TypeError(f"{shown(self)} is no integer")
+            raise TypeError(f"{shown(self)} is not an integer")
         return int(self._scalar())
 
     def __int__(self):

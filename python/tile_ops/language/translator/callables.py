@@ -27,7 +27,7 @@ def wrapped_function(translator, value):
     if callable(value) and is_users(type(value).__module__):
         kind = type(value).__qualname__
         raise UnsupportedCallError(
-            f"{kind}.__call__() is not supported in device code: a {kind} is no constant; write a function, or make "
+            f"{kind}.__call__() is not supported in device code: a {kind} is not a constant; write a function, or make "
             f"{kind} a frozen dataclass"
         )
     return None
@@ -39,7 +39,7 @@ def _method(translator, value):
     except TileError:
         kind = type(value.__self__).__qualname__
         raise UnsupportedCallError(
-            f"{value.__qualname__}() is not supported in device code: its object, a {kind}, is no constant; write a "
+            f"{value.__qualname__}() is not supported in device code: its object, a {kind}, is not a constant; write a "
             f"function, or make {kind} a frozen dataclass"
         ) from None
     if isinstance(value.__func__, types.FunctionType):

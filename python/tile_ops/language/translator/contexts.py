@@ -49,7 +49,7 @@ def _yield_of(statement):
         return None
     if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Yield):
         return statement.value
-    raise TileSyntaxError(f"a `yield` must stand by itself, or be assigned, not within {type(statement).__name__}")
+    raise TileSyntaxError(f"a `yield` must be a statement, or be assigned, not within {type(statement).__name__}")
 
 
 class Context:

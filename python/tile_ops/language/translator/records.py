@@ -41,7 +41,7 @@ def require_supported(kind):
     for each in kind.__mro__[:-1]:
         if not dataclasses.is_dataclass(each) or "__dataclass_params__" not in vars(each):
             raise TileTypeError(
-                f"Non-dataclass subclasses of a dataclass are not supported: {each.__name__} is no dataclass of its own"
+                f"Non-dataclass subclasses of a dataclass are not supported: {each.__name__} is not a dataclass itself"
             )
         if "__new__" in vars(each):
             raise TileTypeError(f"Dataclasses with custom __new__ are not supported: {each.__name__}")

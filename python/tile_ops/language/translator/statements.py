@@ -89,7 +89,7 @@ class Statements(Loops, Contexts):
                 turns += [Then(node, lambda item=item: self.assign(node.target, item)), *node.body]
             return self.block(turns + rest)
         if isinstance(node, (ast.For, ast.While)):
-            raise TileSyntaxError(f"{self.scope.name}: the `yield` must stand outside of loops of the running kernel")
+            raise TileSyntaxError(f"{self.scope.name}: the `yield` must be outside of loops of the running kernel")
         return self.yielded(node, rest)
 
     def _do_Pass(self, node):
@@ -184,10 +184,10 @@ class Statements(Loops, Contexts):
         if node.orelse:
             raise TileSyntaxError(
                 f"Unsupported syntax: `{'for' if isinstance(node, ast.For) else 'while'}` with `else`; set a name before "
-                "`break`, and test it behind the loop"
+                "`break`, and test it after the loop"
             )
         if isinstance(node, ast.For) and holds(node.body, ast.Return):
-            raise TileSyntaxError("Returning from a for loop is not supported; use break, and return behind the loop")
+            raise TileSyntaxError("Returning from a for loop is not supported; use break, and return after the loop")
 
     def _require_no_jumps(self, node):
         for kind in (ast.Break, ast.Continue, ast.Return):
@@ -205,7 +205,7 @@ class Statements(Loops, Contexts):
     def _do_For(self, node):
         if self.is_static_iter(node.iter):
             if node.orelse:
-                raise TileSyntaxError("Unsupported syntax: `for` with `else`; write what is in it behind the loop")
+                raise TileSyntaxError("Unsupported syntax: `for` with `else`; write its body after the loop")
             return self._unrolled(node)
         self._loop_checks(node)
         if not isinstance(node.target, ast.Name):

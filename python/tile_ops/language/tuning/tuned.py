@@ -314,7 +314,7 @@ def _checked(kernel, configs):
         for each, value in config.items():
             if each in kernel.parameters and each not in constants:
                 raise ValueError(
-                    f"{name}.tune: configuration #{index} sets {each!r}, which is no Constant parameter; annotate it "
+                    f"{name}.tune: configuration #{index} sets {each!r}, which is not a Constant parameter; annotate it "
                     "with Constant"
                 )
             if each not in constants and each not in kernel.hint_names:
