@@ -238,7 +238,9 @@ struct Results<std::pair<A, B>> : Results<std::tuple<A, B>> {};
 template <class P>
 auto leaves() {
   if constexpr (detail::is_struct<P>)
-    return []<class... T>(Types<T...>) { return (Types<>() + ... + leaves<T>()); }(detail::FieldTypes<P>());
+    return []<class... T>(Types<T...>) {
+      return decltype((Types<>() + ... + leaves<T>()))();
+    }(detail::FieldTypes<P>());
   else
     return Types<P>();
 }
@@ -261,7 +263,7 @@ struct Read {
   From&& get() { return static_cast<From&&>(value); }
   From value;
 };
-// A view of a list: its elements stand here, too.
+// A view of a list comes with the list.
 template <class P>
 requires std::is_same_v<P, at::IntArrayRef> || std::is_same_v<P, c10::SymIntArrayRef> ||
     std::is_same_v<P, at::TensorList>
@@ -306,7 +308,7 @@ template <class F, class R, class... P>
 BoxedFunction box(F function, Types<P...>) {
   BoxedFunction boxed;
   boxed.typed = true;
-  boxed.parameters = types_of((Types<>() + ... + Leaves<P>()));
+  boxed.parameters = types_of(decltype((Types<>() + ... + Leaves<P>()))());
   boxed.results = Results<R>::types();
   boxed.any_number = std::is_same_v<R, std::vector<at::Tensor>>;
   boxed.call = [function = std::move(function)](c10::IValue* values, [[maybe_unused]] BoxedValues& results) {
