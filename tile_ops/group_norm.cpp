@@ -42,16 +42,17 @@ std::optional<ArrayArgument> by_group(const std::optional<at::Tensor>& parameter
 
 // On a GPU a block for each group is worth more than full tiles; few parts where they are blocks enough.
 Merged merged_tile(const Images& images, int64_t groups) {
-  if (!images.on_gpu) return cpu_merged;
+  if (!images.on_gpu) return cpu_rows;
   constexpr int few = 16;
   const auto channels = static_cast<int>(
       std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(images.channels / groups, 4, 64))));
   const bool enough = images.images * images.tiles().y * few >= most_parts;
   return {enough ? few : 4096 / channels, 1, channels};
 }
-// Blocks of (groups, image).
-Grid merging_grid(const Images& images, int64_t groups, const Merged& tile) {
-  return {ceil_div(groups, tile.groups), images.images};
+// Blocks of (groups, image, channel tile), of which those that walk over the channels leave out the last.
+Grid merging_grid(const Images& images, int64_t groups, const Merged& tile, bool walks = true) {
+  return {ceil_div(groups, tile.groups), images.images,
+          walks ? 1 : ceil_div(images.channels / groups, tile.channels)};
 }
 
 using Optional = std::optional<at::Tensor>;
@@ -117,16 +118,22 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   const auto tiles = static_cast<int>(split.tiles), all = static_cast<int>(images.pixels);
   moments.launch({split.blocks, images.tiles().y, n}, images[1], std::tie(means, squares), tiles,
                  images.on_gpu, images.on_gpu && images.pixels % images.tile.pixels == 0, images.size());
-  const auto merge = [&](const auto& parts, const auto& rows) {
-    coefficients.launch(merging_grid(images, groups, merged), parts, rows, problem.affine_by_group(),
-                        problem.statistics(), channels_by_group(groups, centers, scales, shifts),
-                        std::tuple(all, tiles * images.tile.pixels, eps), merged);
+  const std::tuple sizes(all, tiles * images.tile.pixels, eps);
+  const auto finish = [&](const auto& parts, const auto& of_channels, const Merged& tile) {
+    coefficients.launch(merging_grid(images, groups, tile), parts, of_channels, problem.affine_by_group(),
+                        problem.statistics(), channels_by_group(groups, centers, scales, shifts), sizes,
+                        tile);
   };
-  if (images.on_gpu)
-    merge(std::tuple(grouped(means, 2, groups), grouped(squares, 2, groups)), std::nullopt);
-  else
-    merge(std::tie(means, squares),
-          std::tuple(result_like(centers), result_like(centers), result_like(centers)));
+  const auto parts = [&](int64_t g) { return std::tuple(grouped(means, 2, g), grouped(squares, 2, g)); };
+  if (images.on_gpu) {
+    finish(parts(groups), std::nullopt, merged);
+  } else {
+    const at::Tensor mean = result_like(centers), low = result_like(centers), square = result_like(centers);
+    coefficients.launch(merging_grid(images, 1, merged, false), parts(1),
+                        channels_by_group(1, mean, low, square), std::tuple(std::nullopt, std::nullopt),
+                        std::nullopt, std::nullopt, sizes, merged);
+    finish(std::nullopt, channels_by_group(groups, mean, low, square), cpu_groups);
+  }
   images.each_pixel_tile([&](const Grid& grid, std::optional<int> walked) {
     apply.launch(grid, std::nullopt, images[1], std::tie(centers, scales, shifts), std::nullopt, images[0],
                  walked, problem.silu, false, images.size());
@@ -200,10 +207,9 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
   const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
                    shifts = problem.per_channel(n);
-  Grid grid = merging_grid(images, groups, saved_merged);
-  grid.z = ceil_div(images.channels / groups, saved_merged.channels);
-  coefficients.launch(grid, std::nullopt, std::nullopt, problem.affine_by_group(), problem.statistics(),
-                      channels_by_group(groups, means, scales, biases), std::nullopt, saved_merged);
+  coefficients.launch(merging_grid(images, groups, saved_groups, false), std::nullopt, std::nullopt,
+                      problem.affine_by_group(), problem.statistics(),
+                      channels_by_group(groups, means, scales, biases), std::nullopt, saved_groups);
   const Merged merged = merged_tile(images, groups);
   // Of these blocks half as many run at once.
   const Parts split = images.split(merged, most_parts / 2);
@@ -227,7 +233,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   } else {
     const at::Tensor sum_d = at::empty({n, images.channels}, parts.options()), sum = result_like(sum_d);
     sum_partials({{parts_d, sum_d}, {parts, sum}});
-    finish_sums(sum_d.unsqueeze(1), sum.unsqueeze(1), {1, cpu_merged.groups, cpu_merged.channels});
+    finish_sums(sum_d.unsqueeze(1), sum.unsqueeze(1), cpu_groups);
   }
   if (!grad_input) return;
   images.each_pixel_tile([&](const Grid& grid, std::optional<int> walked) {

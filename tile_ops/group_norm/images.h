@@ -35,8 +35,10 @@ constexpr int64_t long_group = 32768;
 // A CPU's channels of a tile of adjacent channels where it divides them, as those of U-Nets, 320, 640 and
 // 1280.
 constexpr int unet_channels = 320;
-// Parts are merged on a CPU in tiles of some groups, a block each; saved statistics need no parts.
-inline constexpr Merged cpu_merged{64, 8, 16}, saved_merged{1, 8, 64};
+// A CPU merges parts in rows of all channels, since a group's are few, then the channels of some groups.
+inline constexpr Merged cpu_rows{64, 1, 64}, cpu_groups{1, 32, 16};
+// The channels of saved statistics, which have no parts.
+inline constexpr Merged saved_groups{1, 8, 64};
 
 struct Extents {
   int channels, pixels;

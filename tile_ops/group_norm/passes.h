@@ -96,27 +96,6 @@ inline Moments moments_of_parts(const Tile& first, const Tile& means, const Tile
   return {pixels, first, low, squares.sum(0, true) + (d * d * count).sum(0, true)};
 }
 
-// Merges the parts of the channels of some groups into `rows`, the moments of all channels of an image,
-// [N, C] each, on a CPU: a group's channels are few, and short runs of memory take as long as rows.
-inline void merge_rows(const Pair& parts, const Triple& rows, const Tile& n, const Tile& g,
-                       const Tile& channels, const Tile& count, const Tile& pixels, Merged m) {
-  constexpr int together = 64;
-  Tile low = g * m.groups * channels, high = low + m.groups * channels;
-  const auto part = [&](const Array& array, int axis) { return array[{n}].slice(axis, low, high); };
-  Array means = part(std::get<0>(parts), 1), squares = part(std::get<1>(parts), 1);
-  View out[] = {part(std::get<0>(rows), 0).tiled_view({together}),
-                part(std::get<1>(rows), 0).tiled_view({together}),
-                part(std::get<2>(rows), 0).tiled_view({together})};
-  for (Tile i : range(out[0].num_tiles(0))) {
-    Moments each = moments_of_parts(
-        means.tiled_view({1, together}).load({0, i}), means.tiled_view({m.parts, together}).load({0, i}),
-        squares.tiled_view({m.parts, together}).load({0, i}), count.expand_dims(1), pixels);
-    out[0].store({i}, each.mean.reshape({together}));
-    out[1].store({i}, each.low.reshape({together}));
-    out[2].store({i}, each.square.reshape({together}));
-  }
-}
-
 // Channels of some groups in all parts, from an array [N, parts, G, C / G].
 inline Tile load_parts(const Array& parts, const Tile& n, const Tile& g, const Tile& i, Merged m) {
   return parts[{n}].tiled_view({m.parts, m.groups, m.channels}).load({0, g, i});
@@ -153,44 +132,54 @@ inline void store_coefficients(const Tile& mean, const std::optional<Tile>& low,
 }
 
 // The statistics of some groups, [N, G], and the coefficients of their channels: blocks of (groups, image).
-// parts: the statistics are merged from these, [N, parts, G, C / G], of `span` pixels each, the last one's
-// what is left. Without them they were saved, and blocks of (groups, image, channel tile) need no others'
-// channels. rows: a CPU merges the parts, [N, parts, C], into these first.
-inline void coefficients_kernel(std::optional<Pair> parts, std::optional<Triple> rows, Optionals affine,
-                                Pair statistics, Triple coefficients,
+// The statistics are merged from `parts`, [N, parts, G, C / G], of `span` pixels each, the last one's what is
+// left, or from `merged`, the moments of channels, [N, G, C / G]. Without both they were saved, and blocks of
+// (groups, image, channel tile) need no others' channels. With both, such blocks only merge the parts: a CPU
+// does this with all channels as one group, whose rows are long.
+inline void coefficients_kernel(std::optional<Pair> parts, std::optional<Triple> merged, Optionals affine,
+                                std::optional<Pair> statistics, std::optional<Triple> coefficients,
                                 std::optional<std::tuple<Tile, Tile, Tile>> pixels_span_eps, Merged m) {
-  const auto& [mean, rstd] = statistics;
-  DType dtype = mean.dtype();
-  Tile g = bid(0), n = bid(1),
-       channels = parts && !rows ? std::get<0>(*parts).dim(3) : std::get<0>(coefficients).dim(2);
-  const auto store = [&](const Tile& of_mean, const std::optional<Tile>& low, const Tile& of_rstd,
-                         const Tile& i) {
-    store_coefficients(of_mean, low, of_rstd, affine, coefficients, n, g, i, dtype, m.channels);
+  const Shape shape = m.of_groups();
+  Tile g = bid(0), n = bid(1);
+  const auto load = [&](const Array& array, const Tile& i) {
+    return array[{n}].tiled_view(shape).load({g, i});
   };
-  if (!parts)
-    return store(load_groups(mean, n, g, m.groups), std::nullopt, load_groups(rstd, n, g, m.groups), bid(2));
-  const auto& [means, squares] = *parts;
-  const auto& [pixels, span, eps] = *pixels_span_eps;
-  Tile all = pixels.astype(dtype), count = part_pixels(m.parts, pixels, span, dtype);
-  if (rows) merge_rows(*parts, *rows, n, g, channels, count, all, m);
-  const auto merged = [&](const Tile& i) -> Moments {
+  const auto merge_parts = [&](const Tile& i) -> Moments {
+    const auto& [means, squares] = *parts;
+    const auto& [pixels, span, eps] = *pixels_span_eps;
+    DType dtype = means.dtype();
     return moments_of_parts(means[{n}].tiled_view({1, m.groups, m.channels}).load({0, g, i}),
                             load_parts(means, n, g, i, m), load_parts(squares, n, g, i, m),
-                            count.reshape({m.parts, 1, 1}), all);
+                            part_pixels(m.parts, pixels, span, dtype).reshape({m.parts, 1, 1}),
+                            pixels.astype(dtype));
   };
-  const auto from_rows = [&](const Tile& i) -> Moments {
-    Tile group = (g * m.groups + arange(m.groups)).expand_dims(1),
-         channel = (i * m.channels + arange(m.channels)).expand_dims(0);
-    const auto load = [&](const Array& row) {
-      return gather(row, {n, group * channels + channel}, channel < channels);
+  if (parts && merged) {
+    Moments each = merge_parts(bid(2));
+    const auto store = [&](const Array& array, const Tile& values) {
+      array[{n}].tiled_view(shape).store({g, bid(2)}, values.reshape(shape));
     };
-    const auto& [row_means, row_lows, row_squares] = *rows;
-    return {all, load(row_means), load(row_lows), load(row_squares)};
+    store(std::get<0>(*merged), each.mean);
+    store(std::get<1>(*merged), each.low);
+    return store(std::get<2>(*merged), each.square);
+  }
+  const auto& [mean, rstd] = *statistics;
+  DType dtype = mean.dtype();
+  const auto finish = [&](const Tile& of_mean, const std::optional<Tile>& low, const Tile& of_rstd,
+                          const Tile& i) {
+    store_coefficients(of_mean, low, of_rstd, affine, *coefficients, n, g, i, dtype, m.channels);
+  };
+  if (!parts && !merged)
+    return finish(load_groups(mean, n, g, m.groups), std::nullopt, load_groups(rstd, n, g, m.groups), bid(2));
+  const auto& [pixels, span, eps] = *pixels_span_eps;
+  Tile channels = parts ? std::get<0>(*parts).dim(3) : std::get<0>(*merged).dim(2),
+       all = pixels.astype(dtype);
+  const auto load_merged = [&](const Tile& i) -> Moments {
+    const auto& [means, lows, squares] = *merged;
+    return {all, load(means, i), load(lows, i), load(squares, i)};
   };
   Moments group = Moments::none({m.groups}, dtype);
   for (Tile i : range(cdiv(channels, m.channels))) {
-    Moments each = rows ? from_rows(i) : merged(i);
-    const Shape shape = m.of_groups();
+    Moments each = parts ? merge_parts(i) : load_merged(i);
     group.merge(group_moments(each.mean.reshape(shape), each.low.reshape(shape), each.square.reshape(shape),
                               i, channels, all, dtype));
   }
@@ -198,7 +187,7 @@ inline void coefficients_kernel(std::optional<Pair> parts, std::optional<Triple>
        r = group.rstd(eps.astype(dtype));
   store_groups(mean, n, g, rounded);
   store_groups(rstd, n, g, r);
-  for (Tile i : range(cdiv(channels, m.channels))) store(rounded, low, r, i);
+  for (Tile i : range(cdiv(channels, m.channels))) finish(rounded, low, r, i);
 }
 
 // A tile of an image: x - mean, and act's argument.
