@@ -2,10 +2,10 @@
 #include "../common/arguments.h"
 #include "../common/partial_sums.h"
 #include "group_norm/cpu_kernels.h"
-#include "group_norm/cpu_merge.h"
 #include "group_norm/gpu_kernels.h"
 #include "group_norm/images.h"
 #include "group_norm/kernels.h"
+#include "group_norm/passes.h"
 #include "norm.h"
 
 namespace tile {
@@ -14,23 +14,14 @@ namespace {
 using namespace group_norm;
 
 Kernel fused("group_norm", fused_kernel);
-Kernel fused_run("group_norm_run", fused_run_kernel);
+Kernel fused_backward("group_norm_fused_backward", fused_backward_kernel);
 Kernel one_tile("group_norm_tile", one_tile_kernel);
 Kernel one_tile_backward("group_norm_tile_backward", one_tile_backward_kernel);
 Kernel moments("group_norm_moments", moments_kernel);
-Kernel stream_moments("group_norm_moments", stream_moments_kernel);
-Kernel merge("group_norm_merge", merge_kernel);
-Kernel merge_parts("group_norm_merge_parts", merge_parts_kernel);
-Kernel merge_channels("group_norm_merge_channels", merge_channels_kernel);
 Kernel coefficients("group_norm_coefficients", coefficients_kernel);
 Kernel apply("group_norm_apply", apply_kernel);
-Kernel stream_apply("group_norm_apply", stream_apply_kernel);
 Kernel sums("group_norm_sums", sums_kernel);
-Kernel stream_sums("group_norm_sums", stream_sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
-Kernel fused_backward("group_norm_fused_backward", fused_backward_kernel);
-Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
-Kernel stream_apply_backward("group_norm_apply_backward", stream_apply_backward_kernel);
 
 // The same array with the channel axis as [G, C / G].
 ArrayArgument grouped(ArrayArgument array, int axis, int64_t groups) {
@@ -51,17 +42,17 @@ std::optional<ArrayArgument> by_group(const std::optional<at::Tensor>& parameter
 
 // On a GPU a block for each group is worth more than full tiles; few parts where they are blocks enough.
 Merged merged_tile(const Images& images, int64_t groups) {
-  if (!images.on_gpu) return cpu_merged;
+  if (!images.on_gpu) return cpu_rows;
   constexpr int few = 16;
   const auto channels = static_cast<int>(
       std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(images.channels / groups, 4, 64))));
   const bool enough = images.images * images.tiles().y * few >= most_parts;
   return {enough ? few : 4096 / channels, 1, channels};
 }
-
-Grid coefficient_grid(const Images& images, int64_t groups) {
-  return {ceil_div(images.channels / groups, cpu_merged.channels), ceil_div(groups, cpu_merged.groups),
-          images.images};
+// Blocks of (groups, image, channel tile), of which those that walk over the channels leave out the last.
+Grid merging_grid(const Images& images, int64_t groups, const Merged& tile, bool walks = true) {
+  return {ceil_div(groups, tile.groups), images.images,
+          walks ? 1 : ceil_div(images.channels / groups, tile.channels)};
 }
 
 using Optional = std::optional<at::Tensor>;
@@ -104,48 +95,49 @@ struct Problem {
   }
   int64_t channels() const { return input.size(1); }
   at::Tensor per_channel(int64_t images) const { return at::empty({images, channels()}, mean.options()); }
-  auto weight_by_group() const { return by_group(weight, groups); }
-  auto bias_by_group() const { return by_group(bias, groups); }
+  auto affine_by_group() const { return std::tuple(by_group(weight, groups), by_group(bias, groups)); }
+  auto statistics() const { return std::tuple(scalars(mean), scalars(rstd)); }
 };
+
+// An array of channels, [N, C], as [N, G, C / G]; of several, a tuple.
+template <class... T>
+auto channels_by_group(int64_t groups, const T&... tensors) {
+  return std::tuple(grouped(tensors, 1, groups)...);
+}
 
 void forward(const Problem& problem, double eps, const at::Tensor& out) {
   Images images({out, problem.input}, true);
   images.fit_channels();
-  const auto [channels, pixels] = images.tile;
-  const int64_t groups = problem.groups;
+  const int64_t groups = problem.groups, n = images.images;
   const Merged merged = merged_tile(images, groups);
   const Parts split = images.split(merged, most_parts);
-  const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, problem.mean.options());
+  const at::Tensor means = at::empty({n, split.blocks, images.channels}, problem.mean.options());
   const at::Tensor squares = result_like(means);
-  const at::Tensor centers = problem.per_channel(images.images), scales = result_like(centers),
+  const at::Tensor centers = problem.per_channel(n), scales = result_like(centers),
                    shifts = result_like(centers);
-  const Grid parts{split.blocks, images.tiles().y, images.images};
-  const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, groups); };
-  const auto tiles = static_cast<int>(split.tiles), span = static_cast<int>(split.tiles * pixels),
-             all = static_cast<int>(images.pixels);
+  const auto tiles = static_cast<int>(split.tiles), all = static_cast<int>(images.pixels);
+  moments.launch({split.blocks, images.tiles().y, n}, images[1], std::tie(means, squares), tiles,
+                 images.on_gpu, images.on_gpu && images.pixels % images.tile.pixels == 0, images.size());
+  const std::tuple sizes(all, tiles * images.tile.pixels, eps);
+  const auto finish = [&](const auto& parts, const auto& of_channels, const Merged& tile) {
+    coefficients.launch(merging_grid(images, groups, tile), parts, of_channels, problem.affine_by_group(),
+                        problem.statistics(), channels_by_group(groups, centers, scales, shifts), sizes,
+                        tile);
+  };
+  const auto parts = [&](int64_t g) { return std::tuple(grouped(means, 2, g), grouped(squares, 2, g)); };
   if (images.on_gpu) {
-    stream_moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis,
-                          images.pixels % pixels == 0);
-    merge.launch({ceil_div(groups, merged.groups), images.images}, grouped(means, 2, groups),
-                 grouped(squares, 2, groups), problem.weight_by_group(), problem.bias_by_group(),
-                 scalars(problem.mean), scalars(problem.rstd), by_group(centers), by_group(scales),
-                 by_group(shifts), all, span, eps, merged.parts, merged.groups, merged.channels);
-    const Parts walks = images.walks();
-    stream_apply.launch({walks.blocks, images.tiles().y, images.images}, images[1], centers, scales, shifts,
-                        images[0], static_cast<int>(walks.tiles), problem.silu, channels, pixels,
-                        images.axis);
+    finish(parts(groups), std::nullopt, merged);
   } else {
     const at::Tensor mean = result_like(centers), low = result_like(centers), square = result_like(centers);
-    moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis);
-    merge_parts.launch({ceil_div(images.channels, cpu_parts.channels), images.images}, means, squares, mean,
-                       low, square, all, span);
-    merge_channels.launch({ceil_div(groups, cpu_groups), images.images}, by_group(mean), by_group(low),
-                          by_group(square), problem.weight_by_group(), problem.bias_by_group(),
-                          scalars(problem.mean), scalars(problem.rstd), by_group(centers), by_group(scales),
-                          by_group(shifts), all, eps);
-    apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels,
-                 pixels, images.axis);
+    coefficients.launch(merging_grid(images, 1, merged, false), parts(1),
+                        channels_by_group(1, mean, low, square), std::tuple(std::nullopt, std::nullopt),
+                        std::nullopt, std::nullopt, sizes, merged);
+    finish(std::nullopt, channels_by_group(groups, mean, low, square), cpu_groups);
   }
+  images.each_pixel_tile([&](const Grid& grid, std::optional<int> walked) {
+    apply.launch(grid, std::nullopt, images[1], std::tie(centers, scales, shifts), std::nullopt, images[0],
+                 walked, problem.silu, false, images.size());
+  });
   images.finish();
 }
 
@@ -162,32 +154,27 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
     run.strides[2] = 1;
     return run;
   };
+  const auto saved = std::tuple(scalars(mean), scalars(rstd));
   if (const int64_t together = images.groups_a_tile(groups, 1)) {
-    one_tile.launch(
-        {groups / together, n}, images.in_tiles(1, groups), weight, bias, images.in_tiles(0, groups),
-        scalars(mean), scalars(rstd), eps, silu, images.thread_hint(groups), static_cast<int>(together),
-        static_cast<int>(images.channels / groups), static_cast<int>(images.pixels), images.axis ? 2 : 0);
-    images.finish();
-    return;
-  }
-  if (images.on_gpu && images.fits_blocks(groups) && images.dense() && !images.holds_group(groups)) {
-    fused_run.launch({groups, n}, flat(1), grouped(images[1], 1, groups), by_group(weight, groups),
-                     by_group(bias, groups), grouped(images[0], 1, groups), scalars(mean), scalars(rstd), eps,
-                     silu, images.tile.channels, images.tile.pixels, 4096);
+    one_tile.launch({groups / together, n}, images.in_tiles(1, groups), std::tie(weight, bias),
+                    images.in_tiles(0, groups), saved, eps, silu, images.thread_hint(groups),
+                    images.groups_size(groups, together));
     images.finish();
     return;
   }
   if (images.fits_blocks(groups)) {
-    fused.launch({groups, n}, grouped(images[1], 1, groups), by_group(weight, groups), by_group(bias, groups),
-                 grouped(images[0], 1, groups), scalars(mean), scalars(rstd), eps, images.holds_group(groups),
-                 silu, images.tile.channels, images.tile.pixels);
+    const bool whole = images.holds_group(groups), runs = images.on_gpu && images.dense() && !whole;
+    fused.launch({groups, n}, runs ? std::optional(flat(1)) : std::nullopt, grouped(images[1], 1, groups),
+                 std::tuple(by_group(weight, groups), by_group(bias, groups)), grouped(images[0], 1, groups),
+                 saved, eps, whole, silu, images.size());
     images.finish();
     return;
   }
-  const auto statistics = [&](const Optional& saved) {
-    return saved ? *saved : at::empty({n, groups}, input.options().dtype(compute_dtype(input.scalar_type())));
+  const auto or_new = [&](const Optional& statistic) {
+    return statistic ? *statistic
+                     : at::empty({n, groups}, input.options().dtype(compute_dtype(input.scalar_type())));
   };
-  const Problem problem{input, groups, weight, bias, silu, statistics(mean), statistics(rstd)};
+  const Problem problem{input, groups, weight, bias, silu, or_new(mean), or_new(rstd)};
   in_batches(input, [&](int64_t first, int64_t count) {
     forward(problem.part(first, count), eps, out.narrow(0, first, count));
   });
@@ -202,69 +189,57 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     const std::optional<ArrayArgument> out =
         grad_input ? std::optional(images.in_tiles(0, problem.groups)) : std::nullopt;
     one_tile_backward.launch({problem.groups / together, images.images}, images.in_tiles(1, problem.groups),
-                             images.in_tiles(2, problem.groups), problem.weight, problem.bias,
-                             scalars(problem.mean), scalars(problem.rstd), out, grad_weight, grad_bias,
-                             problem.silu, static_cast<int>(together),
-                             static_cast<int>(images.channels / problem.groups),
-                             static_cast<int>(images.pixels), images.axis ? 2 : 0);
+                             images.in_tiles(2, problem.groups), std::tie(problem.weight, problem.bias),
+                             problem.statistics(), out, std::tie(grad_weight, grad_bias), problem.silu,
+                             images.groups_size(problem.groups, together));
     if (grad_input) images.finish();
     return;
   }
-  const auto [channels, pixels] = images.tile;
-  const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;
   if (images.fuses_backward(groups)) {
     const auto array = [&](size_t i) { return grouped(images[i], 1, groups); };
-    fused_backward.launch({groups, n}, array(1), array(2), problem.weight_by_group(), problem.bias_by_group(),
-                          scalars(problem.mean), scalars(problem.rstd),
-                          grad_input ? std::optional(array(0)) : std::nullopt, by_group(grad_weight),
-                          by_group(grad_bias), problem.silu, channels, pixels);
+    fused_backward.launch({groups, n}, array(1), array(2), problem.affine_by_group(), problem.statistics(),
+                          grad_input ? std::optional(array(0)) : std::nullopt,
+                          channels_by_group(groups, grad_weight, grad_bias), problem.silu, images.size());
     if (grad_input) images.finish();
     return;
   }
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
   const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
                    shifts = problem.per_channel(n);
-  coefficients.launch(coefficient_grid(images, groups), scalars(problem.mean), scalars(problem.rstd),
-                      problem.weight_by_group(), problem.bias_by_group(), by_group(means), by_group(scales),
-                      by_group(biases));
+  coefficients.launch(merging_grid(images, groups, saved_groups, false), std::nullopt, std::nullopt,
+                      problem.affine_by_group(), problem.statistics(),
+                      channels_by_group(groups, means, scales, biases), std::nullopt, saved_groups);
   const Merged merged = merged_tile(images, groups);
   // Of these blocks half as many run at once.
-  const Parts split = images.split(merged, most_parts / 2), walks = images.walks();
+  const Parts split = images.split(merged, most_parts / 2);
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
   const at::Tensor parts = result_like(parts_d);
   // SiLU's gradient, as by torch's two operators; not where gradients of parameters are wider.
-  const bool rounded = !problem.weight || problem.weight->scalar_type() == problem.input.scalar_type();
-  const auto launch = [&](auto& kernel, const Grid& grid, const auto&... its_own) {
-    kernel.launch(grid, images[1], images[2], means, scales, biases, its_own..., channels, pixels,
-                  images.axis);
-  };
-  const Grid blocks{split.blocks, images.tiles().y, n};
-  const auto together = static_cast<int>(split.tiles);
-  if (images.on_gpu)
-    launch(stream_sums, blocks, parts_d, parts, together, problem.silu, rounded);
-  else
-    launch(sums, blocks, parts_d, parts, together, problem.silu);
+  const bool rounded =
+      images.on_gpu && (!problem.weight || problem.weight->scalar_type() == problem.input.scalar_type());
+  sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], std::tie(means, scales, biases),
+              std::tie(parts_d, parts), static_cast<int>(split.tiles), problem.silu, rounded, images.on_gpu,
+              images.size());
   const auto finish_sums = [&](const at::Tensor& of_d, const at::Tensor& of_dz, const Merged& tile) {
-    merge_sums.launch({ceil_div(groups, tile.groups), n}, grouped(of_d, 2, groups), grouped(of_dz, 2, groups),
-                      by_group(scales), scalars(problem.rstd), by_group(grad_weight), by_group(grad_bias),
-                      by_group(slopes), by_group(shifts), static_cast<int>(images.pixels), tile.parts,
-                      tile.groups, tile.channels);
+    merge_sums.launch(
+        merging_grid(images, groups, tile), std::tuple(grouped(of_d, 2, groups), grouped(of_dz, 2, groups)),
+        grouped(scales, 1, groups), scalars(problem.rstd), channels_by_group(groups, grad_weight, grad_bias),
+        channels_by_group(groups, slopes, shifts), static_cast<int>(images.pixels), tile);
   };
   if (images.on_gpu) {
     finish_sums(parts_d, parts, merged);
   } else {
     const at::Tensor sum_d = at::empty({n, images.channels}, parts.options()), sum = result_like(sum_d);
     sum_partials({{parts_d, sum_d}, {parts, sum}});
-    finish_sums(sum_d.unsqueeze(1), sum.unsqueeze(1), {1, cpu_groups, cpu_group_channels});
+    finish_sums(sum_d.unsqueeze(1), sum.unsqueeze(1), cpu_groups);
   }
   if (!grad_input) return;
-  if (images.on_gpu)
-    launch(stream_apply_backward, {walks.blocks, images.tiles().y, n}, slopes, shifts, images[0],
-           static_cast<int>(walks.tiles), problem.silu, rounded);
-  else
-    launch(apply_backward, images.tiles(), slopes, shifts, images[0], problem.silu);
+  images.each_pixel_tile([&](const Grid& grid, std::optional<int> walked) {
+    apply.launch(grid, images[1], images[2], std::tie(means, scales, biases), std::tie(slopes, shifts),
+                 images[0], walked, problem.silu, rounded, images.size());
+  });
   images.finish();
 }
 

@@ -5,20 +5,21 @@
 namespace tile::group_norm {
 
 // One block a group: what it read for the sums is still in a cache where it computes dx. Arrays are
-// [N, G, C / G, pixels], weight and bias [G, C / G], statistics [N, G], grad_w and grad_b [N, G, C / G].
+// [N, G, C / G, pixels], weight and bias [G, C / G], statistics [N, G], grads, those of weight and bias,
+// [N, G, C / G].
 // dz waits for the sums: times its scale in dx where this holds it unrounded; of 16-bit dtypes in a tile,
 // which the group must fit.
-inline void fused_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> bias,
-                                  Array mean, Array rstd, std::optional<Array> dx, Array grad_w, Array grad_b,
-                                  bool activate, int channels, int pixels) {
-  const Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
+inline void fused_backward_kernel(Array g, Array x, Optionals affine, Pair statistics,
+                                  std::optional<Array> dx, Pair grads, bool activate, TileSize size) {
+  const auto& [weight, bias] = affine;
+  const Layout at{size, compute_dtype(x.dtype())};
   const bool in_dx = dx && x.dtype() == at.dtype;
   Tile group = bid(0), n = bid(1);
   Array image = x[{n}], incoming = g[{n}], out = dx ? (*dx)[{n}] : image;
-  RowView xs(image, group, channels, pixels, 1), gs(incoming, group, channels, pixels, 1),
-      outs(out, group, channels, pixels, 1);
+  const auto rows = [&](const Array& of) { return RowView(of, group, at.channels, at.pixels, 1); };
+  RowView xs = rows(image), gs = rows(incoming), outs = rows(out);
   const auto statistic = [&](const Array& of) { return of.tiled_view({1, 1}).load({n, group}); };
-  Tile m = statistic(mean), r = statistic(rstd), wide_r = r.astype(f64);
+  Tile m = statistic(std::get<0>(statistics)), r = statistic(std::get<1>(statistics)), wide_r = r.astype(f64);
   const auto scale_of = [&](const Tile& i) {
     return weight ? at.load((*weight)[{group}], i) * r : r.broadcast_to(at.one());
   };
@@ -36,15 +37,15 @@ inline void fused_backward_kernel(Array g, Array x, std::optional<Array> weight,
   // Sums of tiles are float64, as in sums_kernel.
   const auto add = [&](const Tile& scale, const Tile& i, const Tile& sum_d, const Tile& sum) {
     const auto store = [&](const Array& to, const Tile& tile) {
-      to[{n}].tiled_view({1, channels}).store({group, i}, tile.reshape({1, channels}));
+      to[{n}].tiled_view({1, at.channels}).store({group, i}, tile.reshape({1, at.channels}));
     };
     Tile w = sum_d * wide_r;
-    store(grad_w, w);
-    store(grad_b, sum);
+    store(std::get<0>(grads), w);
+    store(std::get<1>(grads), sum);
     total_w += (w * scale.astype(f64)).sum(0, true);
     total_b += (sum * scale.astype(f64)).sum(0, true);
   };
-  Tile tiles = cdiv(x.dim(2), channels), kept = zeros({channels, pixels}, at.dtype);
+  Tile tiles = cdiv(x.dim(2), at.channels), kept = zeros(at.whole(), at.dtype);
   for (Tile i : range(tiles)) {
     Tile scale = scale_of(i), sum_d = zeros(at.one(), f64), sum = zeros(at.one(), f64);
     for (Tile k : range(xs.steps())) {

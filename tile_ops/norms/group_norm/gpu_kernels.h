@@ -1,4 +1,5 @@
-// group_norm's kernels for a GPU: what a block sums stays in its threads' registers until its last tile.
+// group_norm's kernels for a GPU whose tile is whole groups: registers hold them, of a cluster where they are
+// large.
 #pragma once
 #include "kernels.h"
 
@@ -6,8 +7,13 @@ namespace tile::group_norm {
 
 // Whole groups as one tile. Of NCHW one group, [1, channels, pixels], from arrays [N, G, channels * pixels];
 // of channels_last some neighbours, [pixels, groups, channels], from arrays [N, pixels, C].
-struct GroupTile {
+struct GroupSize {
   int groups, channels, pixels, axis;  // channels of a group; the axis of the pixels, 0 or 2
+};
+inline void key_words(LaunchKey& key, const GroupSize& s) {
+  add_words(key, {s.groups, s.channels, s.pixels, s.axis});
+}
+struct GroupTile : GroupSize {
   DType dtype;
   int elements() const { return channels * pixels; }
 
@@ -59,10 +65,11 @@ struct GroupTile {
   View view(const Array& array) const { return array[{bid(1)}].tiled_view(flat()); }
 };
 
-inline void one_tile_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
-                            std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool activate,
-                            int thread_hint, int groups, int channels, int pixels, int axis) {
-  const GroupTile at{groups, channels, pixels, axis, compute_dtype(x.dtype())};
+inline void one_tile_kernel(Array x, Optionals affine, Array y, Optionals statistics, Tile eps, bool activate,
+                            int thread_hint, GroupSize size) {
+  const auto& [weight, bias] = affine;
+  const auto& [mean, rstd] = statistics;
+  const GroupTile at{size, compute_dtype(x.dtype())};
   hint_threads(thread_hint);
   Tile in = at.load(x), center = info(x.dtype()).bytes == 2 ? at.sample(x) : at.mean(in),
        d = in - at.over(center), low = at.mean(d);
@@ -82,15 +89,15 @@ inline void one_tile_kernel(Array x, std::optional<Array> weight, std::optional<
   at.store(y, activate ? silu(z) : z);
 }
 
-// The gradient of whole groups. grad_w and grad_b are those of each image, [N, C].
-inline void one_tile_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> bias,
-                                     Array mean, Array rstd, std::optional<Array> dx, Array grad_w,
-                                     Array grad_b, bool activate, int groups, int channels, int pixels,
-                                     int axis) {
-  const GroupTile at{groups, channels, pixels, axis, compute_dtype(x.dtype())};
+// The gradient of whole groups. grads, of weight and bias, are those of each image, [N, C].
+inline void one_tile_backward_kernel(Array g, Array x, Optionals affine, Pair statistics,
+                                     std::optional<Array> dx, Pair grads, bool activate, GroupSize size) {
+  const auto& [weight, bias] = affine;
+  const auto& [mean, rstd] = statistics;
+  const GroupTile at{size, compute_dtype(x.dtype())};
   Tile r = at.load_groups(rstd).expand_dims(1);
   Tile d = at.load(x) - at.over(at.load_groups(mean)), dz = at.load(g);
-  Tile w = weight ? at.load_channels(*weight) : ones({groups, channels}, at.dtype), scale = w * r;
+  Tile w = weight ? at.load_channels(*weight) : ones({at.groups, at.channels}, at.dtype), scale = w * r;
   if (activate) {
     Tile z = d * at.over(scale);
     if (bias) z = fma(d, at.over(scale), at.over(at.load_channels(*bias)));
@@ -100,91 +107,13 @@ inline void one_tile_backward_kernel(Array g, Array x, std::optional<Array> weig
     if (!weight || weight->dtype() == x.dtype()) dz = dz.astype(x.dtype()).astype(at.dtype);
   }
   Tile of_w = at.sum_of_channels(dz * d) * r, of_b = at.sum_of_channels(dz);
-  at.store_channels(grad_w, of_w);
-  at.store_channels(grad_b, of_b);
+  at.store_channels(std::get<0>(grads), of_w);
+  at.store_channels(std::get<1>(grads), of_b);
   if (!dx) return;
   Tile sum_w = (of_w * scale).sum(1), sum_b = (of_b * scale).sum(1);
   Tile count = full({}, at.elements(), at.dtype);
   Tile slope = -(r * (sum_w / count).expand_dims(1)), shift = -(sum_b / count).expand_dims(1);
   at.store(*dx, input_gradient(dz, at.over(scale), d, at.over(slope), at.over(shift), x.dtype()));
-}
-
-// Pixel tiles of a block: `tiles` from bid(0) * tiles on.
-inline Range pixel_tiles(const Array& x, const Tile& tiles, int pixels) {
-  Tile low = bid(0) * tiles;
-  return range(low, min(low + tiles, cdiv(x.dim(2), pixels)));
-}
-
-// As moments_kernel. Deviations are those from the mean of the block's first tile. exact: tiles are full.
-inline void stream_moments_kernel(Array x, Array means, Array squares, Tile tiles, int channels, int pixels,
-                                  int axis, bool exact) {
-  Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
-  Tile part = bid(0), tile = bid(1), n = bid(2), first = part * tiles, extent = x.dim(2);
-  RowView in(x, n, channels, pixels, axis);
-  Tile all = min(extent - first * pixels, tiles * pixels).astype(at.dtype);
-  Tile pivot = in.load(tile, first).astype(at.dtype).sum(axis, true) /
-               min(extent - first * pixels, pixels).astype(at.dtype);
-  const Shape shape = axis ? Shape{channels, pixels} : Shape{pixels, channels};
-  Tile sum = zeros(shape, at.dtype), square = zeros(shape, at.dtype);
-  for (Tile k : pixel_tiles(x, tiles, pixels)) {
-    Tile v = in.load(tile, k).astype(at.dtype);
-    Tile d = exact ? v - pivot : fma(inside_row(k, pixels, axis, extent, at.dtype), -pivot, v);
-    sum += d;
-    square = fma(d, d, square);
-  }
-  Tile low = sum.sum(axis, true) / all;
-  auto store = [&](const Array& array, const Tile& values) {
-    array[{n}].tiled_view({1, channels}).store({part, tile}, values.reshape({1, channels}));
-  };
-  store(means, pivot + low);
-  store(squares, square.sum(axis, true) - low * low * all);
-}
-
-// As apply_kernel, for some pixel tiles.
-inline void stream_apply_kernel(Array x, Array means, Array scales, Array shifts, Array y, Tile tiles,
-                                bool activate, int channels, int pixels, int axis) {
-  Tile tile = bid(1), n = bid(2);
-  for (Tile k : pixel_tiles(x, tiles, pixels)) {
-    ImageTile in(x, means, scales, shifts, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
-    RowView(y, n, channels, pixels, axis).store(tile, k, activate ? silu(in.z) : in.z);
-  }
-}
-
-// As sums_kernel.
-inline void stream_sums_kernel(Array g, Array x, Array means, Array scales, Array bias, Array sums_d,
-                               Array sums, Tile tiles, bool activate, bool rounded, int channels, int pixels,
-                               int axis) {
-  Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
-  Tile tile = bid(1), n = bid(2);
-  const Shape shape = axis ? Shape{channels, pixels} : Shape{pixels, channels};
-  Tile sum_d = zeros(shape, at.dtype), sum = zeros(shape, at.dtype);
-  for (Tile k : pixel_tiles(x, tiles, pixels)) {
-    ImageTile in(x, means, scales, bias, n, tile, k, at);
-    Tile dz = in.incoming(g, n, tile, k, activate, rounded);
-    sum_d = fma(dz, in.d, sum_d);
-    sum += dz;
-  }
-  auto store = [&](const Array& array, const Tile& values) {
-    array[{n}]
-        .tiled_view({1, channels})
-        .store({bid(0), tile}, values.sum(axis, true).astype(f64).reshape({1, channels}));
-  };
-  store(sums_d, sum_d);
-  store(sums, sum);
-}
-
-// As apply_backward_kernel, for some pixel tiles.
-inline void stream_apply_backward_kernel(Array g, Array x, Array means, Array scales, Array bias,
-                                         Array slopes, Array shifts, Array dx, Tile tiles, bool activate,
-                                         bool rounded, int channels, int pixels, int axis) {
-  Tile tile = bid(1), n = bid(2);
-  for (Tile k : pixel_tiles(x, tiles, pixels)) {
-    ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
-    auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };
-    Tile dz = in.incoming(g, n, tile, k, activate, rounded);
-    RowView(dx, n, channels, pixels, axis)
-        .store(tile, k, input_gradient(dz, load(scales), in.d, load(slopes), load(shifts), x.dtype()));
-  }
 }
 
 }  // namespace tile::group_norm
