@@ -1,0 +1,111 @@
+"""The rows of swiglu and geglu in the table of operators."""
+
+import random
+import tile_ops
+import torch
+import torch.nn.functional as F
+from operators.drawn import shape, tensor
+from operators.record import Bad, BadGradients, Operator, Sharded
+from operators.tensors import (
+    ALIGNED,
+    HERE,
+    MOVE,
+    OTHERS,
+    UNALIGNED,
+    f,
+    f64,
+    grad,
+    i64,
+    meta,
+    large_rows,
+    meta_leaf,
+    normal,
+    leaf,
+    transposed,
+)
+
+tile = torch.ops.tile
+
+
+def gate_gated(operator, dtype, rows, columns, halves=False, **options):
+    if halves:
+        return operator(*meta_leaf(dtype, rows, 2 * columns).chunk(2, -1), **options)
+    return operator(meta_leaf(dtype, rows, columns), meta_leaf(dtype, rows, columns), **options)
+
+
+def halves(x):
+    return [half.detach().requires_grad_() for half in x.chunk(2, -1)]
+
+
+def swiglu_in_torch(gate, up):
+    return F.silu(gate) * up
+
+
+def geglu_in_torch(gate, up, *, approximate="none"):
+    return F.gelu(gate, approximate=approximate) * up
+
+
+def draw_swiglu(dtype):
+    sizes = shape(random.randint(0, 5))
+    if sizes and sizes[-1] % 2 == 0 and random.random() < 0.3:
+        return lambda x: tile.swiglu(*x.chunk(2, -1)), (tensor(sizes, dtype),), {}
+    return tile.swiglu, (tensor(sizes, dtype), tensor(sizes, dtype)), {}
+
+
+SWIGLU = Operator(
+    name="swiglu",
+    reference=swiglu_in_torch,
+    bad=Bad(
+        dtypes=[(lambda: tile.swiglu(i64(2, 3), i64(2, 3)), f"gate is int64; {OTHERS}")],
+        shapes=[
+            (
+                lambda: tile.swiglu(f(2, 3), f(2, 1)),
+                "gate is [2, 3] and up is [2, 1]; give them one shape, neither is broadcast",
+            )
+        ],
+        devices=[(lambda: tile.swiglu(f(2, 3), meta(2, 3)), f"'gate' is on {HERE}, but 'up' is on meta; {MOVE}")],
+        unaligned=[("up", lambda: tile.swiglu(ALIGNED, UNALIGNED))],
+    ),
+    autocast=(lambda x: tile_ops.swiglu(x, x), lambda x: F.silu(x) * x),
+    without_elements={"swiglu": (tile.swiglu, lambda g, u: F.silu(g) * u, [(3, 0), (3, 0)])},
+    good=[lambda: tile.swiglu(grad(2, 3), grad(2, 3))],
+    draw=draw_swiglu,
+    memory={"swiglu": lambda: (tile.swiglu, large_rows(2))},
+    gpu={"swiglu": lambda randn: (tile.swiglu, [randn(300, 1000), randn(300, 1000)])},
+    gates={"swiglu[8192,11008]": lambda dtype: gate_gated(tile.swiglu, dtype, 8192, 11008)},
+    gate_variants={"swiglu[8192,11008],halves": lambda dtype: gate_gated(tile.swiglu, dtype, 8192, 11008, True)},
+    sharded={"swiglu": lambda: Sharded({"gate": normal(4, 6), "up": normal(4, 6)}, tile.swiglu, ("gate", "up"))},
+    emulated={
+        "swiglu": lambda dtype: ((leaf(3, 1000, dtype=dtype), leaf(3, 1000, dtype=dtype)), {}),
+        "swiglu_of_halves": lambda dtype: (halves(leaf(9, 600, dtype=dtype)), {}),
+    },
+)
+
+
+GEGLU = Operator(
+    name="geglu",
+    reference=geglu_in_torch,
+    bad=Bad(
+        dtypes=[(lambda: tile.geglu(f(2, 3), f64(2, 3)), "gate is float32 and up is float64; convert one with .to()")],
+        shapes=[(lambda: tile.geglu(f(2, 3), f(3)), "gate is [2, 3] and up is [3]; give them one shape, neither is broadcast")],
+        devices=[(lambda: tile.geglu(f(2, 3), meta(2, 3)), f"'gate' is on {HERE}, but 'up' is on meta; {MOVE}")],
+        unaligned=[("gate", lambda: tile.geglu(UNALIGNED, ALIGNED))],
+    ),
+    bad_gradients=BadGradients(
+        shapes=[
+            (
+                lambda: tile.geglu_backward(f(2, 1), f(2, 1), f(2, 0), "tanh", [True, True]),
+                "geglu_backward: gate is [2, 1] and up is [2, 0]; give them one shape, neither is broadcast",
+            )
+        ]
+    ),
+    autocast=(lambda x: tile_ops.geglu(x, x), lambda x: F.gelu(x) * x),
+    without_elements={"geglu": (tile.geglu, lambda g, u: F.gelu(g) * u, [(0, 3), (0, 3)])},
+    good=[lambda: tile.geglu(grad(2, 3), grad(2, 3), approximate="tanh")],
+    memory={"geglu": lambda: (tile.geglu, large_rows(2))},
+    gpu={"geglu": lambda randn: (lambda x: tile.geglu(*x.chunk(2, -1)), [randn(300, 2000)])},
+    gates={"geglu[8192,11008]": lambda dtype: gate_gated(tile.geglu, dtype, 8192, 11008)},
+    gate_variants={"geglu[8192,11008],tanh": lambda dtype: gate_gated(tile.geglu, dtype, 8192, 11008, approximate="tanh")},
+    sharded={"geglu": lambda: Sharded({"gate": normal(4, 6), "up": normal(4, 6)}, tile.geglu, ("gate", "up"))},
+    emulated={"geglu_of_two_orders": lambda dtype: ((leaf(70, 40, dtype=dtype), transposed(leaf(40, 70, dtype=dtype))), {})},
+)

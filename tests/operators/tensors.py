@@ -1,0 +1,128 @@
+"""Makes the tensors of the table of operators, and holds the parts that error texts share."""
+
+import math
+
+import torch
+from operators.record import Sharded
+from torch._subclasses.fake_tensor import FakeTensor
+
+FLOATS = "it must be Half, BFloat16, Float or Double, convert it with .to()"
+OTHERS = "it must be float16, bfloat16, float32 or float64"
+MOVE = "move them to one device"
+LAST = "it must be the sizes of the last dimensions"
+SAVED = "as the forward saves it"
+RESULT = "that of the result"
+
+X = (1, 2, 3, 4)
+ROWS, COLUMNS = 5000, 4096  # 80 MB of float32
+ALL = [True] * 3  # the output_mask of a gradient
+HERE = "<the device>"  # a test puts in the device of its tensors
+
+
+def f(*sizes, dtype=torch.float32, device=None):
+    return torch.ones(sizes, dtype=dtype, device=device)
+
+
+def f64(*sizes):
+    return f(*sizes, dtype=torch.float64)
+
+
+def bf(*sizes):
+    return f(*sizes, dtype=torch.bfloat16)
+
+
+def i64(*sizes):
+    return f(*sizes, dtype=torch.int64)
+
+
+def meta(*sizes):
+    return f(*sizes, device="meta")
+
+
+def grad(*sizes):
+    return torch.ones(sizes, requires_grad=True)
+
+
+def zeros(*sizes):
+    return torch.zeros(sizes, dtype=torch.int64)
+
+
+def between(*sizes):
+    """Returns a tensor on the CPU whose elements begin at no multiple of their size."""
+    count = math.prod(sizes)
+    views = (torch.frombuffer(bytearray(4 * count + 2), dtype=torch.float32, count=count, offset=i) for i in (1, 2))
+    return next(x for x in views if x.data_ptr() % 4).reshape(sizes)
+
+
+def followed(function, *more, **options):
+    """Returns a function of tensors that passes `more` after them."""
+    return lambda *tensors: function(*tensors, *more, **options)
+
+
+def angles(positions, width):
+    angle = torch.linspace(0, 1, positions * width).reshape(positions, width)
+    return angle.cos(), angle.sin()
+
+
+def targets():
+    """Returns 300 classes of 1000, some of them equal."""
+    return torch.arange(300) ** 2 % 1000
+
+
+ALIGNED, UNALIGNED = torch.ones(2, 3, device="cpu"), between(2, 3)
+
+
+def large_rows(count=1):
+    return [torch.randn(ROWS, COLUMNS) for _ in range(count)]
+
+
+def rotation(length):
+    angle = torch.rand(length, 64)
+    return angle.cos(), angle.sin()
+
+
+def meta_leaf(dtype, *shape):
+    return torch.empty(*shape, dtype=dtype, device="meta").requires_grad_()
+
+
+def normal(*sizes):
+    return torch.randn(*sizes)
+
+
+def twice(run, *names, **tensors):
+    """Returns a case of second derivatives, taken of the squared first ones. names: the differentiable tensors."""
+
+    def both(*given):
+        given = [each.detach().requires_grad_(name in names) for name, each in zip(tensors, given)]
+        with torch.enable_grad():
+            out = run(*given)
+            wanted = [each for each in given if each.requires_grad]
+            total = sum((each * each).sum() for each in (out if isinstance(out, tuple) else (out,)))
+            first = torch.autograd.grad(total, wanted, create_graph=True)
+            return torch.autograd.grad(sum((each * each).sum() for each in first), wanted)
+
+    return Sharded({name: each.double() if each.is_floating_point() else each for name, each in tensors.items()}, both)
+
+
+def leaf(*shape, dtype):
+    return torch.randn(*shape).to(dtype).requires_grad_()
+
+
+def transposed(x):
+    return x.detach().transpose(0, 1).requires_grad_()
+
+
+def integers(*numbers):
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+def wide(x):
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def autocast_indices(x, *shape, dtype=torch.int64):
+    return FakeTensor(x.fake_mode, torch.empty(shape, dtype=dtype, device="meta"), x.device)
+
+
+def autocast_weight(x):
+    return autocast_indices(x, 5, 8, dtype=x.dtype)
