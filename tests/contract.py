@@ -1,4 +1,4 @@
-"""What every operator owes torch, as checks of one call: op(*args, **kwargs) with float64 tensors that require grad."""
+"""Checks one call for what torch requires of every operator: op(*args, **kwargs) with float64 tensors that require grad."""
 
 import torch
 from numerics import leaves, own_leaves

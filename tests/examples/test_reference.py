@@ -48,7 +48,7 @@ def test_every_variable_is_documented():
 
 
 def test_errors_in_troubleshooting_are_real():
-    """What stands in code as an error of ours is in the sources: its longest part without what is put in."""
+    """The sources contain the longest constant part of each error that the page quotes."""
     sources = [
         *(ROOT / "csrc").rglob("*.cpp"),
         *(ROOT / "csrc").rglob("*.h"),

@@ -5,8 +5,9 @@ Each file of this folder holds the rows of a family; record.py explains the fiel
 
 import importlib
 
-import tile_ops  # noqa: F401  registers the operators
 import torch
+
+import tile_ops  # noqa: F401  registers the operators
 from operators.record import Operator
 
 FAMILIES = ("softmax", "norms", "gated", "rope", "adamw", "dropout", "embedding", "matmul", "cross_entropy", "attention")

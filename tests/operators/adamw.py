@@ -1,20 +1,12 @@
 """The rows of adamw_ in the table of operators."""
 
 import random
+
 import torch
+
 from operators.drawn import shape, tensor
 from operators.record import Bad, Operator
-from operators.tensors import (
-    ALIGNED,
-    HERE,
-    MOVE,
-    OTHERS,
-    UNALIGNED,
-    f,
-    i64,
-    meta,
-    meta_leaf,
-)
+from operators.tensors import ALIGNED, HERE, MOVE, OTHERS, UNALIGNED, f, i64, meta, meta_leaf
 
 tile = torch.ops.tile
 

@@ -2,10 +2,12 @@
 
 import math
 import random
-import tile_ops
+
 import torch
 import torch.nn.functional as F
 from attention_reference import inputs, peer
+
+import tile_ops
 from operators.drawn import tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
@@ -14,21 +16,21 @@ from operators.tensors import (
     MOVE,
     RESULT,
     SAVED,
-    followed,
     UNALIGNED,
     X,
     bf,
     f,
     f64,
+    followed,
     grad,
     i64,
+    integers,
+    leaf,
     meta,
-    zeros,
     meta_leaf,
     normal,
-    leaf,
-    integers,
     wide,
+    zeros,
 )
 
 tile = torch.ops.tile

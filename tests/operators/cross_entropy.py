@@ -1,38 +1,40 @@
 """The rows of cross_entropy and linear_cross_entropy in the table of operators."""
 
 import random
-import tile_ops
+
 import torch
 import torch.nn.functional as F
+
+import tile_ops
 from operators.drawn import extent, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
+    ALL,
     COLUMNS,
     HERE,
-    ALL,
     MOVE,
     OTHERS,
     RESULT,
     ROWS,
     SAVED,
-    targets,
-    followed,
     UNALIGNED,
+    autocast_indices,
+    autocast_weight,
     bf,
     f,
     f64,
+    followed,
     grad,
     i64,
-    meta,
-    zeros,
+    integers,
     large_rows,
+    leaf,
+    meta,
     meta_leaf,
     normal,
-    leaf,
-    integers,
+    targets,
     wide,
-    autocast_indices,
-    autocast_weight,
+    zeros,
 )
 
 tile = torch.ops.tile

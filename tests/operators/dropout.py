@@ -1,26 +1,28 @@
 """The rows of dropout in the table of operators."""
 
 import random
-import tile_ops
+
 import torch
 import torch.nn.functional as F
+
+import tile_ops
 from operators.drawn import shape, tensor
 from operators.record import Bad, Operator, Sharded
 from operators.tensors import (
     HERE,
     MOVE,
     OTHERS,
-    followed,
     UNALIGNED,
     f,
+    followed,
     grad,
     i64,
+    integers,
     large_rows,
+    leaf,
     meta_leaf,
     normal,
     twice,
-    leaf,
-    integers,
 )
 
 tile = torch.ops.tile

@@ -1,9 +1,11 @@
 """The rows of embedding in the table of operators."""
 
 import random
-import tile_ops
+
 import torch
 import torch.nn.functional as F
+
+import tile_ops
 from operators.drawn import extent, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
@@ -12,22 +14,22 @@ from operators.tensors import (
     OTHERS,
     RESULT,
     ROWS,
-    targets,
-    followed,
     UNALIGNED,
-    bf,
-    f,
-    grad,
-    i64,
-    meta,
-    zeros,
-    large_rows,
-    meta_leaf,
-    normal,
-    leaf,
-    integers,
     autocast_indices,
     autocast_weight,
+    bf,
+    f,
+    followed,
+    grad,
+    i64,
+    integers,
+    large_rows,
+    leaf,
+    meta,
+    meta_leaf,
+    normal,
+    targets,
+    zeros,
 )
 
 tile = torch.ops.tile

@@ -1,9 +1,11 @@
 """The rows of swiglu and geglu in the table of operators."""
 
 import random
-import tile_ops
+
 import torch
 import torch.nn.functional as F
+
+import tile_ops
 from operators.drawn import shape, tensor
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
@@ -16,11 +18,11 @@ from operators.tensors import (
     f64,
     grad,
     i64,
-    meta,
     large_rows,
+    leaf,
+    meta,
     meta_leaf,
     normal,
-    leaf,
     transposed,
 )
 
@@ -45,11 +47,11 @@ def geglu_in_torch(gate, up, *, approximate="none"):
     return F.gelu(gate, approximate=approximate) * up
 
 
-def draw_swiglu(dtype):
+def draw_gated(operator, dtype):
     sizes = shape(random.randint(0, 5))
     if sizes and sizes[-1] % 2 == 0 and random.random() < 0.3:
-        return lambda x: tile.swiglu(*x.chunk(2, -1)), (tensor(sizes, dtype),), {}
-    return tile.swiglu, (tensor(sizes, dtype), tensor(sizes, dtype)), {}
+        return lambda x: operator(*x.chunk(2, -1)), (tensor(sizes, dtype),), {}
+    return operator, (tensor(sizes, dtype), tensor(sizes, dtype)), {}
 
 
 SWIGLU = Operator(
@@ -67,9 +69,9 @@ SWIGLU = Operator(
         unaligned=[("up", lambda: tile.swiglu(ALIGNED, UNALIGNED))],
     ),
     autocast=(lambda x: tile_ops.swiglu(x, x), lambda x: F.silu(x) * x),
-    without_elements={"swiglu": (tile.swiglu, lambda g, u: F.silu(g) * u, [(3, 0), (3, 0)])},
+    without_elements={"swiglu": (tile.swiglu, swiglu_in_torch, [(3, 0), (3, 0)])},
     good=[lambda: tile.swiglu(grad(2, 3), grad(2, 3))],
-    draw=draw_swiglu,
+    draw=lambda dtype: draw_gated(tile.swiglu, dtype),
     memory={"swiglu": lambda: (tile.swiglu, large_rows(2))},
     gpu={"swiglu": lambda randn: (tile.swiglu, [randn(300, 1000), randn(300, 1000)])},
     gates={"swiglu[8192,11008]": lambda dtype: gate_gated(tile.swiglu, dtype, 8192, 11008)},
@@ -100,8 +102,9 @@ GEGLU = Operator(
         ]
     ),
     autocast=(lambda x: tile_ops.geglu(x, x), lambda x: F.gelu(x) * x),
-    without_elements={"geglu": (tile.geglu, lambda g, u: F.gelu(g) * u, [(0, 3), (0, 3)])},
+    without_elements={"geglu": (tile.geglu, geglu_in_torch, [(0, 3), (0, 3)])},
     good=[lambda: tile.geglu(grad(2, 3), grad(2, 3), approximate="tanh")],
+    draw=lambda dtype: draw_gated(tile.geglu, dtype),
     memory={"geglu": lambda: (tile.geglu, large_rows(2))},
     gpu={"geglu": lambda randn: (lambda x: tile.geglu(*x.chunk(2, -1)), [randn(300, 2000)])},
     gates={"geglu[8192,11008]": lambda dtype: gate_gated(tile.geglu, dtype, 8192, 11008)},

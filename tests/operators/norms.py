@@ -1,17 +1,19 @@
 """The rows of layer_norm, rms_norm, add_rms_norm and group_norm in the table of operators."""
 
 import random
-import tile_ops
+
 import torch
 import torch.nn.functional as F
+
+import tile_ops
 from operators.drawn import row_sizes, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
+    ALL,
     COLUMNS,
     FLOATS,
     HERE,
-    ALL,
     LAST,
     MOVE,
     RESULT,
@@ -22,11 +24,11 @@ from operators.tensors import (
     f64,
     grad,
     i64,
-    meta,
     large_rows,
+    leaf,
+    meta,
     meta_leaf,
     normal,
-    leaf,
     transposed,
 )
 

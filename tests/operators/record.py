@@ -1,4 +1,4 @@
-"""What a row of the table of operators holds."""
+"""Defines the rows of the table of operators."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,7 +1,10 @@
 """The rows of rope and rope_ in the table of operators."""
 
 import random
+
 import torch
+from rope_reference import turn
+
 from operators.drawn import extent, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
@@ -9,23 +12,22 @@ from operators.tensors import (
     HERE,
     MOVE,
     OTHERS,
-    angles,
-    followed,
     UNALIGNED,
     X,
+    angles,
     f,
     f64,
+    followed,
     grad,
     i64,
+    leaf,
     meta,
-    zeros,
-    rotation,
     meta_leaf,
     normal,
+    rotation,
     twice,
-    leaf,
+    zeros,
 )
-from rope_reference import turn
 
 tile = torch.ops.tile
 

@@ -1,21 +1,13 @@
 """The rows of softmax and log_softmax in the table of operators."""
 
 import random
-import tile_ops
+
 import torch
+
+import tile_ops
 from operators.drawn import extent, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
-from operators.tensors import (
-    ALIGNED,
-    UNALIGNED,
-    f,
-    grad,
-    i64,
-    large_rows,
-    meta_leaf,
-    normal,
-    leaf,
-)
+from operators.tensors import ALIGNED, UNALIGNED, f, grad, i64, large_rows, leaf, meta_leaf, normal
 
 tile = torch.ops.tile
 

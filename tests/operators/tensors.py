@@ -3,8 +3,9 @@
 import math
 
 import torch
-from operators.record import Sharded
 from torch._subclasses.fake_tensor import FakeTensor
+
+from operators.record import Sharded
 
 FLOATS = "it must be Half, BFloat16, Float or Double, convert it with .to()"
 OTHERS = "it must be float16, bfloat16, float32 or float64"
