@@ -1,4 +1,4 @@
-"""Tests that the table of tests/operators is complete and that its calls have names by which a row is found."""
+"""Tests that the table of tests/operators has a row for each operator, and that its rows and names are complete."""
 
 import dataclasses
 
@@ -6,9 +6,9 @@ import operators
 import pytest
 from operators.record import Operator
 
-# The fields of calls that every operator needs. For the others a row says by its name what the operator is.
+# The fields with calls that every operator needs.
 NEEDED = ("bad", "good", "sharded", "emulated")
-# No DTensor takes part in a list of adamw_, and rope_ returns nothing that a case could compare.
+# Tests of training in tests/distributed call adamw_.
 EXCEPTIONS = {("adamw_", "sharded")}
 
 

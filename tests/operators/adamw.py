@@ -6,7 +6,8 @@ import torch
 
 from operators.drawn import shape, tensor
 from operators.record import Bad, Operator
-from operators.tensors import ALIGNED, HERE, MOVE, OTHERS, UNALIGNED, f, i64, meta, meta_leaf
+from operators.tensors import ALIGNED, UNALIGNED, f, i64, meta, meta_leaf
+from operators.texts import HERE, MOVE, OTHERS
 
 tile = torch.ops.tile
 

@@ -12,10 +12,6 @@ from operators.drawn import tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
-    HERE,
-    MOVE,
-    RESULT,
-    SAVED,
     UNALIGNED,
     X,
     bf,
@@ -28,10 +24,10 @@ from operators.tensors import (
     leaf,
     meta,
     meta_leaf,
-    normal,
     wide,
     zeros,
 )
+from operators.texts import HERE, MOVE, RESULT, SAVED
 
 tile = torch.ops.tile
 
@@ -149,7 +145,11 @@ def gate_attention_decode(dtype, page=0):
 
 
 def sharded_attention(heads, key_heads, **options):
-    tensors = {"query": normal(4, heads, 6, 8), "key": normal(4, key_heads, 8, 8), "value": normal(4, key_heads, 8, 8)}
+    tensors = {
+        "query": torch.randn(4, heads, 6, 8),
+        "key": torch.randn(4, key_heads, 8, 8),
+        "value": torch.randn(4, key_heads, 8, 8),
+    }
     extra = {name: value for name, value in options.items() if isinstance(value, torch.Tensor)}
     plain = {name: value for name, value in options.items() if name not in extra}
     floating = [name for name in ("attn_bias", "sinks") if name in extra and extra[name].is_floating_point()]
@@ -164,7 +164,13 @@ def sharded_attention(heads, key_heads, **options):
 
 def sharded_varlen():
     starts = torch.tensor([0, 3, 7, 10], dtype=torch.int32)
-    tensors = {"query": normal(10, 4, 8), "key": normal(10, 2, 8), "value": normal(10, 2, 8), "q": starts, "k": starts}
+    tensors = {
+        "query": torch.randn(10, 4, 8),
+        "key": torch.randn(10, 2, 8),
+        "value": torch.randn(10, 2, 8),
+        "q": starts,
+        "k": starts,
+    }
     return Sharded(tensors, lambda query, key, value, q, k: tile.attention_varlen(query, key, value, q, k, 4, 4, is_causal=True)[0],
                 ("query", "key", "value"))  # fmt: skip
 
@@ -172,17 +178,22 @@ def sharded_varlen():
 def sharded_decode(paged):
     lengths = torch.tensor([3, 9, 16, 12])
     if not paged:
-        tensors = {"query": normal(4, 4, 1, 8), "key": normal(4, 2, 16, 8), "value": normal(4, 2, 16, 8), "lengths": lengths}
+        tensors = {
+            "query": torch.randn(4, 4, 1, 8),
+            "key": torch.randn(4, 2, 16, 8),
+            "value": torch.randn(4, 2, 16, 8),
+            "lengths": lengths,
+        }
         return Sharded(tensors, lambda *given: tile.attention_decode(*given))
     table = torch.tensor([[3], [1], [0], [2]], dtype=torch.int32)
-    tensors = {"query": normal(4, 4, 1, 8), "key": normal(4, 2, 16, 8), "value": normal(4, 2, 16, 8), "lengths": lengths,
+    tensors = {"query": torch.randn(4, 4, 1, 8), "key": torch.randn(4, 2, 16, 8), "value": torch.randn(4, 2, 16, 8), "lengths": lengths,
                "table": table}  # fmt: skip
     return Sharded(tensors, lambda q, k, v, n, table: tile.attention_decode(q, k, v, n, block_table=table))
 
 
 def packed_inputs(dtype):
-    query, key = leaf(45, 2, 64, dtype=dtype), leaf(90, 1, 64, dtype=dtype)
-    return query, key, leaf(90, 1, 64, dtype=dtype), *STARTS, 40, 70
+    query, key = leaf(dtype, 45, 2, 64), leaf(dtype, 90, 1, 64)
+    return query, key, leaf(dtype, 90, 1, 64), *STARTS, 40, 70
 
 
 def of_packed(query, key, value, *starts, is_causal):
@@ -299,29 +310,17 @@ ATTENTION = Operator(
     bad_gradients=BadGradients(
         good=[attention_backward, lambda: attention_backward(torch.bfloat16)],
         shapes=[
-            (
-                lambda: attention_backward(out=f(1, 2, 3, 7)),
-                f"attention_backward: out has shape [1, 2, 3, 7]; it must be [1, 2, 3, 8], {RESULT}",
-            ),
-            (
-                lambda: attention_backward(top=f(1, 2, 1)),
-                f"attention_backward: top has shape [1, 2, 1]; it must be [1, 2, 3], {SAVED}",
-            ),
-            (
-                lambda: attention_backward(weight=f(1, 2)),
-                f"attention_backward: weight has shape [1, 2]; it must be [1, 2, 3], {SAVED}",
-            ),
+            (lambda: attention_backward(out=f(1, 2, 3, 7)), f"out has shape [1, 2, 3, 7]; it must be [1, 2, 3, 8], {RESULT}"),
+            (lambda: attention_backward(top=f(1, 2, 1)), f"top has shape [1, 2, 1]; it must be [1, 2, 3], {SAVED}"),
+            (lambda: attention_backward(weight=f(1, 2)), f"weight has shape [1, 2]; it must be [1, 2, 3], {SAVED}"),
             (
                 lambda: attention_backward(torch.bfloat16, residual=bf(1, 2, 3, 0)),
-                f"attention_backward: residual has shape [1, 2, 3, 0]; it must be [1, 2, 3, 8], {SAVED}",
+                f"residual has shape [1, 2, 3, 0]; it must be [1, 2, 3, 8], {SAVED}",
             ),
         ],
         dtypes=[
-            (lambda: attention_backward(top=f64(1, 2, 3)), f"attention_backward: top is float64; it must be float32, {SAVED}"),
-            (
-                lambda: attention_backward(out=bf(1, 2, 3, 8)),
-                f"attention_backward: out is bfloat16; it must be float32, {RESULT}",
-            ),
+            (lambda: attention_backward(top=f64(1, 2, 3)), f"top is float64; it must be float32, {SAVED}"),
+            (lambda: attention_backward(out=bf(1, 2, 3, 8)), f"out is bfloat16; it must be float32, {RESULT}"),
         ],
     ),
     autocast=(lambda x: tile_ops.attention(x, x, x)[0], lambda x: F.scaled_dot_product_attention(x, x, x)),
@@ -383,8 +382,8 @@ ATTENTION = Operator(
     sharded={
         "attention": lambda: sharded_attention(4, 2, is_causal=True),
         "attention of equal heads": lambda: sharded_attention(4, 4),
-        "attention of one key head": lambda: sharded_attention(4, 1, sinks=normal(4)),
-        "attention with a bias": lambda: sharded_attention(4, 2, attn_bias=normal(1, 4, 6, 8)),
+        "attention of one key head": lambda: sharded_attention(4, 1, sinks=torch.randn(4)),
+        "attention with a bias": lambda: sharded_attention(4, 2, attn_bias=torch.randn(1, 4, 6, 8)),
         "attention with a mask": lambda: sharded_attention(4, 2, attn_bias=torch.rand(4, 1, 1, 8) > 0.3),
         "attention with slopes": lambda: sharded_attention(4, 2, alibi_slopes=torch.rand(4), is_causal=True),
         "attention with dropout": lambda: sharded_attention(4, 2, seed=integers(11, 12), dropout_p=0.3),
@@ -441,29 +440,18 @@ ATTENTION_VARLEN = Operator(
     bad_gradients=BadGradients(
         good=[attention_varlen_backward],
         shapes=[
-            (
-                lambda: attention_varlen_backward(out=f(3, 2, 9)),
-                f"attention_varlen_backward: out has shape [3, 2, 9]; it must be [3, 2, 8], {RESULT}",
-            ),
-            (
-                lambda: attention_varlen_backward(weight=f(3, 2)),
-                f"attention_varlen_backward: weight has shape [3, 2]; it must be [2, 3], {SAVED}",
-            ),
+            (lambda: attention_varlen_backward(out=f(3, 2, 9)), f"out has shape [3, 2, 9]; it must be [3, 2, 8], {RESULT}"),
+            (lambda: attention_varlen_backward(weight=f(3, 2)), f"weight has shape [3, 2]; it must be [2, 3], {SAVED}"),
             (
                 lambda: attention_varlen_backward(residual=f(3, 2, 8)),
-                f"attention_varlen_backward: residual has shape [3, 2, 8]; it must be [3, 2, 0], {SAVED}",
+                f"residual has shape [3, 2, 8]; it must be [3, 2, 0], {SAVED}",
             ),
         ],
-        dtypes=[
-            (
-                lambda: attention_varlen_backward(top=bf(2, 3)),
-                f"attention_varlen_backward: top is bfloat16; it must be float32, {SAVED}",
-            )
-        ],
+        dtypes=[(lambda: attention_varlen_backward(top=bf(2, 3)), f"top is bfloat16; it must be float32, {SAVED}")],
         values=[
             (
                 lambda: attention_varlen_backward(starts=(0, 2, 4)),
-                "attention_varlen_backward: 'cu_seqlens_q' runs from 0 to 4; it must begin with 0 and end with the number of rows, 3",
+                "'cu_seqlens_q' runs from 0 to 4; it must begin with 0 and end with the number of rows, 3",
             )
         ],
     ),

@@ -9,18 +9,13 @@ import tile_ops
 from operators.drawn import extent, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
-    ALL,
     COLUMNS,
-    HERE,
-    MOVE,
-    OTHERS,
-    RESULT,
     ROWS,
-    SAVED,
     UNALIGNED,
     autocast_indices,
     autocast_weight,
     bf,
+    double,
     f,
     f64,
     followed,
@@ -31,11 +26,11 @@ from operators.tensors import (
     leaf,
     meta,
     meta_leaf,
-    normal,
     targets,
     wide,
     zeros,
 )
+from operators.texts import HERE, MOVE, OTHERS, RESULT, SAVED
 
 tile = torch.ops.tile
 
@@ -68,7 +63,7 @@ def linear_cross_entropy_backward(reduction, divisors, grad=None, lse=None, weig
         0.0,
         f(3, 2) if lse is None else lse,
         divisors,
-        ALL,
+        [True] * 3,
     )
 
 
@@ -86,15 +81,20 @@ def sharded_loss(linear=False, weight=False, rank=2, **options):
     rows, classes = 7, 6
     target = torch.tensor([0, 5, -100, 2, 3, 3, 1])
     if linear:
-        tensors = {"input": normal(rows, 4), "weight": normal(classes, 4), "target": target, "bias": normal(classes)}
+        tensors = {
+            "input": torch.randn(rows, 4),
+            "weight": torch.randn(classes, 4),
+            "target": target,
+            "bias": torch.randn(classes),
+        }
         run = lambda x, w, t, b: tile.linear_cross_entropy(x, w, t, bias=b, **options)  # noqa: E731
         return Sharded(tensors, run, ("input", "weight", "bias"))
     if rank == 3:
-        tensors = {"input": normal(4, classes, 3), "target": torch.randint(classes, (4, 3))}
+        tensors = {"input": torch.randn(4, classes, 3), "target": torch.randint(classes, (4, 3))}
     elif rank == 1:
-        tensors = {"input": normal(classes), "target": torch.tensor(4)}
+        tensors = {"input": torch.randn(classes), "target": torch.tensor(4)}
     else:
-        tensors = {"input": 3 * normal(rows, classes), "target": target}
+        tensors = {"input": 3 * torch.randn(rows, classes), "target": target}
     if weight:
         tensors["weight"] = torch.rand(classes) + 0.5
         return Sharded(tensors, lambda x, t, w: tile.cross_entropy(x, t, weight=w, **options), ("input",))
@@ -150,59 +150,32 @@ CROSS_ENTROPY = Operator(
                 lambda: tile.cross_entropy_backward(
                     f(3, 2), f(3, 5, 2), i64(3, 2), None, -100, "none", 0.0, 0.0, f(3, 1), None
                 ),
-                "cross_entropy_backward: lse has shape [3, 1]; it must be [3, 2, 2], as the forward saves it",
+                "lse has shape [3, 1]; it must be [3, 2, 2], as the forward saves it",
             ),
             (
                 lambda: tile.cross_entropy_backward(f(3), f(3, 5), i64(3), None, -100, "sum", 0.0, 0.0, f(3), None),
-                "cross_entropy_backward: grad_out has shape [3]; it must be [], that of the result",
+                "grad_out has shape [3]; it must be [], that of the result",
             ),
-            (
-                lambda: cross_entropy_backward("sum", None, grad=f(1)),
-                f"cross_entropy_backward: grad_out has shape [1]; it must be [], {RESULT}",
-            ),
-            (
-                lambda: cross_entropy_backward("sum", None, lse=f(2)),
-                f"cross_entropy_backward: lse has shape [2]; it must be [3, 2], {SAVED}",
-            ),
-            (
-                lambda: cross_entropy_backward("mean", f(1)),
-                f"cross_entropy_backward: divisors has shape [1]; it must be [2], {SAVED}",
-            ),
-            (
-                lambda: cross_entropy_backward("mean", f()),
-                f"cross_entropy_backward: divisors has shape []; it must be [2], {SAVED}",
-            ),
+            (lambda: cross_entropy_backward("sum", None, grad=f(1)), f"grad_out has shape [1]; it must be [], {RESULT}"),
+            (lambda: cross_entropy_backward("sum", None, lse=f(2)), f"lse has shape [2]; it must be [3, 2], {SAVED}"),
+            (lambda: cross_entropy_backward("mean", f(1)), f"divisors has shape [1]; it must be [2], {SAVED}"),
+            (lambda: cross_entropy_backward("mean", f()), f"divisors has shape []; it must be [2], {SAVED}"),
             (
                 lambda: cross_entropy_backward("mean", None),
-                'cross_entropy_backward: divisors is not given and reduction is "mean"; pass what the forward saved',
+                'divisors is not given and reduction is "mean"; pass what the forward saved',
             ),
-            (
-                lambda: cross_entropy_backward("sum", f(2)),
-                'cross_entropy_backward: divisors is given and reduction is "sum"; pass None',
-            ),
-            (
-                lambda: cross_entropy_backward("none", f(2), grad=f(3)),
-                'cross_entropy_backward: divisors is given and reduction is "none"; pass None',
-            ),
+            (lambda: cross_entropy_backward("sum", f(2)), 'divisors is given and reduction is "sum"; pass None'),
+            (lambda: cross_entropy_backward("none", f(2), grad=f(3)), 'divisors is given and reduction is "none"; pass None'),
         ],
         dtypes=[
-            (
-                lambda: cross_entropy_backward("sum", None, grad=f64()),
-                f"cross_entropy_backward: grad_out is float64; it must be float32, {RESULT}",
-            ),
-            (
-                lambda: cross_entropy_backward("sum", None, lse=bf(3, 2)),
-                f"cross_entropy_backward: lse is bfloat16; it must be float32, {SAVED}",
-            ),
-            (
-                lambda: cross_entropy_backward("mean", i64(2)),
-                f"cross_entropy_backward: divisors is int64; it must be float32, {SAVED}",
-            ),
+            (lambda: cross_entropy_backward("sum", None, grad=f64()), f"grad_out is float64; it must be float32, {RESULT}"),
+            (lambda: cross_entropy_backward("sum", None, lse=bf(3, 2)), f"lse is bfloat16; it must be float32, {SAVED}"),
+            (lambda: cross_entropy_backward("mean", i64(2)), f"divisors is int64; it must be float32, {SAVED}"),
         ],
         values=[
             (
                 lambda: cross_entropy_backward("sum", None, target=torch.tensor([1, 5, 0])),
-                "cross_entropy_backward: target[1] is 5, but there are 5 classes; it must be from 0 to 4, or ignore_index, -100",
+                "target[1] is 5, but there are 5 classes; it must be from 0 to 4, or ignore_index, -100",
             )
         ],
     ),
@@ -220,6 +193,16 @@ CROSS_ENTROPY = Operator(
             for how in ("none", "sum", "mean")
         }
     },
+    contract=lambda: [
+        ((double(6, 5), integers(0, 4, -100, 2, 1, 1)), {"label_smoothing": 0.1, "z_loss": 0.1}),
+        (
+            (double(6, 5), integers(0, 4, -100, 2, 1, 1)),
+            {"weight": torch.rand(5, dtype=torch.double), "reduction": "none", "label_smoothing": 0.2},
+        ),
+        ((double(2, 4, 3), integers([0, 3, 1], [-100, 2, 2])), {"reduction": "none", "z_loss": 0.1}),
+        ((double(2, 4, 3), integers([0, 3, 1], [-100, 2, 2])), {"reduction": "sum"}),
+        ((double(5), torch.tensor(3)), {}),
+    ],
     good=[
         lambda: tile.cross_entropy(grad(3, 5), zeros(3), weight=grad(5).detach(), label_smoothing=0.1, z_loss=0.1),
         lambda: tile.cross_entropy(grad(3, 5, 2), zeros(3, 2), reduction="none"),
@@ -242,13 +225,13 @@ CROSS_ENTROPY = Operator(
         "cross_entropy of one row": lambda: sharded_loss(rank=1),
     },
     emulated={
-        "cross_entropy": lambda dtype: ((leaf(5, 300, dtype=dtype), torch.tensor([0, 299, -100, 7, 123])), {}),
+        "cross_entropy": lambda dtype: ((leaf(dtype, 5, 300), torch.tensor([0, 299, -100, 7, 123])), {}),
         "cross_entropy_of_long_rows": lambda dtype: (
-            (leaf(3, 8200, dtype=dtype), torch.tensor([8199, 0, 4000])),
+            (leaf(dtype, 3, 8200), torch.tensor([8199, 0, 4000])),
             {"reduction": "sum"},
         ),
         "cross_entropy_of_columns": lambda dtype: (
-            (leaf(2, 9, 7, dtype=dtype), torch.arange(14).reshape(2, 7) % 9),
+            (leaf(dtype, 2, 9, 7), torch.arange(14).reshape(2, 7) % 9),
             {"reduction": "none", "label_smoothing": 0.1},
         ),
     },
@@ -286,47 +269,41 @@ LINEAR_CROSS_ENTROPY = Operator(
                 lambda: tile.linear_cross_entropy_backward(
                     f(2), f(3, 4), f(5, 4), i64(3), None, -100, "none", 0.0, 0.0, f(3), None, [True] * 3
                 ),
-                "linear_cross_entropy_backward: grad_out has shape [2]; it must be [3], that of the result",
+                "grad_out has shape [2]; it must be [3], that of the result",
             ),
             (
                 lambda: tile.linear_cross_entropy_backward(
                     f(3), f(3, 4), f(5, 4), i64(3), None, -100, "sum", 0.0, 0.0, f(3), None, [True] * 3
                 ),
-                "linear_cross_entropy_backward: grad_out has shape [3]; it must be [], that of the result",
+                "grad_out has shape [3]; it must be [], that of the result",
             ),
             (
                 lambda: tile.linear_cross_entropy_backward(
                     f(), f(3, 4), f(5, 4), i64(3), None, -100, "sum", 0.0, 0.0, f(2), None, [True] * 3
                 ),
-                "linear_cross_entropy_backward: lse has shape [2]; it must be [3, 2], as the forward saves it",
+                "lse has shape [2]; it must be [3, 2], as the forward saves it",
             ),
-            (
-                lambda: linear_cross_entropy_backward("mean", f(3)),
-                f"linear_cross_entropy_backward: divisors has shape [3]; it must be [2], {SAVED}",
-            ),
+            (lambda: linear_cross_entropy_backward("mean", f(3)), f"divisors has shape [3]; it must be [2], {SAVED}"),
             (
                 lambda: linear_cross_entropy_backward("mean", None),
-                'linear_cross_entropy_backward: divisors is not given and reduction is "mean"; pass what the forward saved',
+                'divisors is not given and reduction is "mean"; pass what the forward saved',
             ),
             (
                 lambda: linear_cross_entropy_backward("sum", None, weight=f(5, 3)),
-                "linear_cross_entropy_backward: input is [3, 4] and weight [5, 3]; they must be [..., d] and [classes, d]",
+                "input is [3, 4] and weight [5, 3]; they must be [..., d] and [classes, d]",
             ),
         ],
         dtypes=[
-            (
-                lambda: linear_cross_entropy_backward("mean", f64(2)),
-                f"linear_cross_entropy_backward: divisors is float64; it must be float32, {SAVED}",
-            ),
+            (lambda: linear_cross_entropy_backward("mean", f64(2)), f"divisors is float64; it must be float32, {SAVED}"),
             (
                 lambda: linear_cross_entropy_backward("sum", None, weight=bf(5, 4)),
-                "linear_cross_entropy_backward: input is float32 and weight is bfloat16; convert one with .to()",
+                "input is float32 and weight is bfloat16; convert one with .to()",
             ),
         ],
         values=[
             (
                 lambda: linear_cross_entropy_backward("sum", None, target=torch.tensor([1, 5, 0])),
-                "linear_cross_entropy_backward: target[1] is 5, but there are 5 classes; it must be from 0 to 4, or ignore_index, -100",
+                "target[1] is 5, but there are 5 classes; it must be from 0 to 4, or ignore_index, -100",
             )
         ],
     ),
@@ -354,6 +331,10 @@ LINEAR_CROSS_ENTROPY = Operator(
             [(3, 0), (4, 0), (4,)],
         ),
     },
+    contract=lambda: [
+        ((double(6, 5), double(7, 5), integers(0, 6, -100, 2, 1, 1)), {"label_smoothing": 0.1, "z_loss": 0.1}),
+        ((double(2, 3, 5), double(7, 5), integers([0, 6, -100], [2, 1, 1])), {"bias": double(7), "reduction": "none"}),
+    ],
     good=[lambda: tile.linear_cross_entropy(grad(3, 4), grad(5, 4), zeros(3), bias=grad(5), reduction="sum")],
     draw=draw_linear_cross_entropy,
     gpu={
@@ -368,9 +349,6 @@ LINEAR_CROSS_ENTROPY = Operator(
         "linear_cross_entropy of rows": lambda: sharded_loss(linear=True, reduction="none"),
     },
     emulated={
-        "linear_cross_entropy": lambda dtype: (
-            (leaf(40, 64, dtype=dtype), leaf(72, 64, dtype=dtype), torch.arange(40) * 7 % 72),
-            {},
-        )
+        "linear_cross_entropy": lambda dtype: ((leaf(dtype, 40, 64), leaf(dtype, 72, 64), torch.arange(40) * 7 % 72), {})
     },
 )

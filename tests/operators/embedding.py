@@ -9,15 +9,12 @@ import tile_ops
 from operators.drawn import extent, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
-    HERE,
-    MOVE,
-    OTHERS,
-    RESULT,
     ROWS,
     UNALIGNED,
     autocast_indices,
     autocast_weight,
     bf,
+    double,
     f,
     followed,
     grad,
@@ -27,10 +24,10 @@ from operators.tensors import (
     leaf,
     meta,
     meta_leaf,
-    normal,
     targets,
     zeros,
 )
+from operators.texts import HERE, MOVE, OTHERS, RESULT
 
 tile = torch.ops.tile
 
@@ -68,19 +65,19 @@ EMBEDDING = Operator(
         shapes=[
             (
                 lambda: tile.embedding_backward(f(2, 2, 3), f(5, 4), i64(2, 2), -1),
-                "embedding_backward: grad_out has shape [2, 2, 3]; it must be [2, 2, 4], that of the result",
+                "grad_out has shape [2, 2, 3]; it must be [2, 2, 4], that of the result",
             )
         ],
         dtypes=[
             (
                 lambda: tile.embedding_backward(bf(2, 4), f(3, 4), i64(2), -1),
-                f"embedding_backward: grad_out is bfloat16; it must be float32, {RESULT}",
+                f"grad_out is bfloat16; it must be float32, {RESULT}",
             )
         ],
         values=[
             (
                 lambda: tile.embedding_backward(f(2, 4), f(3, 4), torch.tensor([0, 3]), -1),
-                "embedding_backward: indices[1] is 3, but weight has 3 rows; it must be from 0 to 2",
+                "indices[1] is 3, but weight has 3 rows; it must be from 0 to 2",
             )
         ],
     ),
@@ -93,6 +90,10 @@ EMBEDDING = Operator(
         # torch 2.11's gradient of its own embedding reads outside of memory here on a GPU.
         "embedding of no columns": (lambda w: tile.embedding(w, integers(1, 2)), lambda w: w[1:3] * 1, [(4, 0)]),
     },
+    contract=lambda: [
+        ((double(7, 3), integers([0, 6, 2], [2, 2, 1])), {}),
+        ((double(7, 3), integers(0, 6, 2)), {"padding_idx": 3}),
+    ],
     good=[lambda: tile.embedding(grad(5, 3), zeros(2, 2), 1)],
     draw=draw_embedding,
     memory={"embedding": lambda: (lambda w: tile.embedding(w, torch.arange(30000) % ROWS), large_rows())},
@@ -100,17 +101,19 @@ EMBEDDING = Operator(
     gates={"embedding[128256,4096]": lambda dtype: gate_embedding(dtype, 128256, 4096, 8192)},
     sharded={
         "embedding": lambda: Sharded(
-            {"weight": normal(7, 6), "indices": torch.randint(7, (4, 3))}, lambda w, i: tile.embedding(w, i, 2), ("weight",)
+            {"weight": torch.randn(7, 6), "indices": torch.randint(7, (4, 3))},
+            lambda w, i: tile.embedding(w, i, 2),
+            ("weight",),
         ),
         "embedding without padding": lambda: Sharded(
-            {"weight": normal(8, 6), "indices": torch.randint(8, (5,))}, tile.embedding, ("weight",)
+            {"weight": torch.randn(8, 6), "indices": torch.randint(8, (5,))}, tile.embedding, ("weight",)
         ),
     },
     emulated={
-        "embedding": lambda dtype: ((leaf(30, 70, dtype=dtype), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
+        "embedding": lambda dtype: ((leaf(dtype, 30, 70), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
         # The operator copies these indices.
         "embedding_of_transposed_indices": lambda dtype: (
-            (leaf(50, 40, dtype=dtype), (torch.arange(48).reshape(6, 8) ** 2 % 50).int().t(), 3),
+            (leaf(dtype, 50, 40), (torch.arange(48).reshape(6, 8) ** 2 % 50).int().t(), 3),
             {},
         ),
     },

@@ -8,23 +8,8 @@ import torch.nn.functional as F
 import tile_ops
 from operators.drawn import shape, tensor
 from operators.record import Bad, BadGradients, Operator, Sharded
-from operators.tensors import (
-    ALIGNED,
-    HERE,
-    MOVE,
-    OTHERS,
-    UNALIGNED,
-    f,
-    f64,
-    grad,
-    i64,
-    large_rows,
-    leaf,
-    meta,
-    meta_leaf,
-    normal,
-    transposed,
-)
+from operators.tensors import ALIGNED, UNALIGNED, double, f, f64, grad, i64, large_rows, leaf, meta, meta_leaf, transposed
+from operators.texts import HERE, MOVE, OTHERS
 
 tile = torch.ops.tile
 
@@ -70,16 +55,17 @@ SWIGLU = Operator(
     ),
     autocast=(lambda x: tile_ops.swiglu(x, x), lambda x: F.silu(x) * x),
     without_elements={"swiglu": (tile.swiglu, swiglu_in_torch, [(3, 0), (3, 0)])},
+    contract=lambda: [((double(3, 5), double(3, 5)), {})],
     good=[lambda: tile.swiglu(grad(2, 3), grad(2, 3))],
     draw=lambda dtype: draw_gated(tile.swiglu, dtype),
     memory={"swiglu": lambda: (tile.swiglu, large_rows(2))},
     gpu={"swiglu": lambda randn: (tile.swiglu, [randn(300, 1000), randn(300, 1000)])},
     gates={"swiglu[8192,11008]": lambda dtype: gate_gated(tile.swiglu, dtype, 8192, 11008)},
     gate_variants={"swiglu[8192,11008],halves": lambda dtype: gate_gated(tile.swiglu, dtype, 8192, 11008, True)},
-    sharded={"swiglu": lambda: Sharded({"gate": normal(4, 6), "up": normal(4, 6)}, tile.swiglu, ("gate", "up"))},
+    sharded={"swiglu": lambda: Sharded({"gate": torch.randn(4, 6), "up": torch.randn(4, 6)}, tile.swiglu, ("gate", "up"))},
     emulated={
-        "swiglu": lambda dtype: ((leaf(3, 1000, dtype=dtype), leaf(3, 1000, dtype=dtype)), {}),
-        "swiglu_of_halves": lambda dtype: (halves(leaf(9, 600, dtype=dtype)), {}),
+        "swiglu": lambda dtype: ((leaf(dtype, 3, 1000), leaf(dtype, 3, 1000)), {}),
+        "swiglu_of_halves": lambda dtype: (halves(leaf(dtype, 9, 600)), {}),
     },
 )
 
@@ -97,18 +83,19 @@ GEGLU = Operator(
         shapes=[
             (
                 lambda: tile.geglu_backward(f(2, 1), f(2, 1), f(2, 0), "tanh", [True, True]),
-                "geglu_backward: gate is [2, 1] and up is [2, 0]; give them one shape, neither is broadcast",
+                "gate is [2, 1] and up is [2, 0]; give them one shape, neither is broadcast",
             )
         ]
     ),
     autocast=(lambda x: tile_ops.geglu(x, x), lambda x: F.gelu(x) * x),
     without_elements={"geglu": (tile.geglu, geglu_in_torch, [(0, 3), (0, 3)])},
+    contract=lambda: [((double(4, 3), double(4, 3)), {"approximate": "tanh"}), ((double(2, 3, 4), double(2, 3, 4)), {})],
     good=[lambda: tile.geglu(grad(2, 3), grad(2, 3), approximate="tanh")],
     draw=lambda dtype: draw_gated(tile.geglu, dtype),
     memory={"geglu": lambda: (tile.geglu, large_rows(2))},
     gpu={"geglu": lambda randn: (lambda x: tile.geglu(*x.chunk(2, -1)), [randn(300, 2000)])},
     gates={"geglu[8192,11008]": lambda dtype: gate_gated(tile.geglu, dtype, 8192, 11008)},
     gate_variants={"geglu[8192,11008],tanh": lambda dtype: gate_gated(tile.geglu, dtype, 8192, 11008, approximate="tanh")},
-    sharded={"geglu": lambda: Sharded({"gate": normal(4, 6), "up": normal(4, 6)}, tile.geglu, ("gate", "up"))},
-    emulated={"geglu_of_two_orders": lambda dtype: ((leaf(70, 40, dtype=dtype), transposed(leaf(40, 70, dtype=dtype))), {})},
+    sharded={"geglu": lambda: Sharded({"gate": torch.randn(4, 6), "up": torch.randn(4, 6)}, tile.geglu, ("gate", "up"))},
+    emulated={"geglu_of_two_orders": lambda dtype: ((leaf(dtype, 70, 40), transposed(leaf(dtype, 40, 70))), {})},
 )

@@ -8,27 +8,8 @@ import torch.nn.functional as F
 import tile_ops
 from operators.drawn import extent, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
-from operators.tensors import (
-    ALIGNED,
-    ALL,
-    HERE,
-    MOVE,
-    OTHERS,
-    RESULT,
-    SAVED,
-    UNALIGNED,
-    bf,
-    f,
-    f64,
-    grad,
-    i64,
-    leaf,
-    meta,
-    meta_leaf,
-    normal,
-    transposed,
-    twice,
-)
+from operators.tensors import ALIGNED, UNALIGNED, bf, double, f, f64, grad, i64, leaf, meta, meta_leaf, transposed, twice
+from operators.texts import HERE, MOVE, OTHERS, RESULT, SAVED
 
 tile = torch.ops.tile
 
@@ -67,16 +48,16 @@ def gated_matmul_backward(grad=None, gate=None, up=None, weight=None):
         "silu",
         own if gate is None else gate,
         own if up is None else up,
-        ALL,
+        [True] * 3,
     )
 
 
 def sharded_matmul(x, y, bias=None, residual=None, **options):
-    tensors = {"input": normal(*x), "other": normal(*y)}
+    tensors = {"input": torch.randn(*x), "other": torch.randn(*y)}
     names = []
     for name, sizes in (("bias", bias), ("residual", residual)):
         if sizes is not None:
-            tensors[name] = normal(*sizes)
+            tensors[name] = torch.randn(*sizes)
             names.append(name)
 
     def run(input, other, *more):
@@ -137,64 +118,56 @@ MATMUL = Operator(
         unaligned=[("other", lambda: tile.matmul(ALIGNED, UNALIGNED.view(3, 2)))],
     ),
     bad_gradients=BadGradients(
-        good=[matmul_backward, matmul_double_backward],
+        good=[matmul_backward],
         shapes=[
             (
                 lambda: tile.matmul_backward(
                     f(2, 2), f(2, 3), f(3, 2), None, "relu", 1.0, None, None, [True, True, False, False]
                 ),
-                "matmul_backward: activation is relu and 'pre' is not given; pass the product before the activation",
+                "activation is relu and 'pre' is not given; pass the product before the activation",
             ),
             (
                 lambda: tile.matmul_backward(
                     f(2, 2), f(2, 3), f(3, 2), None, "none", 1.0, None, None, [False, False, True, False]
                 ),
-                "matmul_backward: output_mask asks for the gradient of 'bias', which is not given; clear its bit",
+                "output_mask asks for the gradient of 'bias', which is not given; clear its bit",
             ),
-            (lambda: matmul_backward(grad=f(2, 1)), f"matmul_backward: grad_out has shape [2, 1]; it must be [2, 4], {RESULT}"),
+            (lambda: matmul_backward(grad=f(2, 1)), f"grad_out has shape [2, 1]; it must be [2, 4], {RESULT}"),
             (
                 lambda: matmul_backward(bias=f(3)),
-                "matmul_backward: bias [3] does not broadcast to the product [2, 4]; its extents must be 1 or equal, counted from the last",
+                "bias [3] does not broadcast to the product [2, 4]; its extents must be 1 or equal, counted from the last",
             ),
             (
                 lambda: matmul_backward(residual=f(1, 2, 4)),
-                "matmul_backward: residual_like [1, 2, 4] does not broadcast to the product [2, 4]; its extents must be 1 or equal, "
+                "residual_like [1, 2, 4] does not broadcast to the product [2, 4]; its extents must be 1 or equal, "
                 "counted from the last",
             ),
-            (
-                lambda: matmul_backward(pre=f(2, 3), activation="relu"),
-                f"matmul_backward: pre has shape [2, 3]; it must be [2, 4], {SAVED}",
-            ),
-            (
-                lambda: matmul_double_backward(grad=f(4, 2)),
-                f"matmul_double_backward: grad_out has shape [4, 2]; it must be [2, 4], {RESULT}",
-            ),
+            (lambda: matmul_backward(pre=f(2, 3), activation="relu"), f"pre has shape [2, 3]; it must be [2, 4], {SAVED}"),
+        ],
+        dtypes=[
+            (lambda: matmul_backward(grad=i64(2, 4)), "grad_out is int64; it must be float16, bfloat16, float32 or float64"),
+            (lambda: matmul_backward(pre=bf(2, 4), activation="relu"), f"pre is bfloat16; it must be float32, {SAVED}"),
+        ],
+    ),
+    bad_second_gradients=BadGradients(
+        good=[matmul_double_backward],
+        shapes=[
+            (lambda: matmul_double_backward(grad=f(4, 2)), f"grad_out has shape [4, 2]; it must be [2, 4], {RESULT}"),
             (
                 lambda: matmul_double_backward(to_input=f(3, 2)),
-                "matmul_double_backward: grad_grad_input has shape [3, 2]; it must be [2, 3], that of the gradient",
+                "grad_grad_input has shape [3, 2]; it must be [2, 3], that of the gradient",
             ),
-            (
-                lambda: matmul_double_backward(to_bias=f(4)),
-                "matmul_double_backward: grad_grad_bias is given, but what it is of is not; pass None",
-            ),
+            (lambda: matmul_double_backward(to_bias=f(4)), "grad_grad_bias is given, but what it is of is not; pass None"),
             (
                 lambda: matmul_double_backward(to_residual=f(2, 4), residual=f(4)),
-                "matmul_double_backward: grad_grad_residual has shape [2, 4]; it must be [4], that of the gradient",
+                "grad_grad_residual has shape [2, 4]; it must be [4], that of the gradient",
             ),
         ],
         dtypes=[
             (
-                lambda: matmul_backward(grad=i64(2, 4)),
-                "matmul_backward: grad_out is int64; it must be float16, bfloat16, float32 or float64",
-            ),
-            (
-                lambda: matmul_backward(pre=bf(2, 4), activation="relu"),
-                f"matmul_backward: pre is bfloat16; it must be float32, {SAVED}",
-            ),
-            (
                 lambda: matmul_double_backward(to_input=bf(2, 3)),
-                "matmul_double_backward: grad_grad_input is bfloat16; it must be float32, that of the gradient",
-            ),
+                "grad_grad_input is bfloat16; it must be float32, that of the gradient",
+            )
         ],
     ),
     autocast=(lambda x: tile_ops.matmul(x, x.mT), lambda x: torch.matmul(x, x.mT)),
@@ -248,22 +221,19 @@ MATMUL = Operator(
             "input",
             "other",
             "bias",
-            input=normal(4, 6),
-            other=normal(6, 5),
-            bias=normal(5),
+            input=torch.randn(4, 6),
+            other=torch.randn(6, 5),
+            bias=torch.randn(5),
         ),
     },
     emulated={
-        "matmul": lambda dtype: ((leaf(37, 70, dtype=dtype), leaf(70, 45, dtype=dtype)), {}),
-        "matmul_in_stages": lambda dtype: ((leaf(72, 160, dtype=dtype), leaf(160, 136, dtype=dtype)), {}),
-        "matmul_of_80_and_176": lambda dtype: ((leaf(96, 80, dtype=dtype), leaf(80, 176, dtype=dtype)), {}),
-        "matmul_of_batches": lambda dtype: ((leaf(2, 5, 33, dtype=dtype), leaf(33, 17, dtype=dtype)), {"activation": "gelu"}),
-        "matmul_of_vectors": lambda dtype: ((leaf(7, dtype=dtype), leaf(7, dtype=dtype)), {}),
-        "matmul_of_long_sums": lambda dtype: ((leaf(3, 70001, dtype=dtype), leaf(70001, 4, dtype=dtype)), {}),
-        "matmul_of_long_sums_of_batches": lambda dtype: (
-            (transposed(leaf(64, 1100, 8, dtype=dtype)), leaf(8, 4, dtype=dtype)),
-            {},
-        ),
+        "matmul": lambda dtype: ((leaf(dtype, 37, 70), leaf(dtype, 70, 45)), {}),
+        "matmul_in_stages": lambda dtype: ((leaf(dtype, 72, 160), leaf(dtype, 160, 136)), {}),
+        "matmul_of_80_and_176": lambda dtype: ((leaf(dtype, 96, 80), leaf(dtype, 80, 176)), {}),
+        "matmul_of_batches": lambda dtype: ((leaf(dtype, 2, 5, 33), leaf(dtype, 33, 17)), {"activation": "gelu"}),
+        "matmul_of_vectors": lambda dtype: ((leaf(dtype, 7), leaf(dtype, 7)), {}),
+        "matmul_of_long_sums": lambda dtype: ((leaf(dtype, 3, 70001), leaf(dtype, 70001, 4)), {}),
+        "matmul_of_long_sums_of_batches": lambda dtype: ((transposed(leaf(dtype, 64, 1100, 8)), leaf(dtype, 8, 4)), {}),
     },
 )
 
@@ -301,29 +271,15 @@ GATED_MATMUL = Operator(
     bad_gradients=BadGradients(
         good=[gated_matmul_backward],
         shapes=[
-            (
-                lambda: gated_matmul_backward(grad=f(2, 1)),
-                f"gated_matmul_backward: grad_out has shape [2, 1]; it must be [2, 4], {RESULT}",
-            ),
-            (
-                lambda: gated_matmul_backward(gate=f(4)),
-                f"gated_matmul_backward: pre_gate has shape [4]; it must be [2, 4], {SAVED}",
-            ),
-            (
-                lambda: gated_matmul_backward(up=f(2, 5)),
-                f"gated_matmul_backward: pre_up has shape [2, 5]; it must be [2, 4], {SAVED}",
-            ),
+            (lambda: gated_matmul_backward(grad=f(2, 1)), f"grad_out has shape [2, 1]; it must be [2, 4], {RESULT}"),
+            (lambda: gated_matmul_backward(gate=f(4)), f"pre_gate has shape [4]; it must be [2, 4], {SAVED}"),
+            (lambda: gated_matmul_backward(up=f(2, 5)), f"pre_up has shape [2, 5]; it must be [2, 4], {SAVED}"),
             (
                 lambda: gated_matmul_backward(weight=f(3, 5)),
-                "gated_matmul_backward: gate_weight is [3, 4] and up_weight [3, 5]; they must have one shape",
+                "gate_weight is [3, 4] and up_weight [3, 5]; they must have one shape",
             ),
         ],
-        dtypes=[
-            (
-                lambda: gated_matmul_backward(gate=bf(2, 4)),
-                f"gated_matmul_backward: pre_gate is bfloat16; it must be float32, {SAVED}",
-            )
-        ],
+        dtypes=[(lambda: gated_matmul_backward(gate=bf(2, 4)), f"pre_gate is bfloat16; it must be float32, {SAVED}")],
     ),
     autocast=(
         lambda x: tile_ops.gated_matmul(x, *[x.select(0, 0).select(0, 0)] * 2),
@@ -333,6 +289,7 @@ GATED_MATMUL = Operator(
         "gated_matmul": (tile.gated_matmul, gated_matmul_in_torch, [(5, 0), (0, 3), (0, 3)]),
         "gated_matmul of no rows": (tile.gated_matmul, gated_matmul_in_torch, [(0, 4), (4, 3), (4, 3)]),
     },
+    contract=lambda: [((double(2, 3, 4), double(4, 5), double(4, 5)), options) for options in ({}, {"activation": "gelu"})],
     good=[lambda: tile.gated_matmul(grad(2, 3), grad(3, 4), grad(3, 4), activation="gelu")],
     draw=draw_gated_matmul,
     memory={"gated_matmul": lambda: (tile.gated_matmul, [torch.randn(40960, 512), *(torch.randn(512, 256) for _ in range(2))])},
@@ -349,14 +306,13 @@ GATED_MATMUL = Operator(
     },
     sharded={
         "gated_matmul": lambda: Sharded(
-            {"input": normal(4, 6), "gate": normal(6, 5), "up": normal(6, 5)}, tile.gated_matmul, ("input", "gate", "up")
+            {"input": torch.randn(4, 6), "gate": torch.randn(6, 5), "up": torch.randn(6, 5)},
+            tile.gated_matmul,
+            ("input", "gate", "up"),
         )
     },
     emulated={
-        "gated_matmul": lambda dtype: ((leaf(37, 72, dtype=dtype), *(leaf(72, 48, dtype=dtype) for _ in range(2))), {}),
-        "gated_matmul_of_long_sums": lambda dtype: (
-            (leaf(2, 65600, dtype=dtype), *(leaf(65600, 3, dtype=dtype) for _ in range(2))),
-            {},
-        ),
+        "gated_matmul": lambda dtype: ((leaf(dtype, 37, 72), *(leaf(dtype, 72, 48) for _ in range(2))), {}),
+        "gated_matmul_of_long_sums": lambda dtype: ((leaf(dtype, 2, 65600), *(leaf(dtype, 65600, 3) for _ in range(2))), {}),
     },
 )

@@ -10,16 +10,10 @@ from operators.drawn import row_sizes, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
-    ALL,
     COLUMNS,
-    FLOATS,
-    HERE,
-    LAST,
-    MOVE,
-    RESULT,
-    SAVED,
     UNALIGNED,
     bf,
+    double,
     f,
     f64,
     grad,
@@ -28,9 +22,9 @@ from operators.tensors import (
     leaf,
     meta,
     meta_leaf,
-    normal,
     transposed,
 )
+from operators.texts import FLOATS, HERE, LAST, MOVE, RESULT, SAVED
 
 tile = torch.ops.tile
 
@@ -45,7 +39,7 @@ def layer_norm_backward(grad=None, mean=None, rstd=None, weight=None, shape=(3,)
         None,
         one if mean is None else mean,
         one if rstd is None else rstd,
-        ALL,
+        [True] * 3,
     )
 
 
@@ -185,35 +179,26 @@ LAYER_NORM = Operator(
         shapes=[
             (
                 lambda: tile.layer_norm_backward(f(2, 3), f(2, 3), [3], f(3), f(3), f(2, 0), f(2, 1), [True] * 3),
-                "layer_norm_backward: mean has shape [2, 0]; it must be [2, 1], as the forward saves it",
+                "mean has shape [2, 0]; it must be [2, 1], as the forward saves it",
             ),
-            (
-                lambda: layer_norm_backward(grad=f(1, 3)),
-                f"layer_norm_backward: grad_out has shape [1, 3]; it must be [2, 3], {RESULT}",
-            ),
-            (
-                lambda: layer_norm_backward(mean=f(1, 1)),
-                f"layer_norm_backward: mean has shape [1, 1]; it must be [2, 1], {SAVED}",
-            ),
-            (lambda: layer_norm_backward(rstd=f(2)), f"layer_norm_backward: rstd has shape [2]; it must be [2, 1], {SAVED}"),
+            (lambda: layer_norm_backward(grad=f(1, 3)), f"grad_out has shape [1, 3]; it must be [2, 3], {RESULT}"),
+            (lambda: layer_norm_backward(mean=f(1, 1)), f"mean has shape [1, 1]; it must be [2, 1], {SAVED}"),
+            (lambda: layer_norm_backward(rstd=f(2)), f"rstd has shape [2]; it must be [2, 1], {SAVED}"),
             (
                 lambda: layer_norm_backward(weight=f(2)),
-                "layer_norm_backward: 'weight' has sizes [2], but normalized_shape is [3]; they must be equal",
+                "'weight' has sizes [2], but normalized_shape is [3]; they must be equal",
             ),
             (
                 lambda: layer_norm_backward(shape=(4,)),
-                "layer_norm_backward: normalized_shape is [4], but 'input' has sizes [2, 3]; it must be the sizes of the last dimensions",
+                "normalized_shape is [4], but 'input' has sizes [2, 3]; it must be the sizes of the last dimensions",
             ),
         ],
         dtypes=[
-            (
-                lambda: layer_norm_backward(grad=f64(2, 3)),
-                f"layer_norm_backward: grad_out is float64; it must be float32, {RESULT}",
-            ),
-            (lambda: layer_norm_backward(mean=f64(2, 1)), f"layer_norm_backward: mean is float64; it must be float32, {SAVED}"),
+            (lambda: layer_norm_backward(grad=f64(2, 3)), f"grad_out is float64; it must be float32, {RESULT}"),
+            (lambda: layer_norm_backward(mean=f64(2, 1)), f"mean is float64; it must be float32, {SAVED}"),
             (
                 lambda: layer_norm_backward(weight=f64(3)),
-                "layer_norm_backward: 'weight' is Double and 'input' Float; 'weight' must have the dtype of 'input', or be Float where "
+                "'weight' is Double and 'input' Float; 'weight' must have the dtype of 'input', or be Float where "
                 "that has 16 bits",
             ),
         ],
@@ -231,6 +216,12 @@ LAYER_NORM = Operator(
             [(0, 3), (3,), (3,)],
         ),
     },
+    contract=lambda: [
+        ((double(3, 5), [5], double(5), double(5), 1e-5), {}),
+        ((double(2, 3, 4), [3, 4]), {"eps": 1e-5}),
+        ((double(2, 3, 4), [4], None, double(4)), {}),
+        ((double(2, 3, 4), [4], double(4)), {"eps": 1e-3}),
+    ],
     good=[lambda: tile.layer_norm(grad(2, 3), [3], grad(3), grad(3))],
     draw=draw_layer_norm,
     memory={"layer_norm": lambda: (lambda x, w, b: tile.layer_norm(x, [COLUMNS], w, b), large_rows() + large_vectors(2))},
@@ -246,27 +237,21 @@ LAYER_NORM = Operator(
     },
     sharded={
         "layer_norm": lambda: Sharded(
-            {"input": normal(4, 5, 6), "weight": normal(6), "bias": normal(6)},
+            {"input": torch.randn(4, 5, 6), "weight": torch.randn(6), "bias": torch.randn(6)},
             lambda x, w, b: tile.layer_norm(x, [6], w, b),
             ("input", "weight", "bias"),
         ),
         "layer_norm of two axes": lambda: Sharded(
-            {"input": normal(4, 3, 5, 6), "weight": normal(5, 6)},
+            {"input": torch.randn(4, 3, 5, 6), "weight": torch.randn(5, 6)},
             lambda x, w: tile.layer_norm(x, [5, 6], w),
             ("input", "weight"),
         ),
     },
     emulated={
-        "layer_norm": lambda dtype: ((leaf(9, 200, dtype=dtype), (200,), leaf(200, dtype=dtype), leaf(200, dtype=dtype)), {}),
-        "layer_norm_alone": lambda dtype: ((leaf(3, 5, 7, dtype=dtype), (5, 7)), {}),
-        "layer_norm_of_exact_rows": lambda dtype: (
-            (leaf(3, 1280, dtype=dtype), (1280,), leaf(1280, dtype=dtype), leaf(1280, dtype=dtype)),
-            {},
-        ),
-        "layer_norm_of_long_rows": lambda dtype: (
-            (leaf(2, 9000, dtype=dtype), (9000,), leaf(9000, dtype=dtype), leaf(9000, dtype=dtype)),
-            {},
-        ),
+        "layer_norm": lambda dtype: ((leaf(dtype, 9, 200), (200,), leaf(dtype, 200), leaf(dtype, 200)), {}),
+        "layer_norm_alone": lambda dtype: ((leaf(dtype, 3, 5, 7), (5, 7)), {}),
+        "layer_norm_of_exact_rows": lambda dtype: ((leaf(dtype, 3, 1280), (1280,), leaf(dtype, 1280), leaf(dtype, 1280)), {}),
+        "layer_norm_of_long_rows": lambda dtype: ((leaf(dtype, 2, 9000), (9000,), leaf(dtype, 9000), leaf(dtype, 9000)), {}),
     },
 )
 
@@ -291,22 +276,13 @@ RMS_NORM = Operator(
     bad_gradients=BadGradients(
         good=[rms_norm_backward],
         shapes=[
-            (
-                lambda: rms_norm_backward(grad=f(2, 1)),
-                f"rms_norm_backward: grad_out has shape [2, 1]; it must be [2, 3], {RESULT}",
-            ),
-            (lambda: rms_norm_backward(rstd=f(1, 1)), f"rms_norm_backward: rstd has shape [1, 1]; it must be [2, 1], {SAVED}"),
-            (
-                lambda: rms_norm_backward(weight=f(4)),
-                "rms_norm_backward: 'weight' has sizes [4], but normalized_shape is [3]; they must be equal",
-            ),
+            (lambda: rms_norm_backward(grad=f(2, 1)), f"grad_out has shape [2, 1]; it must be [2, 3], {RESULT}"),
+            (lambda: rms_norm_backward(rstd=f(1, 1)), f"rstd has shape [1, 1]; it must be [2, 1], {SAVED}"),
+            (lambda: rms_norm_backward(weight=f(4)), "'weight' has sizes [4], but normalized_shape is [3]; they must be equal"),
         ],
         dtypes=[
-            (
-                lambda: rms_norm_backward(grad=bf(2, 3)),
-                f"rms_norm_backward: grad_out is bfloat16; it must be float32, {RESULT}",
-            ),
-            (lambda: rms_norm_backward(weight=f64(3)), f"rms_norm_backward: rstd is float32; it must be float64, {SAVED}"),
+            (lambda: rms_norm_backward(grad=bf(2, 3)), f"grad_out is bfloat16; it must be float32, {RESULT}"),
+            (lambda: rms_norm_backward(weight=f64(3)), f"rstd is float32; it must be float64, {SAVED}"),
         ],
     ),
     autocast=(lambda x: tile_ops.rms_norm(x, [8]), lambda x: F.rms_norm(x, [8])),
@@ -314,6 +290,11 @@ RMS_NORM = Operator(
         "rms_norm": (lambda x, w: tile.rms_norm(x, [0], w), lambda x, w: F.rms_norm(x, [0], w), [(3, 0), (0,)]),
         "rms_norm of no rows": (lambda x, w: tile.rms_norm(x, [3], w), lambda x, w: F.rms_norm(x, [3], w), [(0, 3), (3,)]),
     },
+    contract=lambda: [
+        ((double(3, 5), [5], double(5), 1e-5), {}),
+        ((double(2, 3, 4), [3, 4]), {"eps": 1e-5}),
+        ((double(2, 3, 4), [4], double(4)), {"eps": 1e-3}),
+    ],
     good=[lambda: tile.rms_norm(grad(2, 3, 4), [3, 4], grad(3, 4))],
     draw=draw_rms_norm,
     memory={"rms_norm": lambda: (lambda x, w: tile.rms_norm(x, [COLUMNS], w), large_rows() + large_vectors())},
@@ -322,11 +303,13 @@ RMS_NORM = Operator(
     gates_in_double={"rms_norm[8192,4096]": lambda dtype: gate_rms_norm(dtype, 8192, 4096)},
     sharded={
         "rms_norm": lambda: Sharded(
-            {"input": normal(4, 5, 6), "weight": normal(6)}, lambda x, w: tile.rms_norm(x, [6], w), ("input", "weight")
+            {"input": torch.randn(4, 5, 6), "weight": torch.randn(6)},
+            lambda x, w: tile.rms_norm(x, [6], w),
+            ("input", "weight"),
         ),
-        "rms_norm without weight": lambda: Sharded({"input": normal(5, 6)}, lambda x: tile.rms_norm(x, [6]), ("input",)),
+        "rms_norm without weight": lambda: Sharded({"input": torch.randn(5, 6)}, lambda x: tile.rms_norm(x, [6]), ("input",)),
     },
-    emulated={"rms_norm": lambda dtype: ((leaf(11, 96, dtype=dtype), (96,), leaf(96, dtype=dtype), 1e-5), {})},
+    emulated={"rms_norm": lambda dtype: ((leaf(dtype, 11, 96), (96,), leaf(dtype, 96), 1e-5), {})},
 )
 
 
@@ -360,25 +343,11 @@ ADD_RMS_NORM = Operator(
     bad_gradients=BadGradients(
         good=[lambda: add_rms_norm_backward(f(2, 3))],
         shapes=[
-            (
-                lambda: add_rms_norm_backward(grad=f(1, 3)),
-                f"add_rms_norm_backward: grad_out has shape [1, 3]; it must be [2, 3], {RESULT}",
-            ),
-            (
-                lambda: add_rms_norm_backward(grad_sum=f(2, 1)),
-                f"add_rms_norm_backward: grad_sum has shape [2, 1]; it must be [2, 3], {RESULT}",
-            ),
-            (
-                lambda: add_rms_norm_backward(rstd=f(2, 3)),
-                f"add_rms_norm_backward: rstd has shape [2, 3]; it must be [2, 1], {SAVED}",
-            ),
+            (lambda: add_rms_norm_backward(grad=f(1, 3)), f"grad_out has shape [1, 3]; it must be [2, 3], {RESULT}"),
+            (lambda: add_rms_norm_backward(grad_sum=f(2, 1)), f"grad_sum has shape [2, 1]; it must be [2, 3], {RESULT}"),
+            (lambda: add_rms_norm_backward(rstd=f(2, 3)), f"rstd has shape [2, 3]; it must be [2, 1], {SAVED}"),
         ],
-        dtypes=[
-            (
-                lambda: add_rms_norm_backward(grad_sum=f64(2, 3)),
-                f"add_rms_norm_backward: grad_sum is float64; it must be float32, {RESULT}",
-            )
-        ],
+        dtypes=[(lambda: add_rms_norm_backward(grad_sum=f64(2, 3)), f"grad_sum is float64; it must be float32, {RESULT}")],
     ),
     autocast=(lambda x: tile_ops.add_rms_norm(x, x, [8])[0], lambda x: F.rms_norm(x + x, [8])),
     without_elements={
@@ -388,6 +357,10 @@ ADD_RMS_NORM = Operator(
             [(3, 0), (3, 0), (0,)],
         )
     },
+    contract=lambda: [
+        ((double(3, 5), double(3, 5), [5], double(5), 1e-5), {}),
+        ((double(2, 3, 4), double(2, 3, 4), [3, 4]), {"eps": 1e-5}),
+    ],
     good=[lambda: tile.add_rms_norm(grad(2, 3), grad(2, 3), [3], grad(3))],
     draw=draw_add_rms_norm,
     memory={"add_rms_norm": lambda: (lambda x, r, w: tile.add_rms_norm(x, r, [COLUMNS], w), large_rows(2) + large_vectors())},
@@ -403,22 +376,19 @@ ADD_RMS_NORM = Operator(
     },
     sharded={
         "add_rms_norm": lambda: Sharded(
-            {"input": normal(4, 5, 6), "residual": normal(4, 5, 6), "weight": normal(6)},
+            {"input": torch.randn(4, 5, 6), "residual": torch.randn(4, 5, 6), "weight": torch.randn(6)},
             lambda x, r, w: tile.add_rms_norm(x, r, [6], w),
             ("input", "residual", "weight"),
         )
     },
     emulated={
-        "add_rms_norm": lambda dtype: (
-            (leaf(11, 96, dtype=dtype), leaf(11, 96, dtype=dtype), (96,), leaf(96, dtype=dtype), 1e-5),
-            {},
-        ),
+        "add_rms_norm": lambda dtype: ((leaf(dtype, 11, 96), leaf(dtype, 11, 96), (96,), leaf(dtype, 96), 1e-5), {}),
         "add_rms_norm_of_long_columns": lambda dtype: (
-            (transposed(leaf(70, 40, dtype=dtype)), transposed(leaf(70, 40, dtype=dtype)), (70,)),
+            (transposed(leaf(dtype, 70, 40)), transposed(leaf(dtype, 70, 40)), (70,)),
             {},
         ),
         "add_rms_norm_of_wide_rows": lambda dtype: (
-            (leaf(2, 16384, dtype=dtype), leaf(2, 16384, dtype=dtype), (16384,), leaf(16384, dtype=dtype), 1e-5),
+            (leaf(dtype, 2, 16384), leaf(dtype, 2, 16384), (16384,), leaf(dtype, 16384), 1e-5),
             {},
         ),
     },
@@ -455,28 +425,16 @@ GROUP_NORM = Operator(
         shapes=[
             (
                 lambda: tile.group_norm_backward(f(2, 4, 3), f(2, 4, 3), 0, f(4), f(4), "silu", f(2, 2), f(2, 2), [True] * 3),
-                "group_norm_backward: num_groups is 0; it must be at least 1",
+                "num_groups is 0; it must be at least 1",
             ),
-            (
-                lambda: group_norm_backward(grad=f(2, 4)),
-                f"group_norm_backward: grad_out has shape [2, 4]; it must be [2, 4, 3], {RESULT}",
-            ),
-            (
-                lambda: group_norm_backward(mean=f(2, 1)),
-                f"group_norm_backward: mean has shape [2, 1]; it must be [2, 2], {SAVED}",
-            ),
-            (lambda: group_norm_backward(rstd=f(4)), f"group_norm_backward: rstd has shape [4]; it must be [2, 2], {SAVED}"),
+            (lambda: group_norm_backward(grad=f(2, 4)), f"grad_out has shape [2, 4]; it must be [2, 4, 3], {RESULT}"),
+            (lambda: group_norm_backward(mean=f(2, 1)), f"mean has shape [2, 1]; it must be [2, 2], {SAVED}"),
+            (lambda: group_norm_backward(rstd=f(4)), f"rstd has shape [4]; it must be [2, 2], {SAVED}"),
         ],
         dtypes=[
-            (
-                lambda: group_norm_backward(grad=bf(2, 4, 3)),
-                f"group_norm_backward: grad_out is bfloat16; it must be float32, {RESULT}",
-            ),
-            (lambda: group_norm_backward(mean=f64(2, 2)), f"group_norm_backward: mean is float64; it must be float32, {SAVED}"),
-            (
-                lambda: group_norm_backward(x=bf(2, 4, 3), rstd=bf(2, 2)),
-                f"group_norm_backward: rstd is bfloat16; it must be float32, {SAVED}",
-            ),
+            (lambda: group_norm_backward(grad=bf(2, 4, 3)), f"grad_out is bfloat16; it must be float32, {RESULT}"),
+            (lambda: group_norm_backward(mean=f64(2, 2)), f"mean is float64; it must be float32, {SAVED}"),
+            (lambda: group_norm_backward(x=bf(2, 4, 3), rstd=bf(2, 2)), f"rstd is bfloat16; it must be float32, {SAVED}"),
         ],
     ),
     autocast=(lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
@@ -492,6 +450,11 @@ GROUP_NORM = Operator(
             [(0, 4, 3), (4,), (4,)],
         ),
     },
+    contract=lambda: [
+        ((double(2, 4, 3), 2, double(4), double(4)), {"activation": "silu"}),
+        ((channels_last(double(2, 4, 3, 2)), 2, double(4), double(4)), {}),
+        ((double(3, 4), 2), {"activation": "silu"}),
+    ],
     good=[lambda: tile.group_norm(grad(2, 4, 3), 2, grad(4), grad(4), activation="silu")],
     draw=draw_group_norm,
     memory={
@@ -521,24 +484,21 @@ GROUP_NORM = Operator(
     },
     sharded={
         "group_norm": lambda: Sharded(
-            {"input": normal(4, 6, 5), "weight": normal(6), "bias": normal(6)},
+            {"input": torch.randn(4, 6, 5), "weight": torch.randn(6), "bias": torch.randn(6)},
             lambda x, w, b: tile.group_norm(x, 3, w, b, activation="silu"),
             ("input", "weight", "bias"),
         )
     },
     emulated={
-        "group_norm": lambda dtype: ((leaf(2, 6, 5, 7, dtype=dtype), 3, leaf(6, dtype=dtype), leaf(6, dtype=dtype)), {}),
+        "group_norm": lambda dtype: ((leaf(dtype, 2, 6, 5, 7), 3, leaf(dtype, 6), leaf(dtype, 6)), {}),
         "group_norm_silu": lambda dtype: (
-            (channels_last(leaf(2, 32, 4, 4, dtype=dtype)), 8, leaf(32, dtype=dtype), leaf(32, dtype=dtype)),
+            (channels_last(leaf(dtype, 2, 32, 4, 4)), 8, leaf(dtype, 32), leaf(dtype, 32)),
             {"activation": "silu"},
         ),
         "group_norm_in_a_tile": lambda dtype: (
-            (leaf(2, 6, 16, 16, dtype=dtype), 2, leaf(6, dtype=dtype), leaf(6, dtype=dtype)),
+            (leaf(dtype, 2, 6, 16, 16), 2, leaf(dtype, 6), leaf(dtype, 6)),
             {"activation": "silu"},
         ),
-        "group_norm_of_large_groups": lambda dtype: (
-            (leaf(1, 2, 190, 190, dtype=dtype), 2, leaf(2, dtype=dtype), leaf(2, dtype=dtype)),
-            {},
-        ),
+        "group_norm_of_large_groups": lambda dtype: ((leaf(dtype, 1, 2, 190, 190), 2, leaf(dtype, 2), leaf(dtype, 2)), {}),
     },
 )

@@ -19,7 +19,7 @@ class Bad:
 
 @dataclasses.dataclass
 class BadGradients:
-    """Direct calls of the gradients' operators. The texts begin with the operator's name: it can be a second gradient."""
+    """Direct calls of a gradient's operator. The texts are those behind "tile::<operator>_backward: "."""
 
     good: list[Callable] = dataclasses.field(default_factory=list)  # which the others change
     dtypes: list[Refused] = dataclasses.field(default_factory=list)
@@ -50,7 +50,9 @@ class Operator:
     functional: Callable | None = None  # calls an operator that writes in place, and returns what it wrote
     bad: Bad
     bad_gradients: BadGradients = dataclasses.field(default_factory=BadGradients)
+    bad_second_gradients: BadGradients = dataclasses.field(default_factory=BadGradients)  # of "<operator>_double_backward"
     good: list[Callable]  # calls that take no arguments; fuzzing changes them
+    contract: Callable | None = None  # makes [(arguments, keyword arguments)] of small tensors in float64
     draw: Callable | None = None  # dtype: a call with random sizes and strides, (function, arguments, keyword arguments)
     few_rows: Callable | None = None  # input, weight, bias: (function of tensors, the tensors)
     flops: Callable | None = None  # makes (function, arguments, what FlopCounterMode counts)

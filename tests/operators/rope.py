@@ -9,9 +9,6 @@ from operators.drawn import extent, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
-    HERE,
-    MOVE,
-    OTHERS,
     UNALIGNED,
     X,
     angles,
@@ -23,11 +20,11 @@ from operators.tensors import (
     leaf,
     meta,
     meta_leaf,
-    normal,
     rotation,
     twice,
     zeros,
 )
+from operators.texts import HERE, MOVE, OTHERS
 
 tile = torch.ops.tile
 
@@ -50,7 +47,7 @@ def gate_rope_in_place(dtype):
 
 def sharded_rope(**options):
     positions = options.pop("positions", None)
-    tensors = {"query": normal(4, 4, 6, 8), "key": normal(4, 2, 6, 8)}
+    tensors = {"query": torch.randn(4, 4, 6, 8), "key": torch.randn(4, 2, 6, 8)}
     rows = 9 if positions is not None else 6
     angle = torch.rand(rows, 4)
     tensors |= {"cos": angle.cos(), "sin": angle.sin()}
@@ -141,11 +138,11 @@ ROPE = Operator(
         shapes=[
             (
                 lambda: tile.rope_backward(f(*X), f(*X), f(3, 4), f(3, 4), False, 2**31, None, [True, True]),
-                "rope_backward: rotary_dim is 2147483648; it must be even and from 0 to the head dim 4",
+                "rotary_dim is 2147483648; it must be even and from 0 to the head dim 4",
             ),
             (
                 lambda: tile.rope_backward(None, None, f(3, 4), f(3, 4), False, None, None, [True, True]),
-                "rope_backward: grad_query_out and grad_key_out are both None; pass one of them",
+                "grad_query_out and grad_key_out are both None; pass one of them",
             ),
         ]
     ),
@@ -178,9 +175,9 @@ ROPE = Operator(
         "rope twice": lambda: twice(tile.rope, "query", "key", **sharded_rope().tensors),
     },
     emulated={
-        "rope": lambda dtype: ((leaf(2, 4, 5, 64, dtype=dtype), leaf(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
+        "rope": lambda dtype: ((leaf(dtype, 2, 4, 5, 64), leaf(dtype, 2, 2, 5, 64), *tables(5, 32)), {}),
         "rope_interleaved": lambda dtype: (
-            (leaf(1, 3, 7, 20, dtype=dtype), leaf(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
+            (leaf(dtype, 1, 3, 7, 20), leaf(dtype, 1, 1, 7, 20), *tables(7, 4)),
             {"interleaved": True, "rotary_dim": 8},
         ),
     },
@@ -222,7 +219,7 @@ ROPE_IN_PLACE = Operator(
     sharded={"rope_": sharded_rope_in_place},
     emulated={
         "rope_in_place": lambda dtype: (
-            (*(leaf(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)), *tables(7, 34)),
+            (*(leaf(dtype, 1, 7, heads, 68).detach().transpose(1, 2) for heads in (3, 1)), *tables(7, 34)),
             {},
         )
     },

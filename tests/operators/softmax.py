@@ -7,7 +7,7 @@ import torch
 import tile_ops
 from operators.drawn import extent, shape, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
-from operators.tensors import ALIGNED, UNALIGNED, f, grad, i64, large_rows, leaf, meta_leaf, normal
+from operators.tensors import ALIGNED, UNALIGNED, double, f, grad, i64, large_rows, leaf, meta_leaf
 
 tile = torch.ops.tile
 
@@ -49,6 +49,7 @@ SOFTMAX = Operator(
         "softmax": (lambda x: tile.softmax(x, -1), lambda x: x.softmax(-1), [(3, 0)]),
         "softmax of no rows": (lambda x: tile.softmax(x, -1), lambda x: x.softmax(-1), [(0, 3)]),
     },
+    contract=lambda: [((double(3, 5),), {"dim": 1}), ((double(3, 4, 5),), {"dim": 1}), ((double(4, 3),), {"dim": -2})],
     good=[lambda: tile.softmax(grad(2, 3), -1)],
     draw=draw_softmax,
     memory={
@@ -58,11 +59,11 @@ SOFTMAX = Operator(
     gpu={"softmax": lambda randn: (lambda x: tile.softmax(x, -1), [randn(300, 1000)])},
     gates={"softmax[64,1024,96],axis=1": lambda dtype: tile.softmax(meta_leaf(dtype, 64, 1024, 96), 1)},
     gates_in_double={"softmax[8192,8192]": lambda dtype: tile.softmax(meta_leaf(dtype, 8192, 8192), 1)},
-    sharded={"softmax": lambda: Sharded({"input": normal(4, 5, 6)}, lambda x: tile.softmax(x, 1), ("input",))},
+    sharded={"softmax": lambda: Sharded({"input": torch.randn(4, 5, 6)}, lambda x: tile.softmax(x, 1), ("input",))},
     emulated={
-        "softmax": lambda dtype: ((leaf(5, 300, dtype=dtype), -1), {}),
-        "softmax_of_columns": lambda dtype: ((leaf(3, 37, 6, dtype=dtype), 1), {}),
-        "softmax_of_one": lambda dtype: ((leaf(7, 1, dtype=dtype), -1), {}),
+        "softmax": lambda dtype: ((leaf(dtype, 5, 300), -1), {}),
+        "softmax_of_columns": lambda dtype: ((leaf(dtype, 3, 37, 6), 1), {}),
+        "softmax_of_one": lambda dtype: ((leaf(dtype, 7, 1), -1), {}),
     },
 )
 
@@ -83,14 +84,15 @@ LOG_SOFTMAX = Operator(
     ),
     autocast=(lambda x: tile_ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
     without_elements={"log_softmax": (lambda x: tile.log_softmax(x, 1), lambda x: x.log_softmax(1), [(3, 0, 2)])},
+    contract=lambda: [((double(3, 5),), {"dim": 1}), ((double(3, 4, 5),), {"dim": 1}), ((double(4, 3),), {"dim": -2})],
     good=[lambda: tile.log_softmax(grad(2, 3, 2), 1, torch.float64)],
     draw=draw_log_softmax,
     memory={"log_softmax": lambda: (lambda x: tile.log_softmax(x, -1), large_rows())},
     gpu={"log_softmax": lambda randn: (lambda x: tile.log_softmax(x, -1), [randn(300, 1000)])},
     gates={"log_softmax[8192,8192]": lambda dtype: tile.log_softmax(meta_leaf(dtype, 8192, 8192), 1)},
-    sharded={"log_softmax": lambda: Sharded({"input": normal(4, 5, 6)}, lambda x: tile.log_softmax(x, -1), ("input",))},
+    sharded={"log_softmax": lambda: Sharded({"input": torch.randn(4, 5, 6)}, lambda x: tile.log_softmax(x, -1), ("input",))},
     emulated={
-        "log_softmax": lambda dtype: ((leaf(5, 300, dtype=dtype), -1), {}),
-        "log_softmax_of_long_columns": lambda dtype: ((leaf(2, 70, 6, dtype=dtype), 1), {}),
+        "log_softmax": lambda dtype: ((leaf(dtype, 5, 300), -1), {}),
+        "log_softmax_of_long_columns": lambda dtype: ((leaf(dtype, 2, 70, 6), 1), {}),
     },
 )

@@ -1,4 +1,4 @@
-"""Makes the tensors of the table of operators, and holds the parts that error texts share."""
+"""Makes the tensors of the table of operators."""
 
 import math
 
@@ -7,17 +7,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from operators.record import Sharded
 
-FLOATS = "it must be Half, BFloat16, Float or Double, convert it with .to()"
-OTHERS = "it must be float16, bfloat16, float32 or float64"
-MOVE = "move them to one device"
-LAST = "it must be the sizes of the last dimensions"
-SAVED = "as the forward saves it"
-RESULT = "that of the result"
-
 X = (1, 2, 3, 4)
 ROWS, COLUMNS = 5000, 4096  # 80 MB of float32
-ALL = [True] * 3  # the output_mask of a gradient
-HERE = "<the device>"  # a test puts in the device of its tensors
 
 
 def f(*sizes, dtype=torch.float32, device=None):
@@ -40,7 +31,12 @@ def meta(*sizes):
     return f(*sizes, device="meta")
 
 
+def double(*sizes):
+    return torch.randn(sizes, dtype=torch.float64)
+
+
 def grad(*sizes):
+    """Returns ones that want a gradient."""
     return torch.ones(sizes, requires_grad=True)
 
 
@@ -74,6 +70,7 @@ ALIGNED, UNALIGNED = torch.ones(2, 3, device="cpu"), between(2, 3)
 
 
 def large_rows(count=1):
+    """Returns tensors of 80 MB."""
     return [torch.randn(ROWS, COLUMNS) for _ in range(count)]
 
 
@@ -84,10 +81,6 @@ def rotation(length):
 
 def meta_leaf(dtype, *shape):
     return torch.empty(*shape, dtype=dtype, device="meta").requires_grad_()
-
-
-def normal(*sizes):
-    return torch.randn(*sizes)
 
 
 def twice(run, *names, **tensors):
@@ -105,7 +98,7 @@ def twice(run, *names, **tensors):
     return Sharded({name: each.double() if each.is_floating_point() else each for name, each in tensors.items()}, both)
 
 
-def leaf(*shape, dtype):
+def leaf(dtype, *shape):
     return torch.randn(*shape).to(dtype).requires_grad_()
 
 
@@ -118,10 +111,12 @@ def integers(*numbers):
 
 
 def wide(x):
+    """Returns x in float32, or in float64 if it has that."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def autocast_indices(x, *shape, dtype=torch.int64):
+    """Returns a fake tensor with the mode and device of the fake tensor x."""
     return FakeTensor(x.fake_mode, torch.empty(shape, dtype=dtype, device="meta"), x.device)
 
 

@@ -3,27 +3,22 @@
 import operators
 import pytest
 import torch
-from operators.tensors import HERE, UNALIGNED
+from operators.tensors import UNALIGNED
+from operators.texts import HERE
 
 KINDS = {"dtypes": TypeError, "shapes": ValueError, "devices": RuntimeError}
-GRADIENT_KINDS = {"dtypes": TypeError, "shapes": ValueError}
+FIELDS = {"bad": "", "bad_gradients": "_backward", "bad_second_gradients": "_double_backward"}
 
 
-def refused(field, kinds):
-    return [
-        pytest.param(name, kind, call, text, id=f"{name}-{what}{i}")
-        for name, bad in operators.rows_with(field).items()
-        for what, kind in kinds.items()
-        for i, (call, text) in enumerate(getattr(bad, what))
-    ]
-
-
-def gradients(what):
-    return [
-        pytest.param(*(each if isinstance(each, tuple) else (each,)), id=f"{name}{i}")
-        for name, bad in operators.rows_with("bad_gradients").items()
-        for i, each in enumerate(getattr(bad, what))
-    ]
+def listed(what, fields=FIELDS):
+    """[(operator, the values of a case)] of one sort, of all operators and the gradients of `fields`."""
+    found = []
+    for field in fields:
+        for name, bad in operators.rows_with(field).items():
+            for i, case in enumerate(getattr(bad, what, ())):
+                operator = name + FIELDS[field]
+                found.append(pytest.param(operator, *case, id=f"{operator}-{what}{i}"))
+    return found
 
 
 def assert_refused(call, kind, text):
@@ -32,24 +27,29 @@ def assert_refused(call, kind, text):
     assert type(error.value) is kind and str(error.value).splitlines()[0] == f"tile::{text}"
 
 
-@pytest.mark.parametrize("name, kind, call, text", refused("bad", KINDS))
-def test_bad_input(name, kind, call, text):
-    assert_refused(call, kind, f"{name}: {text.replace(HERE, str(torch.empty(0).device))}")
+@pytest.mark.parametrize(
+    "what, operator, call, text",
+    [pytest.param(what, *case.values, id=case.id) for what in ("dtypes", "shapes", "devices") for case in listed(what)],
+)
+def test_bad_input(what, operator, call, text):
+    assert_refused(call, KINDS[what], f"{operator}: {text.replace(HERE, str(torch.empty(0).device))}")
 
 
-@pytest.mark.parametrize("name, kind, call, text", refused("bad_gradients", GRADIENT_KINDS))
-def test_bad_input_of_a_gradient(name, kind, call, text):
-    assert text.startswith(name)
-    assert_refused(call, kind, text)
-
-
-@pytest.mark.parametrize("call, text", gradients("values"))
-def test_bad_values_of_a_gradient(call, text):
+@pytest.mark.parametrize("operator, call, text", listed("values"))
+def test_bad_values_of_a_gradient(operator, call, text):
     with torch.device("cpu"):
-        assert_refused(call, ValueError, text)
+        assert_refused(call, ValueError, f"{operator}: {text}")
 
 
-@pytest.mark.parametrize("call", gradients("good"))
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(call, id=f"{name}{FIELDS[field]}{i}")
+        for field in ("bad_gradients", "bad_second_gradients")
+        for name, bad in operators.rows_with(field).items()
+        for i, call in enumerate(bad.good)
+    ],
+)
 def test_the_call_that_bad_gradients_change_is_good(call):
     assert call() is not None
 
@@ -59,15 +59,7 @@ def test_every_operator_has_bad_input_of_each_kind():
     assert [name for name, each in bad.items() if not (each.dtypes and each.shapes)] == []
 
 
-UNALIGNED_CALLS = [
-    pytest.param(operator, name, call, id=f"{operator}-{name}")
-    for row in operators.TABLE.values()
-    for operator, bad in ((row.name, row.bad), (f"{row.name}_backward", row.bad_gradients))
-    for name, call in bad.unaligned
-]
-
-
-@pytest.mark.parametrize("operator, name, call", UNALIGNED_CALLS)
+@pytest.mark.parametrize("operator, name, call", listed("unaligned"))
 def test_elements_between_their_places(operator, name, call):
     address = f"{UNALIGNED.data_ptr():#x}"
     text = (
