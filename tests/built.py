@@ -1,4 +1,4 @@
-"""What `make build-tests` made: its folder, and the operators of tests/torch/library."""
+"""Finds what `make build-tests` made: its folder, and the operators of tests/torch/library."""
 
 import os
 import pathlib

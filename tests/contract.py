@@ -1,4 +1,4 @@
-"""What every operator owes torch, as checks of one call: op(*args, **kwargs) with float64 tensors that require grad."""
+"""Checks one call for what torch requires of every operator: op(*args, **kwargs) with float64 tensors that require grad."""
 
 import torch
 from numerics import leaves, own_leaves
@@ -10,8 +10,9 @@ def outputs(result):
 
 
 def with_gradients(args):
-    """Copies of the tensors among a call's arguments, which require grad."""
-    return tuple(a.clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)
+    """Returns a call's arguments with copies of the floating-point tensors, which require grad."""
+    floating = [isinstance(a, torch.Tensor) and a.is_floating_point() for a in args]
+    return tuple(a.clone().requires_grad_() if each else a for a, each in zip(args, floating))
 
 
 def gradients(function, args, kwargs, incoming=None):

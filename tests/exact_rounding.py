@@ -23,7 +23,7 @@ def away(mode, negative):
 
 
 def floor_log2(x):
-    """Of a fraction above 0."""
+    """Returns the floor of the binary logarithm of a positive fraction."""
     e = x.numerator.bit_length() - x.denominator.bit_length()
     return e if Fraction(2) ** e <= x else e - 1
 

@@ -1,4 +1,4 @@
-"""What a call allocates of torch's memory, on the device of the run."""
+"""Measures how much of torch's memory a call allocates on the device of the run."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""What a patched module computes, by which operators, and which activations it computes by themselves."""
+"""Finds what a patched module computes, by which operators, and which activations it does not fuse."""
 
 import copy
 
@@ -54,7 +54,9 @@ def error(ours, theirs, scale=None):
 
 
 def errors(ours, theirs):
-    """Of the result, and of all gradients; parameters whose gradient is rounding noise count by the largest one."""
+    """Returns the errors of the result and of all gradients.
+
+    The largest gradient is the measure for parameters whose gradient is rounding noise."""
     assert ours[1].keys() == theirs[1].keys()
     top = max(grad.abs().max() for grad in theirs[1].values())
     return (error(ours[0], theirs[0]), max(error(grad, theirs[1][name], top) for name, grad in ours[1].items()))

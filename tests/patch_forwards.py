@@ -8,7 +8,7 @@ from torch import nn
 
 
 class Form(nn.Module):
-    """What all of them have; the text of the forward is what differs."""
+    """Has the modules that all forms share; they differ in the text of their forward."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the tests of examples/python share: results and gradients of a program beside float64 ones."""
+"""Compares results and gradients of a program of examples/python with float64 ones."""
 
 import torch
 

@@ -36,7 +36,7 @@ def new_element(name, dtype, old, x):
 
 
 def same_bits(x, y):
-    """Of values that are no NaN."""
+    """Returns where two tensors without NaN have the same bits."""
     return (x == y) & ((x.signbit() == y.signbit()) if x.is_floating_point() else True)
 
 

@@ -1,4 +1,4 @@
-"""What each primitive means, in torch: values are float64, int64 or bool tensors with a bound of their error.
+"""Defines each primitive in torch: values are float64, int64 or bool tensors with a bound of their error.
 
 The bound is None where every bit is known. Where it is infinite nothing is: an order of additions, a zero's sign."""
 

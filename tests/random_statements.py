@@ -77,7 +77,7 @@ class Value:
 
 
 class Arithmetic:
-    """What a program holds is set up by its subclass."""
+    """Writes arithmetic into a program. The subclass sets up what the program holds."""
 
     # Text and meaning side by side.
     def line(self, text):
@@ -204,7 +204,7 @@ class Arithmetic:
         )
 
     def tile(self, known=False, computed=False):
-        """Of a dtype with arithmetic where it is computed with."""
+        """Picks or loads a tile; computed: one of a dtype that has arithmetic."""
         fits = [d for d in self.dtypes if not computed or d not in SMALL]
         return self.pick(
             lambda v: (v.known or not known) and not (computed and v.dtype in SMALL) and (v.shape or random.random() < 0.2),

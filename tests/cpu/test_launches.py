@@ -1,4 +1,4 @@
-"""What a kernel keeps from launch to launch: never elements, and nothing that another shape makes stale."""
+"""Tests that a kernel keeps no elements from launch to launch, and nothing that another shape makes stale."""
 
 import pytest
 import tile_ops  # noqa: F401

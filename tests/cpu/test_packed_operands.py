@@ -46,7 +46,9 @@ def test_blocks_of_k_and_a_whole_k_are_packed_apart(products):
 
 
 def products():
-    """Of whole numbers, exact in any order: shared by threads or not, x kept packed or not, of two matrices, of many."""
+    """Returns products of whole numbers, which are exact in any order.
+
+    Threads share them or do not, x is kept packed or is not, and they are of two matrices or of many."""
     ops = torch.ops.tile
 
     def whole(*shape):

@@ -1,9 +1,9 @@
-"""What NVRTC makes of every operator's kernels, and what it may: the table gates.txt, a line for each text.
+"""Compares what NVRTC makes of every operator's kernels with its limits: the table gates.txt, a line for each text.
 
     python tests/cuda/gates.py --write [--all]
 
 Where the hash of a text is in the table its figures are known, and nothing is compiled. --write compiles the others and
-writes the table, --all compiles everything anew."""
+writes the table, --all compiles everything again."""
 
 import argparse
 import concurrent.futures
@@ -57,7 +57,7 @@ class Gate:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """What is to be compiled for a gate."""
+    """Holds a kernel to be compiled for a gate."""
 
     key: tuple
     hash: str
@@ -111,7 +111,7 @@ def hash_of(text, arch):
 
 
 def texts(job, configurations):
-    """Of the job's kernels, once each: the usual configuration's text, or all that differ."""
+    """Yields each of the job's kernels once: the text of the usual configuration, or all texts that differ."""
     arch, dtype, name = job
     seen, counts, new = set(), {}, False
     for row in _C.inspect("configurations" if configurations else "usual", arch, 0, lambda: gate_calls.call(name, dtype)):

@@ -39,8 +39,10 @@ def attention(dtype, depth, causal):
 
 def listed():
     """{name: function that gives (function of tensors, tensors)}: every operator, and shapes that take other ways."""
-    import gpu_calls
     import torch
+
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+    import gpu_calls
 
     calls = {}
     for dtype in (torch.float32, torch.bfloat16):

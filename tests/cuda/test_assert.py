@@ -12,7 +12,7 @@ from tile_ops import _C
 
 @pytest.fixture(scope="module")
 def programs():
-    """Of all cases, compiled at once."""
+    """Compiles the programs of all cases at once."""
     arguments = {name: [case.a, torch.zeros_like(case.expected)] for name, case in CASES.items()}
     emulate.functions(
         [

@@ -1,4 +1,4 @@
-"""What a GPU's failures say: failed assertions of kernels, and kernels that crash, each in a process of its own; and
+"""Tests the errors of failures on a GPU: failed assertions of kernels, and kernels that crash, each in a process of its own; and
 misplaced tensors."""
 
 import os

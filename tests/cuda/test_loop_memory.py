@@ -1,4 +1,4 @@
-"""What a loop keeps in shared memory because registers are short: tiles that it carries, and loads of its next turn."""
+"""Tests what a loop keeps in shared memory for lack of registers: tiles that it carries, and loads of its next turn."""
 
 import re
 

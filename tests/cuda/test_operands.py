@@ -78,7 +78,7 @@ BY_ROWS = [
 
 @pytest.mark.parametrize("m, n, k, expected", [(64, 128, 128, BY_GRID), (64, 32, 64, BY_ROWS)], ids=["grid", "rows"])
 def test_an_operand_is_written_once_and_one_barrier_serves_all(m, n, k, expected):
-    """Of large tiles by a grid of warps: it reads less from shared memory than warps that have whole rows."""
+    """A grid of warps multiplies large tiles: it reads less from shared memory than warps with whole rows."""
     launch = loop(m, n, k, 2, GRADIENTS)
     turn = turn_of(launch)
     parts = [line.split("Part<bf16, ")[1].split(", ", 1)[1].split(">")[0] for line in turn if "Part" in line]

@@ -180,7 +180,7 @@ store %c, %sums, %i, %z {{steps=[{m}, {n}]}}"""
     "write", ["store %v, %o {steps=[]}", "add_tile %v, %o {steps=[]}", "scatter %v, %o", "%q: i32 = atomic_add %v, %o"]
 )
 def test_an_element_that_is_not_there(read, write):
-    """Of a view of rank 0: it reads as padding, and nothing is written."""
+    """An element outside of a view of rank 0 reads as padding, and a write to it does nothing."""
     text = kernel(
         [("i32", 1), ("i32", 1)],
         f"""%v: array<i32,0> = index %a, %i
@@ -199,7 +199,7 @@ store %b, %t, %i {{steps=[1]}}""",
 
 
 def test_padding_of_an_element_that_is_not_there():
-    """Of every dtype, read and only read; in front of a slice, too."""
+    """Reading gives the padding in every dtype, also in front of a slice."""
     launches = []
     more = {**DTYPES, "f32": torch.float32, "i64": torch.int64}
     pads = {"f32": -math.inf, "bf16": 1.5, "f64": 1e300, "i8": -3, "i64": -(2**40), "bool": 1}

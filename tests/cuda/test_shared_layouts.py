@@ -24,8 +24,7 @@ BYTES = {"i8": 1, "bf16": 2, "f32": 4, "f64": 8}
 
 
 def test_staged_tiles_stand_where_the_layout_says():
-    """Of every number of chunks up to 25, and some more: those of rows of 80, 96, 176 and 192 elements of 16 bits among
-    them."""
+    """Tests all numbers of chunks up to 25 and some more: they include rows of 80, 96, 176 and 192 elements of 16 bits."""
     cases = [(dtype, bytes, chunks) for dtype, bytes in BYTES.items() for chunks in (*range(1, 26), 33, 40, 44, 48)]
     texts = [TEXT.format(dtype=dtype, rows=32, width=chunks * 16 // bytes) for dtype, bytes, chunks in cases]
     emulate.compile_texts(texts)

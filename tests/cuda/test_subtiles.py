@@ -30,7 +30,7 @@ def same_as_cpu(case):
 @pytest.mark.parametrize("op", ["extract", "insert"])
 @pytest.mark.parametrize("index", ["%one", "%i"])
 def test_parts_that_registers_hold_do_not_move(op, index):
-    """Whether the index is a constant or not."""
+    """The parts stay in their registers with a constant index and with a computed one."""
     body = whole("t", "%a", "f32", [128, 64])
     if op == "extract":
         body += f"%r: f32[32,64] = extract %t, {index}, %z {{shape=[32,64]}}\nstore %b, %r, %z, %z {{steps=[32,64]}}"

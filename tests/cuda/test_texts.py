@@ -1,4 +1,4 @@
-"""What the passes of the GPU target make of a kernel, by its text: precision, barriers, what registers hold."""
+"""Tests by a kernel's text what the passes of the GPU target do: precision, barriers, what registers hold."""
 
 import pytest
 import tile_ops

@@ -116,11 +116,11 @@ def named(x, out):
 def _compare(operator, tensors, device, differentiable=True, quiet=True):
     """Compares each tensor sharded alone, then all sharded along one axis; returns {axis: placement of the result} of these."""
     from sharded import alone, compare
-    from sharding_cases import Case
+    from operators.record import Sharded
     from torch.distributed.tensor import Replicate, Shard, init_device_mesh
 
     mesh = init_device_mesh(device.split(":")[0], (2,))
-    made = Case(tensors, operator, tuple(tensors) if differentiable else ())
+    made = Sharded(tensors, operator, tuple(tensors) if differentiable else ())
     for placements in alone(made, mesh):
         compare(made, mesh, placements, device)
     together = {}
@@ -196,11 +196,11 @@ def a_function(device):
 @case
 def parts_of_a_sum(device):
     from sharded import compare
-    from sharding_cases import Case
+    from operators.record import Sharded
     from torch.distributed.tensor import Partial, Replicate, Shard, init_device_mesh
 
     mesh = init_device_mesh(device.split(":")[0], (2,))
-    made = Case({"x": torch.randn(5, 6), "w": torch.randn(6), "b": torch.randn(5)}, weighed.packet, ("x", "w", "b"))
+    made = Sharded({"x": torch.randn(5, 6), "w": torch.randn(6), "b": torch.randn(5)}, weighed.packet, ("x", "w", "b"))
     placements = {"x": [Shard(1)], "w": [Shard(0)], "b": [Replicate()]}
     assert compare(made, mesh, placements, device) == [(Partial(),)]
     placements = {"x": [Shard(0)], "w": [Replicate()], "b": [Shard(0)]}

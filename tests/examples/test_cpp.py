@@ -118,7 +118,7 @@ def key():
 @pytest.mark.parametrize("shape", [(1, 1), (0, 3), (3, 5), (130, 1025)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_dropout(ops, key, shape, dtype):
-    """What is kept is scaled, depends on the seed alone, and is what the gradient keeps."""
+    """The kept elements are scaled, depend only on the seed, and are those that the gradient keeps."""
     x = (torch.rand(shape, dtype=torch.float64) + 1).to(dtype).requires_grad_()
     out, kept = ops.dropout(x, 0.25, key), ops.dropout(torch.ones(shape), 0.25, key) != 0
     torch.testing.assert_close(out, torch.where(kept, x / 0.75, 0).to(dtype))

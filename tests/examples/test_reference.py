@@ -79,7 +79,7 @@ def test_every_variable_is_documented():
 
 
 def test_errors_in_troubleshooting_are_real():
-    """Tests that an error in a title is in the sources. Its longest part between two "…" is looked for."""
+    """The sources contain the longest constant part of each error that the page quotes."""
     sources = [
         *(ROOT / "csrc").rglob("*.cpp"),
         *(ROOT / "csrc").rglob("*.h"),

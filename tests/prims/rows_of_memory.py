@@ -33,7 +33,7 @@ def spans(size, axis, rows, lengths, steps, index):
 
 
 def inside(places, size):
-    """Of each element of a tile, its places where it is there."""
+    """Returns for each element of a tile whether its places are inside the array."""
     there = torch.ones([len(each) for each in places], dtype=torch.bool)
     for axis, (each, n) in enumerate(zip(places, size)):
         shape = [-1 if i == axis else 1 for i in range(len(places))]

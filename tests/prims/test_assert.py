@@ -38,7 +38,7 @@ def test_a_kernel_runs_again_after_a_failure():
 
 
 def test_threads_stop_after_a_failure():
-    """Of many blocks on all threads; what the first says is the error."""
+    """The error is that of the first failing block, though many blocks run on all threads."""
     a = torch.ones(2_000_000)
     a[1_234_567] = -1
     case = Asserting(

@@ -17,7 +17,7 @@ def test_says_it(capfd, device):
 
 
 def test_blocks_in_the_order_of_the_program(capfd, device):
-    """Of many blocks each says all."""
+    """Each of many blocks prints all its lines in order."""
     text = """kernel k(%x: array<i32,1>) {
 %i: i32 = bid {axis=0}
 print %i {format="%d begins\\n"}

@@ -114,7 +114,7 @@ def products(pair):
 
 
 def every_number(dtype):
-    """Of 8 bits, those that are finite, times 1."""
+    """Returns all finite numbers of 8 bits, which the test multiplies by 1."""
     x = torch.arange(256, dtype=torch.uint8).view(TORCH[dtype]).reshape(16, 16)
     return torch.cat([torch.where(x.double().isfinite(), x.double(), 0.0)] * 2, 1).to(TORCH[dtype])
 

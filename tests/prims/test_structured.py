@@ -284,7 +284,7 @@ def moved(name, sizes, attributes, function):
 
 
 def random_words(bits):
-    """Of equal seeds and streams, and of others for each element; numbers past 2^32, and the greatest; of scalars."""
+    """Yields cases with one seed and stream and with one for each element, numbers past 2^32 and the largest, and scalars."""
 
     def row(dtype):
         numbers = [0, 1, 2, 3, 4, 5, 6, 7, 2**32 - 1, 2**34 - 1, 2**34, 2**63 - 1, -1, -4, 17, 12345678901234]

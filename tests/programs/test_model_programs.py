@@ -86,7 +86,7 @@ def test_rope_of_strided_tensors(dtype):
 
 
 def test_rope_keeps_products_of_equal_distances():
-    """What rotary embedding is for: rows at positions i and j meet as those at i + 7 and j + 7 do."""
+    """The product of rows at positions i and j is that of rows at i + 7 and j + 7, which is why models rotate them."""
     q, k = tensors(torch.float32, (1, 1, 1, 40), (1, 1, 1, 40))
     turned = [load("rope").rope(each.expand(1, 1, 60, 40), *load("rope").tables(60, 40)) for each in (q, k)]
     scores = (turned[0] @ turned[1].mT)[0, 0]

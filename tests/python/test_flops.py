@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import operators
 import pytest
 import tile_ops
 import torch
@@ -25,7 +26,7 @@ def leaves(*shapes):
 
 
 def repeated(query, shape):
-    """Of shared heads torch 2.11's formulas know nothing: each query's head with one of its own."""
+    """Returns the shape with one key head for each query head: torch 2.11's formulas do not know shared heads."""
     return (*shape[:1], query[1], *shape[2:])
 
 
@@ -154,11 +155,18 @@ def test_linear_cross_entropy(grad):
         assert flops(both(ours), x, weight) == flops(both(theirs), x, weight)
 
 
+@pytest.mark.parametrize("name", operators.rows_with("flops"))
+def test_flops_of_the_table(name):
+    function, args, expected = operators.TABLE[name].flops()
+    assert flops(function, *args) == expected
+
+
 def test_every_operator_that_multiplies_is_counted():
     every = [full.split(".")[0] for full in torch._C._dispatch_get_all_op_names()]
     names = {full.removeprefix("tile::") for full in every if full.startswith("tile::")}
     multiplies = {name for name in names if "matmul" in name or "attention" in name or "linear" in name}
     assert {name for name in multiplies if getattr(ops, name) not in flop_registry} == set()
+    assert multiplies & operators.TABLE.keys() == operators.rows_with("flops").keys()
 
 
 @pytest.mark.slow  # starts processes

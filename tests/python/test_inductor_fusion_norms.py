@@ -106,7 +106,7 @@ def test_norms_of_dynamic_shapes():
 
 
 def test_llama_under_autocast():
-    """What AMP makes of a block: norms in float32, products in bfloat16."""
+    """Under AMP a block has norms in float32 and products in bfloat16."""
 
     def block(x, residual, weight, matrix):
         total = x + residual

@@ -113,7 +113,7 @@ def test_only_ours_off_and_on(args):
 
 @pytest.mark.slow
 def test_caches_know_whether_it_is_on(tmp_path, monkeypatch, args):
-    """What is in inductor's cache of graphs does not serve the other setting."""
+    """Inductor does not take a graph from its cache that was compiled with the other setting."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     hits = []
     for on in (True, False, True, False):

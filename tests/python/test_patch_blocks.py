@@ -55,7 +55,7 @@ def test_resnet_block(options, alone, training):
 
 
 def test_resnet_block_with_dropout():
-    """What is dropped is known by the zeros behind it."""
+    """The zeros behind the dropout show which elements it dropped."""
     module, x = block(dropout=0.5, temb_channels=None), torch.randn(2, 8, 6, 6)
     tile_ops.patch(module)
     seen = []

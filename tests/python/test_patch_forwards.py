@@ -125,7 +125,7 @@ def test_what_is_left(make):
 
 @pytest.mark.parametrize("kind", ["plain", "scaled", "other", "refused"])
 def test_branches(kind):
-    """What a forward asks for may change after patch()."""
+    """A forward may take another branch after patch()."""
     module, input = Branches(), x()
     tile_ops.patch(module)
     module.kind = kind
@@ -217,7 +217,7 @@ def test_leave():
 
 
 def test_a_shared_activation():
-    """Of a Linear, a GroupNorm, which computes silu alone, and a gated MLP."""
+    """A Linear, a GroupNorm, which fuses only silu, and a gated MLP share one activation."""
     act, model, input = GELU(), nn.ModuleList([Nested(), Lines(), MLP(nn.SiLU())]), x()
     for each in model:
         setattr(each, "act_fn" if isinstance(each, MLP) else "act", act)

@@ -103,7 +103,7 @@ def test_generate(make, cache):
 
 
 def test_encode_and_decode_of_a_vae():
-    """What pipelines call is not forward."""
+    """Pipelines call encode and decode instead of forward."""
     model, x = vae().eval(), torch.randn(1, 3, 16, 16)
     with torch.no_grad():
         latent = model.encode(x).latent_dist.mean

@@ -1,4 +1,4 @@
-"""What a user sees while kernels are compiled: a line on a terminal after half a second, nothing elsewhere."""
+"""Tests what a user sees while kernels are compiled: a line on a terminal after half a second, nothing elsewhere."""
 
 import os
 import pty

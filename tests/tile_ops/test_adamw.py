@@ -32,7 +32,7 @@ def lists_of(sizes, dtype=torch.float32, state=None, step=3.0):
 
 
 def copies(lists, dtype=None):
-    """Of the same strides."""
+    """Returns copies with the same strides."""
 
     def copy(t):
         return torch.empty_strided(t.shape, t.stride(), dtype=dtype or t.dtype).copy_(t)

@@ -18,8 +18,9 @@ def check(args, **kwargs):
 
 
 def check_of_single_keys(args, **kwargs):
-    """Of a row that sees one key the gradients of scores are what rounding leaves of two equal sums: without one of lse,
-    which would lie on top, all of the gradient is that."""
+    """Checks rows that see one key, whose gradients of scores are only the rounding error of two equal sums.
+
+    The gradient of lse would be added to that, so it is zero here."""
     out, lse = attention(*args, **kwargs)
     check_call(attention, peer, args, kwargs, grad_outputs=[torch.randn_like(out), torch.zeros_like(lse)])
 

@@ -1,6 +1,5 @@
 """tile::embedding: values and gradients over dtypes, shapes and strides, what it owes torch, errors."""
 
-import contract
 import pytest
 import tile_ops  # noqa: F401
 import torch
@@ -102,18 +101,6 @@ def test_a_gradient_of_strides_0(dtype):
 
 
 WEIGHT, INDICES = torch.randn(7, 3, dtype=torch.double), torch.tensor([[0, 6, 2], [2, 2, 1]])
-CASES = [((WEIGHT, INDICES), {}), ((WEIGHT, INDICES[0]), {"padding_idx": 3})]
-
-
-@pytest.mark.parametrize("args, kwargs", CASES)
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
-def test_contract(check, args, kwargs):
-    check(op, (args[0].clone().requires_grad_(), args[1]), kwargs)
-
-
-@pytest.mark.slow  # inductor compiles it for several seconds
-def test_inductor():
-    contract.compiles_with_inductor(op, (WEIGHT.clone().requires_grad_(), INDICES), {})
 
 
 def test_a_batch_of_indices():

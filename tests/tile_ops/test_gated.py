@@ -2,7 +2,6 @@
 
 import functools
 
-import contract
 import pytest
 import tile_ops
 import torch
@@ -136,23 +135,6 @@ def test_more_elements_than_an_extent_counts_are_cut(shape, launches):
 
 
 double = functools.partial(torch.randn, dtype=torch.double)
-CASES = [
-    (ops.swiglu, (double(3, 5), double(3, 5)), {}),
-    (ops.geglu, (double(2, 3, 4), double(2, 3, 4)), {}),
-    (ops.geglu, (double(4, 3), double(4, 3)), {"approximate": "tanh"}),
-]
-
-
-@pytest.mark.parametrize("op, args, kwargs", CASES)
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
-def test_contract(check, op, args, kwargs):
-    check(op, contract.with_gradients(args), kwargs)
-
-
-@pytest.mark.slow  # inductor compiles it for several seconds
-def test_inductor():
-    op, args, kwargs = CASES[2]
-    contract.compiles_with_inductor(op, contract.with_gradients(args), kwargs)
 
 
 @pytest.mark.parametrize("mask", [[True, True], [True, False], [False, True]])

@@ -1,7 +1,6 @@
 """tile::gated_matmul against torch: shapes, strides, activations, gradients, and every way torch can call it; its
 errors."""
 
-import contract
 import pytest
 import tile_ops
 import torch
@@ -126,20 +125,6 @@ def test_infinities_and_nan():
     gate, up = torch.tensor([[1.0, -1.0], [2.0, 1.0]]), torch.eye(2)
     for activation in ("none", "relu"):
         check_call(op, reference, (x, gate, up), {"activation": activation})
-
-
-CASE = [torch.randn(2, 3, 4, dtype=torch.double), torch.randn(4, 5, dtype=torch.double), torch.randn(4, 5, dtype=torch.double)]
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"activation": "gelu"}], ids=["silu", "gelu"])
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
-def test_contract(check, kwargs):
-    check(op, tuple(each.clone().requires_grad_() for each in CASE), kwargs)
-
-
-@pytest.mark.slow  # inductor compiles it for several seconds
-def test_inductor():
-    contract.compiles_with_inductor(op, tuple(each.clone().requires_grad_() for each in CASE), {})
 
 
 def test_opcheck_of_the_gradient(make):

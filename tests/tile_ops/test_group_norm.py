@@ -2,7 +2,6 @@
 
 import functools
 
-import contract
 import math
 
 import pytest
@@ -187,22 +186,6 @@ def test_gradient_of_one_argument(wanted):
 
 
 double = functools.partial(torch.randn, dtype=torch.double)
-CASES = [
-    ((double(2, 4, 3), 2, double(4), double(4)), {"activation": "silu"}),
-    ((double(2, 4, 3, 2).contiguous(memory_format=torch.channels_last), 2, double(4), double(4)), {}),
-    ((double(3, 4), 2), {"activation": "silu"}),
-]
-
-
-@pytest.mark.parametrize("args, kwargs", CASES)
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
-def test_contract(check, args, kwargs):
-    check(op, contract.with_gradients(args), kwargs)
-
-
-@pytest.mark.slow  # inductor compiles it for several seconds
-def test_inductor():
-    contract.compiles_with_inductor(op, contract.with_gradients(CASES[0][0]), {"activation": "silu"})
 
 
 @pytest.mark.parametrize("mask", [[True, True, True], [True, False, False], [False, True, False], [False, False, True]])

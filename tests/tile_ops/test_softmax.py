@@ -1,6 +1,5 @@
 """tile::softmax and tile::log_softmax: numerics over dtypes, axes and strides, what they owe torch, errors."""
 
-import contract
 import pytest
 import tile_ops
 import torch
@@ -112,24 +111,6 @@ def test_dtype_gradient_has_the_dtype_of_the_input(name):
     x = torch.randn(3, 70, dtype=torch.bfloat16, requires_grad=True)
     (grad,) = torch.autograd.grad(operator(name)(x, 1, dtype=torch.float32), x, torch.randn(3, 70))
     assert grad.dtype == torch.bfloat16
-
-
-CASES = [
-    ((torch.randn(3, 5, dtype=torch.double),), {"dim": 1}),
-    ((torch.randn(3, 4, 5, dtype=torch.double),), {"dim": 1}),
-    ((torch.randn(4, 3, dtype=torch.double),), {"dim": -2}),
-]
-
-
-@pytest.mark.parametrize("args, kwargs", CASES)
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
-def test_contract(name, check, args, kwargs):
-    check(operator(name), tuple(a.clone().requires_grad_() for a in args), kwargs)
-
-
-def test_inductor(name):
-    x = torch.randn(3, 5, dtype=torch.double, requires_grad=True)
-    contract.compiles_with_inductor(operator(name), (x,), {"dim": 1})
 
 
 def test_backward_is_an_operator(name):

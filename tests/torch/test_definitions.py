@@ -221,7 +221,7 @@ def test_redefinition(library):
 
 
 def test_handles_outlive_redefinitions(library):
-    """What Python holds of an operator stays its own, though another operator is defined as the old definition dies."""
+    """Python's handles of an operator stay valid when another operator replaces the old definition."""
     assert library.redefine_gradient("tr::f_backward(Tensor grad_out) -> Tensor grad_x", 0.0) is None
     assert library.redefine("tr::f(Tensor x) -> Tensor", 0.0) is None
     packet, overload, x = torch.ops.tr.f, torch.ops.tr.f.default, torch.ones(2)
