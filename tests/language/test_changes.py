@@ -347,6 +347,6 @@ def test_the_package_has_no_say():
     notebook.run(KERNEL)
     kernel = notebook["kernel"]
     assert launched(kernel) == 2
-    kinds = [place.kind for place in kernel._capture._generations[0].places.values()]
+    kinds = [entry.kind for entry in kernel._capture._generations[0].entries.values()]
     assert sorted(kinds) == ["function"] * 2 + ["item"] * 3  # kernel and helper; helper, tl, tile_ops
     assert tile_ops.language is tl

@@ -71,4 +71,4 @@ def test_arrays_that_are_replaced_are_forgotten():
         assert launched(notebook) == 3
     assert notebook["kernel"].compiled_count == 1
     (generation,) = notebook["kernel"]._capture._generations.values()
-    assert sum(place.kind == "array" for place in generation.places.values()) <= 4
+    assert sum(entry.kind == "array" for entry in generation.entries.values()) <= 4

@@ -279,10 +279,10 @@ def with_no_manager(x):
 ERRORS = {
     dispatching: "UnsupportedCallError: dispatched() is not supported in device code: functools.singledispatch chooses by the "
     "class of an argument, and a tile has none; write an `if` of its dtype or shape",
-    calling_an_object: "UnsupportedCallError: Callable.__call__() is not supported in device code: a Callable is no constant; "
+    calling_an_object: "UnsupportedCallError: Callable.__call__() is not supported in device code: a Callable is not a constant; "
     "write a function, or make Callable a frozen dataclass",
     calling_its_method: "UnsupportedCallError: Callable.method() is not supported in device code: its object, a Callable, is "
-    "no constant; write a function, or make Callable a frozen dataclass",
+    "not a constant; write a function, or make Callable a frozen dataclass",
     with_no_manager: "TileTypeError: `with` takes a call of a generator marked by contextlib.contextmanager, "
     "or a frozen dataclass with __enter__ and __exit__, got Tile[int32,()]",
 }

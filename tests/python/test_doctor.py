@@ -120,7 +120,7 @@ def test_cache_and_operators(machine, capsys):
     lines = examine(capsys)
     assert lines["WRONG", "cache"] == (
         "kernels: it is read-only; set TILE_CACHE_DIR to a folder that can be written, or each process compiles its GPU "
-        "kernels anew"
+        "kernels again"
     )
     assert lines["WRONG", "operators"] == wanted.registration_errors[0]
     wanted.cache_info = wanted.cache_info | {"budget": 0}
