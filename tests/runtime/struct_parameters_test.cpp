@@ -49,6 +49,22 @@ void change_kernel(const Parameters<Array, Tile>& of) {
 }
 Kernel change("change", change_kernel);
 
+// The example of docs/writing_an_operator.md.
+template <class Array, class Tile>
+struct Scaling {
+  Array x, out;
+  std::optional<Array> bias;
+  Tile factor;
+  int columns = 1024;  // of a tile
+};
+void scale_kernel(const Scaling<Array, Tile>& of) {
+  View in = of.x.tiled_view({of.columns}), out = of.out.tiled_view({of.columns});
+  Tile value = in.load({bid(0)}) * of.factor;
+  if (of.bias) value += of.bias->tiled_view({of.columns}).load({bid(0)});
+  out.store({bid(0)}, value);
+}
+Kernel scale("scale", scale_kernel);
+
 class StructParameters : public testing::Test {
  protected:
   std::vector<float> x{1, 2, 3, 4}, y{0, 0, 0, 0}, more{2, 2, 3, 3};
@@ -59,6 +75,13 @@ TEST_F(StructParameters, AreNamedAtALaunch) {
   EXPECT_EQ(y, (std::vector<float>{2, 3, 4, 5}));
   change.launch({2}, {.x = array(x), .y = array(y), .shift = 1.0f, .sign = Sign::minus, .size = 2});
   EXPECT_EQ(y, (std::vector<float>{-2, -3, -4, -5}));
+}
+
+TEST_F(StructParameters, MayBeLeftOutWhereTheyHaveADefault) {
+  const int blocks = 1;
+  const ArrayArgument x = array(this->x), out = array(y);
+  scale.launch({blocks}, {.x = x, .out = out, .factor = 2.0f});
+  EXPECT_EQ(y, (std::vector<float>{2, 4, 6, 8}));
 }
 
 TEST_F(StructParameters, HoldStructs) {
