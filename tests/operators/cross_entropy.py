@@ -202,6 +202,7 @@ CROSS_ENTROPY = Operator(
         ((double(2, 4, 3), integers([0, 3, 1], [-100, 2, 2])), {"reduction": "none", "z_loss": 0.1}),
         ((double(2, 4, 3), integers([0, 3, 1], [-100, 2, 2])), {"reduction": "sum"}),
         ((double(5), torch.tensor(3)), {}),
+        ((double(6, 5), integers(0, 4, -100, 2, 1, 1)), {}),
     ],
     good=[
         lambda: tile.cross_entropy(grad(3, 5), zeros(3), weight=grad(5).detach(), label_smoothing=0.1, z_loss=0.1),
@@ -334,6 +335,7 @@ LINEAR_CROSS_ENTROPY = Operator(
     contract=lambda: [
         ((double(6, 5), double(7, 5), integers(0, 6, -100, 2, 1, 1)), {"label_smoothing": 0.1, "z_loss": 0.1}),
         ((double(2, 3, 5), double(7, 5), integers([0, 6, -100], [2, 1, 1])), {"bias": double(7), "reduction": "none"}),
+        ((double(6, 5), double(7, 5), integers(0, 6, -100, 2, 1, 1)), {}),
     ],
     good=[lambda: tile.linear_cross_entropy(grad(3, 4), grad(5, 4), zeros(3), bias=grad(5), reduction="sum")],
     draw=draw_linear_cross_entropy,

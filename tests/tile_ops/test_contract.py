@@ -19,7 +19,13 @@ def test_contract(check, name, i):
     check(*call(name, i))
 
 
-@pytest.mark.parametrize("name", [name for name, i in CASES if i == 0])
-@pytest.mark.slow  # inductor compiles it for several seconds
-def test_inductor(name):
-    contract.compiles_with_inductor(*call(name, 0))
+# The first call of each operator, and the losses without options, which other code serves.
+INDUCTOR = [(name, 0) for name, i in CASES if i == 0] + [("cross_entropy", -1), ("linear_cross_entropy", -1)]
+QUICK = ("softmax", "log_softmax")  # the others take inductor several seconds each
+
+
+@pytest.mark.parametrize(
+    "name, i", [pytest.param(*case, marks=[] if case[0] in QUICK else pytest.mark.slow) for case in INDUCTOR]
+)
+def test_inductor(name, i):
+    contract.compiles_with_inductor(*call(name, i))

@@ -216,6 +216,12 @@ def test_gaps(name, axes):
     check(name, NORMS[name].call(rows, size, [weight, None][: len(NORMS[name].parameters)], 1e-5))
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_gaps_without_a_weight(axes):
+    rows = [torch.randn(4, 6, 8, 10, 12)[1:3, ::2, 1:6, ::3, 2:9].requires_grad_() for _ in range(2)]
+    check("add_rms_norm", NORMS["add_rms_norm"].call(rows, tuple(rows[0].shape[5 - axes :]), [None], 1e-5))
+
+
 @each_norm
 def test_expanded(name):
     norm = NORMS[name]
