@@ -148,9 +148,14 @@ inline void coefficients_kernel(std::optional<Pair> parts, std::optional<Triple>
     const auto& [means, squares] = *parts;
     const auto& [pixels, span, eps] = *pixels_span_eps;
     DType dtype = means.dtype();
-    return moments_of_parts(means[{n}].tiled_view({1, m.groups, m.channels}).load({0, g, i}),
-                            load_parts(means, n, g, i, m), load_parts(squares, n, g, i, m),
-                            part_pixels(m.parts, pixels, span, dtype).reshape({m.parts, 1, 1}),
+    // Rows take less time on a CPU as tiles of two axes.
+    const auto load_tile = [&](const Array& array, int count) {
+      Tile all = array[{n}].tiled_view({count, m.groups, m.channels}).load({0, g, i});
+      return merged ? all.reshape({count, m.groups * m.channels}) : all;
+    };
+    Tile counts = part_pixels(m.parts, pixels, span, dtype);
+    return moments_of_parts(load_tile(means, 1), load_tile(means, m.parts), load_tile(squares, m.parts),
+                            counts.reshape(merged ? Shape{m.parts, 1} : Shape{m.parts, 1, 1}),
                             pixels.astype(dtype));
   };
   if (parts && merged) {
