@@ -80,7 +80,7 @@ TEST(Launch, RefusesArraysBetweenTheirElements) {
     EXPECT_EQ(
         error_of([&] { twice.launch({1}, other, between, 4); }),
         "launch_test.cpp:7: launch of twice: array 2 of its arguments begins at address 0x7f02, which is "
-        "no multiple of the 4 bytes of f32; copy it first");
+        "not a multiple of the 4 bytes of f32; copy it first");
   }
   between.device = DeviceKind::cpu;
   between.sizes[0] = 0;  // empty, so its address does not matter
