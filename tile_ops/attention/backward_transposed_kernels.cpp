@@ -1,5 +1,5 @@
 // Gradients where tensor cores multiply: scores have a row a key. Probabilities and gradients of scores are
-// then left operands as they stand in registers, for the gradients of value and key.
+// then left operands directly from registers, for the gradients of value and key.
 #include "kernels.h"
 
 namespace tile::attention {
@@ -12,7 +12,7 @@ Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift
   return rule.only(exp2(fma(rule.score(product, i, j, slope), log2_e, shift)), 0.0, i, j);
 }
 
-// Blocks of 8 x 8 one behind the other: what a warp adds to memory at once is then in a row.
+// Consecutive blocks of 8 x 8: one addition of a warp to memory then covers consecutive addresses.
 constexpr int side = 8;
 Tile in_blocks(const Tile& sum, int rows, int depth) {
   return sum.reshape({rows / side, side, depth / side, side}).permute({0, 2, 1, 3}).reshape({rows * depth});

@@ -15,7 +15,7 @@ template <class Array, class Integer, class Number>
 struct DecodeOptionsOf {
   std::optional<Array> table;
   std::optional<Integer> page_tiles;  // key tiles a page, there with table
-  std::optional<Integer> before;      // keys seen before a query's own place, all without it
+  std::optional<Integer> before;      // keys seen before a query's own position, all without it
   std::optional<Number> softcap;
   std::optional<Array> slopes;  // [batch, heads]
   std::optional<Array> sinks;   // [heads]

@@ -40,7 +40,7 @@ struct OptionsOf {
   std::optional<Number> dropout;        // the share of probabilities that become 0
   std::optional<Integer> heads_before;  // of samples' heads, in earlier launches: dropout counts them
   std::optional<Array> sinks;           // [heads]: a score more in each row, of a key without a value
-  // [batch + 1]: samples of their own lengths lie one behind the other, in arrays [1, heads, all, depth].
+  // [batch + 1]: packed samples of different lengths, in arrays [1, heads, all, depth].
   std::optional<Array> query_starts, key_starts;
   bool from_last = false;  // of these, offset, first and diagonal count from the last query and key
 };

@@ -30,9 +30,9 @@ int gpu_depth(const Tensor& query, int64_t depth) {
     if (depth <= usual) return usual;
   return 256;
 }
-// What stands in a GPU's registers beside scores: a bias, or the numbers and distances of options.
+// A GPU's registers hold, besides scores, a bias, or the numbers and distances of options.
 enum class Beside { nothing, bias, options };
-// On a GPU two operands of a product stand in shared memory, and scores and sums in registers.
+// On a GPU two operands of a product are in shared memory, scores and sums in registers.
 TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside beside) {
   const int extent = gpu_depth(query, depth);
   const bool small = is_small(query);
@@ -42,7 +42,7 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
     return {side, side, extent};
   }
   if (extent > 128) return {32, 32, extent};
-  // Sums are scaled and warps wait once a tile of keys, so these are as long as scores fit beside the sums.
+  // Sums are scaled and warps wait once a tile of keys, so these are as long as scores and sums fit.
   if (beside == Beside::options) return {small && forward ? 64 : 32, 32, extent};
   if (small && forward) return {128, extent > 64 && beside == Beside::bias ? 32 : 64, extent};
   return {64, small && extent > 64 ? 32 : 64, extent};
@@ -100,7 +100,7 @@ struct Problem {
   }
 };
 
-// In 16 bits that pass has sums of the queries' gradient beside the result, of so many key heads at once.
+// In 16 bits that pass has sums of the queries' gradient besides the result, for so many key heads at once.
 int64_t heads_at_once(const Tensor& query, const Problem& p) {
   const int64_t each = p.group * p.rows * query.size(3) * static_cast<int64_t>(sizeof(float));
   return std::min(p.batch * p.key_heads, tuning::attention_head_sum_bytes / std::max<int64_t>(each, 1));

@@ -31,7 +31,7 @@ struct Request {
   bool is_causal;
   const std::string& causal_align;
   std::optional<double> scale;
-  at::IntArrayRef window;  // keys before and after a query's own place; -1: all
+  at::IntArrayRef window;  // keys before and after a query's own position; -1: all
   double softcap;          // 0: none
   const OptionalTensor& alibi_slopes;
   const OptionalTensor& sinks;
@@ -39,7 +39,7 @@ struct Request {
   const OptionalTensor& seed;
 };
 
-// Samples of their own lengths, one behind the other: where each begins, [samples + 1], and how long the
+// Packed samples of different lengths: where each begins, [samples + 1], and how long the
 // longest are.
 struct Packed {
   const Tensor &query_starts, &key_starts;

@@ -95,7 +95,7 @@ Tile ScoreRule::score(const Tile& product, const Tile& i, const Tile& j, std::op
 std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
   const Options& options = call_.options;
   if (!options.dropout) return std::nullopt;
-  // A score's number: its place among all scores, whatever the tiles.
+  // A score's number: its index among all scores, which does not depend on the tiles.
   const auto wide = [](const Tile& t) { return t.astype(i64); };
   Tile r = row(i), c = col(j), outer = head_;
   if (call_.queries.start)

@@ -1,4 +1,4 @@
-// How a gradient of attention is cut into launches, so that what each adds up beside the results has a bound.
+// Divides a gradient of attention into launches, so that the memory of each for sums has a bound.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,4 +1,4 @@
-// Attention over samples of their own lengths, packed one behind the other, and its gradient.
+// Attention over packed samples of different lengths, and its gradient.
 #include "problem.h"
 
 namespace tile::attention {

@@ -38,7 +38,7 @@ inline ArrayArgument strided(const at::Tensor& tensor, at::IntArrayRef sizes, at
   return array;
 }
 
-// Of a tensor that a gradient is given beside its forward's arguments. `what`: "that of the result".
+// Checks a tensor that a gradient takes besides the forward's arguments. `what`: "that of the result".
 void require_agrees(std::string_view argument, const at::Tensor& tensor, c10::SymIntArrayRef sizes,
                     at::ScalarType dtype, std::string_view what);
 inline constexpr std::string_view of_result = "that of the result", as_saved = "as the forward saves it",
@@ -53,10 +53,10 @@ inline void require_index_dtype(std::string_view argument, const at::Tensor& ten
 struct IndexRange {
   int64_t size;
   const char *there_are, *things;
-  const char* also_name = nullptr;  // a number that stands for no index
+  const char* also_name = nullptr;  // a number that means no index
   int64_t also = 0;
 };
-// An error that names the place and the value, on the CPU, where they are at hand.
+// An error that names the index and the value; only on the CPU, which can read them.
 void require_indices(const char* name, const at::Tensor& indices, const IndexRange& range);
 
 }  // namespace tile

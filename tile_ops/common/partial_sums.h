@@ -15,7 +15,7 @@ struct Parts {
 Parts parts(int64_t tiles, int64_t slices, int64_t wanted);
 
 // out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements; or
-// of each image, from [images, p, n] to [images, n]. A launch for each two sums, which are alike in shape.
+// of each image, from [images, p, n] to [images, n]. One launch per two sums of equal shape.
 struct PartialSum {
   at::Tensor parts, out;
 };

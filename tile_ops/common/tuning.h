@@ -31,7 +31,7 @@ inline constexpr int64_t product_chunk_bytes = 40 * mib, product_sum_bytes = 20 
 // linear_cross_entropy: logits, and of the backward pass sums of the input's and the weights' gradients, too.
 inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,
                          input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
-// Attention: sums of a launch. What else it keeps of a row, 8 bytes beside 256 of sums at least, makes 64 MiB
+// Attention: sums of a launch. The rest per row, 8 bytes in addition to at least 256 of sums, makes 64 MiB
 // of them.
 inline constexpr int64_t attention_sum_bytes = 62 * mib;
 // Attention on a CPU in 16 bits: sums of the queries' gradient of the key heads that run at once.
@@ -86,7 +86,7 @@ inline constexpr int64_t unet_channels = 320;
 // that the cache still holds.
 inline constexpr int64_t group_blocks = two_blocks_each, cpu_group_blocks = 8;
 inline constexpr int64_t small_group = 32768, medium_group = 65536;
-// A fused gradient's fixed cost is small beside a group of so many elements.
+// A fused gradient's fixed cost is small for a group of this many elements.
 inline constexpr int64_t fused_group = 8192;
 
 }  // namespace tile::tuning

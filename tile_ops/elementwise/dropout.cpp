@@ -1,4 +1,4 @@
-// tile::dropout: a mask drawn from a seed and each element's place, and drawn again by the gradient.
+// tile::dropout: a mask drawn from a seed and each element's index; the gradient draws it again.
 #include <numeric>
 
 #include "../common/arguments.h"

@@ -31,7 +31,7 @@ struct Bins {
   Array begin, end;  // of each bin in these
 };
 
-// Block b sorts out the indices of its bin. It begins behind as many as there are smaller indices, so that no
+// Block b collects the indices of its bin. It begins after as many as there are smaller indices, so that no
 // block waits for another.
 void bins_kernel(Array indices, const Bins<Array>& bins, Tile bin, Tile padding, int elements) {
   const auto& [places, at, begin, end] = bins;
@@ -80,7 +80,7 @@ void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, T
       any = any | mine;
     }
     when(any, [&] {
-      std::vector<Tile> values;  // of a place past the last nothing is read
+      std::vector<Tile> values;  // nothing is read past the last one
       for (int t = 0; t < together; ++t) {
         Tile place = where(own[t] >= 0, number(places, k + t), -1);
         values.push_back(from.load({place, j}).astype(compute));
@@ -94,7 +94,7 @@ void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, T
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
 // Of each row that block b's indices name, on a CPU: first[row] is the first of these in `at`, next[k] the
-// one behind the k-th, -1 where there is none. Where no index of the bin names the row, first[row] is -1.
+// one after the k-th, -1 where there is none. Where no index of the bin names the row, first[row] is -1.
 void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Tile bin, int elements) {
   Tile b = bid(0), low = b.astype(i64) * bin;
   View cleared = first.slice(0, low, min(low + bin, first.dim(0).astype(i64))).tiled_view({elements});

@@ -54,7 +54,7 @@ void check(const Inputs& of, const LossRequest& request) {
          dtype_name(input.scalar_type()), "; weight must have the dtype of input, or be float32");
 }
 
-// Only of rows that stay apart can a batch of samples be one call.
+// A batch of samples can be one call only if its rows are not reduced.
 VmapCall::Results batched(VmapCall& call, const std::vector<std::string>& arguments) {
   const int64_t rank = call["input"].toTensor().dim() - (call.batched("input") ? 1 : 0);
   return call["reduction"].toStringRef() == "none" && rank > 1 ? call.fold(arguments) : call.loop();

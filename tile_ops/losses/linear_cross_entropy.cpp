@@ -139,7 +139,7 @@ struct Backward {
   }
 };
 
-// out = x @ y, a sum over several calls: until the last it stands in `sum`, which may be out.
+// out = x @ y, a sum over several calls: until the last one it is in `sum`, which may be out.
 void accumulate(const Tensor& x, const Tensor& y, const Tensor& sum, const Tensor& out, bool first,
                 bool last) {
   if (!last || sum.is_same(out))
@@ -159,7 +159,7 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   const bool wide = compute_dtype(of.type) == of.type;
   const int64_t bytes = of.type == at::kDouble ? 8 : 4;
   const bool sums_rows = grad_weight || grad_bias;
-  // Rows whose gradient is added up beside the others'; the rest follow in groups, their logits made again.
+  // Rows whose gradients are summed together; the rest follow in groups, with their logits recomputed.
   const int64_t beside = !grad_input ? 0 : wide ? rows : fitting(input_sums, depth * bytes, rows);
   const auto buffers = [&](int64_t count, int64_t width) {
     return std::pair(empty_sums(input, {count, width}), at::empty({count, width}, input.options()));

@@ -55,7 +55,7 @@ struct LossForward {
   std::optional<Tile> tiles;  // row tiles of a block
   int rows, columns;          // of a tile
   int group;   // of so many neighbours, which lie in one thread, a sum, and where rows are walked a maximum,
-               // is made apart; 0: none
+               // is computed separately; 0: none
   bool whole;  // a tile has whole rows
   int axis;    // of columns in a tile
 };

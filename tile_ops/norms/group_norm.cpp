@@ -180,7 +180,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   });
 }
 
-// Without grad_input its place is taken by the input, which is then only read. Gradients of weight and bias
+// Without grad_input the input is passed instead of it, and only read. Gradients of weight and bias
 // are those of each image.
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {

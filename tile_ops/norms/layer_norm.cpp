@@ -39,7 +39,7 @@ void layer_norm_kernel(const LayerNormOf<Array, Tile>& of) {
       d = less(0, load(0), center);
       square_sum = squares(d);
     } else {
-      // Around the first tile's mean, the rest apart from it: their sum, the row's mean, would be rounded.
+      // Relative to the first tile's mean; the rest is kept separately, because their sum would be rounded.
       center = load(0).sum(axis, true) / min(x.dim(2), columns).astype(compute);
       for (Tile k : range(in.steps())) sum += less(k, load(k), center).sum(axis, true);
       low = sum / extent;

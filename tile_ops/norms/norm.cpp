@@ -72,7 +72,7 @@ struct NormBackwardOf {
   BackwardOf<Array> of;
   std::optional<Array> dx, dw, db;
   std::optional<Tile>
-      tiles;     // so many in a row; without it blocks take turns: all work in one part of memory
+      tiles;     // consecutive tiles; without it blocks interleave: all work in one part of memory
   bool late;     // rows are added up after the loop, until then each in its own registers
   int together;  // tiles of an iteration, whose sums then wait for each other once
   RowCut cut;
@@ -247,7 +247,7 @@ namespace {
 struct GpuRows {
   RowTile tile;
   int together;    // rows
-  bool wide;       // beside a mean its registers are too few for blocks that take turns
+  bool wide;       // with a mean it has too few registers for interleaved blocks
   int64_t blocks;  // as many as run at once, 16 warps on each multiprocessor
 };
 GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
@@ -270,7 +270,7 @@ GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
 void norm_backward(const NormBackward& call) {
   const std::optional<at::Tensor> weight = flat_parameter(call.weight);
   const auto vector = weight ? std::optional(to_array_argument(*weight)) : std::nullopt;
-  // Without grad_input its place in the views is taken by the input, which is then only read.
+  // Without grad_input the views have the input instead of it, and only read it.
   TensorPointers tensors{call.grad_input ? &*call.grad_input : &call.input, &call.grad_out, &call.input};
   TensorPointers statistics{&call.rstd};
   if (call.grad_input && call.grad_added) tensors.push_back(&*call.grad_added);

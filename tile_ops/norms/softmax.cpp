@@ -22,7 +22,7 @@ Tile share(const Tile& part, const Tile& sum, const Tile& inverse, bool shows) {
   return shows ? fma(fma(-quotient, sum, part), inverse, quotient) : quotient;
 }
 
-// group: so many neighbours are summed first, or walked apart; 0: none.
+// group: this many neighbours are summed first, or walked separately; 0: none.
 void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, int group, int rows,
                     int columns, bool whole, int axis) {
   // The logits wait for the logarithm of the sum: of several sums fewer threads are faster.
@@ -97,7 +97,7 @@ void check_dim(const at::Tensor& tensor, const char* name, int64_t dim) {
          "; give one in [", -rank, ", ", rank - 1, "]");
 }
 
-// An extra leading axis moves a dim that counts from the front; a scalar has no place for it.
+// An extra leading axis moves a dim that counts from the front; a scalar has no axis for it.
 VmapCall::Results batched(VmapCall& call, const std::string& first, std::vector<std::string> arguments) {
   const bool scalar = call[first].toTensor().dim() == (call.batched(first) ? 1 : 0);
   const int64_t dim = call["dim"].toInt();
@@ -143,7 +143,7 @@ void on_rows(const at::Tensor& result, std::initializer_list<const at::Tensor*> 
 void run_softmax(decltype(softmax_forward)& kernel, bool log_of, const at::Tensor& input, int64_t dim,
                  const at::Tensor& out) {
   on_rows(out, {&input}, dim, [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
-    // One behind the other a thread's numbers would round at each of them, which a result of float32 shows.
+    // In sequence, a thread's sum would round at each element, which is visible in a float32 result.
     // Where rows are walked, a thread's own maxima save the warps from waiting for each other at every tile.
     const bool apart = rows.on_gpu() && (out.scalar_type() == at::kFloat || !tile.whole());
     const int group = apart ? static_cast<int>(16 / out.element_size()) : 0;

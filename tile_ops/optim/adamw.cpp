@@ -99,7 +99,7 @@ void require_apart(const Lists& lists) {
       if (written && !t.is_non_overlapping_and_dense()) require_no_overlap(element(name, i), t);
       int64_t last = 1;
       for (int64_t axis = 0; axis < t.dim(); ++axis) last += t.stride(axis) * (t.size(axis) - 1);
-      // A meta tensor's storages are told apart by overlap().
+      // overlap() distinguishes the storages of meta tensors.
       const auto begin = t.is_meta() ? 0 : reinterpret_cast<uintptr_t>(t.const_data_ptr());
       const auto bytes = static_cast<uintptr_t>(last) * t.itemsize();
       ranges.push_back({begin, begin + bytes, name, i, &t, written});
@@ -186,7 +186,7 @@ class Jobs {
   std::vector<std::pair<Tensor, Tensor>> written_;
 };
 
-// Elements between their places: the launch of a group says so.
+// Misaligned elements: the launch of a group reports them.
 bool misplaced(const Job& job, size_t count) {
   return std::any_of(
       job.arrays.begin(), job.arrays.begin() + static_cast<int64_t>(count), [](const auto& array) {

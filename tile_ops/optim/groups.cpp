@@ -94,7 +94,7 @@ Kernel adamw_of_1("adamw_1", adamw_kernel<1>);
 Kernel adamw_of_4("adamw_4", adamw_kernel<4>);
 Kernel adamw_of_16("adamw_16", adamw_kernel<16>);
 
-// One launch for jobs[from] and up to N - 1 behind it; what is missing of N has no blocks.
+// One launch for jobs[from] and up to N - 1 after it; missing jobs have no blocks.
 template <size_t N, class K>
 void launch(K& kernel, const std::vector<Job>& jobs, size_t from, bool amsgrad, const Options& options) {
   constexpr int size = 4096, tiles = 4;

@@ -29,7 +29,7 @@ inline ArrayArgument number(const at::Tensor& tensor) {
   return array;
 }
 
-// On a GPU: a launch for each 16 jobs, which are alike in dtypes and in what a key says of their memory.
+// On a GPU: a launch per 16 jobs with equal dtypes and equal facts about their memory in the key.
 void launch_groups(const std::vector<Job>& jobs, bool amsgrad, const Options& options);
 // On a CPU: one launch.
 void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& options);
@@ -41,7 +41,7 @@ struct Coefficients {
   Tile decay;    // -lr * weight_decay
   Tile change1;  // 1 - beta1
   Tile keep2, change2, eps;
-  Tile turn;  // of gradients: their sign, and the scale that they come with
+  Tile turn;  // the sign and the scale of the gradients
 };
 
 // Tile k of `size` elements of each array.

@@ -9,7 +9,7 @@ namespace {
 using std::optional;
 
 // An address is counted in elements from the lowest of its list: high * span + low. The lists are arrays of
-// [high, low, elements] that overlap themselves: any address up to the highest is a place in them.
+// [high, low, elements] that overlap themselves: they reach any address up to the highest.
 constexpr int64_t span = int64_t{1} << 20;
 constexpr int lists = 5, columns = 2 * lists + 1;
 
@@ -44,7 +44,7 @@ void adamw_kernel(const TableOf<Array, Tile>& of) {
                        narrow(change2),
                        narrow(eps),
                        narrow(turn)};
-  // One turn: a region of its own, whose steps are one pass with none of the above between them.
+  // One iteration: a separate region, so that its steps become one pass.
   for (Tile k : range(cdiv(elements, size).astype(i32))) update(param, grad, mean, square, most, k, size, c);
 }
 Kernel adamw_of_all("adamw", adamw_kernel);

@@ -18,12 +18,12 @@ struct ProductOf {
   Array out;
   Tile alpha;
   Activation activation;
-  bool scaled, accumulate;  // by alpha; onto what stands in out
+  bool scaled, accumulate;  // by alpha; onto the contents of out
   Second second;
-  bool apart;  // a second product that is a factor has a loop of its own; else both share what is read of x
+  bool apart;  // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
   int together;    // rows of tiles that share a GPU's cache
-  int chain;  // so many tiles of k are added up apart from the rest, as tensor cores drop low bits at each
+  int chain;  // this many tiles of k have a separate sum, because tensor cores drop low bits at each
               // addition; 0: all in one chain
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
@@ -128,7 +128,7 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::Scal
   const int k = small ? 64 : type == at::kDouble ? 16 : 32;
   if (m <= 16) return {16, 128, k};
   if (n <= 16) return {128, 16, k};
-  // Two sums stand in as many registers as one of twice the columns.
+  // Two sums take as many registers as one of twice the columns.
   if (two) return small ? TileSize{128, 64, k} : TileSize{64, 32, 16};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
   return !small || blocks < tuning::enough_large_tiles ? TileSize{64, 64, k} : TileSize{128, 128, k};

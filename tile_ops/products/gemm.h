@@ -14,7 +14,7 @@ struct Epilogue {
   double alpha = 1;
   Activation activation = Activation::none;
   at::Tensor pre = {};      // if defined: what enters the activation is written here
-  bool accumulate = false;  // adds to what stands in out, which no other operand may be
+  bool accumulate = false;  // adds to the contents of out, which no other operand may be
   // A second matrix of y's shape, which has no leading axes then, and what x @ other is for. As a factor it
   // is written to other_pre, where that is defined. As a summand x is [2, ..., m, k], and x[1] what is
   // multiplied.

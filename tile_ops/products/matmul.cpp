@@ -210,7 +210,7 @@ void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& save
 
 using VmapResults = VmapCall::Results;
 
-// vmap: the batch becomes the first batch axis of every tensor; ranks are made equal behind it. `like`: the
+// vmap: the batch becomes the first batch axis of every tensor; ranks are made equal after it. `like`: the
 // argument whose rank a result has; empty: the product's.
 VmapResults batched(VmapCall& call, const std::vector<std::string>& tensors,
                     const std::vector<std::string>& like) {

@@ -1,5 +1,5 @@
-// tile::rope and rope_: rotary position embedding of query and key in one launch; its gradient turns the
-// other way.
+// tile::rope and rope_: rotary position embedding of query and key in one launch; the gradient rotates by the
+// negative angle.
 #include "../common/arguments.h"
 #include "../common/overlap.h"
 #include "../common/tuning.h"
@@ -27,7 +27,7 @@ void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array 
 Kernel rows_at("rope_rows", rows_at_kernel);
 
 // Query or key: pairs [b, 2, h, s, r/2], and the columns that pass through, if there are any, [b, h, s,
-// rest]. Without results they are rotated in place: two arrays of one memory would be taken for two.
+// rest]. Without results they are rotated in place: two arrays of one memory would be distinct to the compiler.
 template <class Array>
 struct Rotated {
   Array pairs;
@@ -39,11 +39,11 @@ struct Rope {
   Rotated<Array> query, key;
   Array cos, sin;  // [b, table_heads, s, r/2]
   Tile groups;
-  Tile direction;    // -1 turns back
+  Tile direction;    // -1 rotates back
   bool share_heads;  // blocks are (i, g, b): those that run at once shall share heads, not positions
   bool single;       // a tile has all columns of pairs
   int heads;
-  int table_heads;  // of a tile of the tables, for all heads alike
+  int table_heads;  // of a tile of the tables, equal for all heads
   int rows, columns;
 };
 void rope_kernel(const Rope<Array, Tile>& of) {
@@ -134,7 +134,7 @@ void check(const Names& what, const optional<Tensor>& query, const optional<Tens
          "] or [", batch, ", ", length, "]");
 }
 
-// The two halves of all pairs, one behind the other.
+// The two halves of all pairs, as one array.
 ArrayArgument pairs(const Tensor& x, int64_t rotary, bool interleaved) {
   const int64_t half = rotary / 2, step = x.stride(3);
   return strided(x, {x.size(0), 2, x.size(1), x.size(2), half},
@@ -164,8 +164,8 @@ std::pair<Tensor, Tensor> tables_at(const Tensor& position_ids, const Tensor& co
   return tables;
 }
 
-// Rotates what is there of query and key; direction -1 turns back. A result that is the tensor itself: in
-// place, and what passes through stays.
+// Rotates what is there of query and key; direction -1 rotates back. A result that is the tensor itself: in
+// computed in place, and columns that pass through stay.
 void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Rotation& by, double direction,
             const Tensor& query_out, const Tensor& key_out) {
   const auto& [cos, sin, interleaved, rotary_dim, position_ids] = by;
@@ -184,7 +184,7 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Ro
   const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = elements / columns;
   std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
-  // On a CPU 16-bit tables are widened again for each head: beside 16-bit rows that is cheaper than to read
+  // On a CPU 16-bit tables are widened again for each head: for 16-bit rows that is cheaper than to read
   // them widened.
   const int table_heads = x.is_cpu() && tables.first.element_size() == 2 ? heads : 1;
   const auto table = [&](const Tensor& t) {

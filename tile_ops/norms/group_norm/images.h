@@ -158,7 +158,7 @@ class Images {
                                                : blocks >= enough_cpu_groups));
   }
   // Returns true if fused_backward_kernel takes less time than the three kernels: a block's fixed cost is
-  // small beside its group, and what it keeps has a place.
+  // small beside its group, and its kept values fit in registers.
   bool fuses_backward(int64_t groups) const {
     const bool wide = compute_dtype(views_[0].dtype) == views_[0].dtype;
     return !on_gpu && fits_blocks(groups) && channels / groups * pixels >= fused_gradient_group &&
