@@ -107,8 +107,8 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   } catch (const std::out_of_range&) {  // thrown by std::stoll, which torch does not catch
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a number is too large", fix);
   } catch (const std::invalid_argument&) {  // thrown by std::stod
-    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a default is not a number of its type",
-         fix);
+    fail(ErrorKind::value, "op: the schema '", text,
+         "' does not parse: a default is not a number of its type", fix);
   } catch (const std::exception& error) {
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what()), fix);
   }
@@ -200,7 +200,8 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
       found |= names.back() == sum;
     }
     if (!found)
-      fail(ErrorKind::value, op.body->name, ": ", what, ": '", sum, "' is not a result; they are ", join(names));
+      fail(ErrorKind::value, op.body->name, ": ", what, ": '", sum, "' is not a result; they are ",
+           join(names));
   }
 }
 

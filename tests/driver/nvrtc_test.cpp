@@ -175,9 +175,10 @@ TEST(Nvrtc, SaysWhyItIsNotFound) {
 TEST(Nvrtc, MissingBuiltins) {
   fake().code = 7;
   const Nvrtc broken({.only = TILE_FAKE_CUDA});
-  EXPECT_EQ(error_of([&] { broken.compile({.source = saxpy, .arch = 80}); }), TILE_FAKE_CUDA
-            " cannot open libnvrtc-builtins.so.13.0, which belongs in its folder; repair it with `pip install "
-            "--force-reinstall nvidia-cuda-nvrtc`");
+  EXPECT_EQ(
+      error_of([&] { broken.compile({.source = saxpy, .arch = 80}); }), TILE_FAKE_CUDA
+      " cannot open libnvrtc-builtins.so.13.0, which belongs in its folder; repair it with `pip install "
+      "--force-reinstall nvidia-cuda-nvrtc`");
   fake().code = 6;
   EXPECT_EQ(
       error_of([&] { broken.compile({.source = saxpy, .arch = 80}); }),

@@ -87,11 +87,12 @@ TEST(Launch, RefusesArraysBetweenTheirElements) {
   twice.launch({1}, between, array(y), 4);
   EXPECT_EQ(y, std::vector<float>(4));
   between.sizes[0] = 1;
-  EXPECT_EQ(error_of([&] {
-              TextKernel(copy_text).launch({}, {array(x), between, scalar_argument(1)});
-            }),
-            "launch of copy: array 2 of its arguments begins at address 0x7f02, which is not a multiple of the "
-            "4 bytes of f32; copy it first");
+  EXPECT_EQ(
+      error_of([&] {
+        TextKernel(copy_text).launch({}, {array(x), between, scalar_argument(1)});
+      }),
+      "launch of copy: array 2 of its arguments begins at address 0x7f02, which is not a multiple of the "
+      "4 bytes of f32; copy it first");
 }
 
 TEST(Launch, RefusesWhatItCannotRun) {

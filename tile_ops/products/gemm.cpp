@@ -20,11 +20,11 @@ struct ProductOf {
   Activation activation;
   bool scaled, accumulate;  // by alpha; onto the contents of out
   Second second;
-  bool apart;  // a second product that is a factor has its own loop; otherwise both share the loads of x
+  bool apart;      // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
   int together;    // rows of tiles that share a GPU's cache
-  int chain;  // this many tiles of k have a separate sum, because tensor cores drop low bits at each
-              // addition; 0: all in one chain
+  int chain;       // this many tiles of k have a separate sum, because tensor cores drop low bits at each
+                   // addition; 0: all in one chain
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
   const auto& [x, y, other, bias, residual, pre, other_pre, out, alpha, activation, scaled, accumulate,

@@ -27,7 +27,7 @@ void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array 
 Kernel rows_at("rope_rows", rows_at_kernel);
 
 // Query or key: pairs [b, 2, h, s, r/2], and the columns that pass through, if there are any, [b, h, s,
-// rest]. Without results they are rotated in place: two arrays of one memory would be distinct to the compiler.
+// rest]. Without results they are rotated in place: the compiler takes two arrays to be distinct memory.
 template <class Array>
 struct Rotated {
   Array pairs;
