@@ -1,4 +1,4 @@
-"""What the pages of the language take from the C++ sources: declarations with their comments, texts of errors, rows."""
+"""Reads the C++ sources for the pages of the language: declarations with comments, texts of errors, rows of tables."""
 
 import pathlib
 import re
@@ -81,7 +81,7 @@ def functions():
 
 
 FUNCTIONS = functions()
-# What says nothing of its caller.
+# Calls that occur in functions of all kinds, so that they do not identify the caller.
 SHARED = {"emit", "fail", "current", "visible", "Tile", "Operand", "value", "astype", "reshape", "any", "type", "range"}
 
 

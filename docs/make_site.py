@@ -41,7 +41,7 @@ CHILDREN = {
     "language/primitives": ["language/primitives/*"],
     "benchmarks/index": ["benchmarks/*"],
 }  # fmt: skip
-# Where the site has a file or a folder of the project. Others keep their path, below source/.
+# The site's path of a file or a folder of the project. Others keep their path, below source/.
 PLACES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",

@@ -41,7 +41,7 @@ def compare_specials(ours, expected, what):
 def errors(ours, theirs, reference):
     """The largest errors of both, and the largest value of the reference; where all are finite."""
     ours, theirs, reference = ours.detach(), theirs.detach(), reference.detach().double()
-    # Where the narrow dtype overflows the reference does not: only values finite in both count.
+    # The narrow dtype may overflow where the reference does not: only values finite in both count.
     finite = torch.isfinite(theirs) & torch.isfinite(reference)
     return tuple(largest(t[finite]) for t in (ours.double() - reference, theirs.double() - reference, reference))
 

@@ -40,7 +40,7 @@ def ordered(x, dtype):
 
 
 def finished(x, e):
-    """Where the value is no number, or its error none, nothing is known."""
+    """Returns the value and its error; no error is known if the value is NaN or the operand had none."""
     if e is None:
         return x, None
     return x, torch.where(x.isfinite(), e.nan_to_num(math.inf, math.inf), math.inf)
@@ -161,7 +161,7 @@ def boolean(name, x, y=None):
 
 
 PREDICATES = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
-# Of float operands with errors: each changes no faster than its operand.
+# Functions of float operands with errors: each changes no faster than its operand.
 GENTLE = {"sin", "cos", "tanh", "sigmoid", "atan", "abs", "neg"}
 
 

@@ -131,7 +131,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
         return array
 
     def own_index(self, array):
-        """Where the block alone writes: its index along the axes of the grid, anything along the others."""
+        """Returns an index that only this block writes: its own along the axes of the grid, anything along the others."""
         return [self.bids[axis] if axis < len(self.blocks) else self.scalar() for axis in range(len(array.tile))]
 
     def view(self, array):
@@ -283,7 +283,7 @@ class State:
 
 
 def place(x, e, index, tile, steps):
-    """Where a tile lies in an array, and which part of the tile that is; None where it lies outside."""
+    """Returns a tile's slices in an array and the part of the tile inside it; None if it is outside."""
     places, full = [], []
     for i, extent, step, size in zip(index, tile, steps, x.shape):
         low = i * step

@@ -41,7 +41,7 @@ BINARY = {
     ],
     "bool": ["bitwise_and", "bitwise_or", "bitwise_xor"],
 }
-# What passes may replace by an operand.
+# Operations that passes may replace by an operand.
 PASSED_ON = {"reshape", "broadcast", "permute", "cat", "where", "minimum", "maximum", "neg", "abs", "astype"}
 STEADY = {"neg", "abs", "add", "sub", "mul", "minimum", "maximum"}  # of operands with an error
 

@@ -11,7 +11,7 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
 
-# What a folder of csrc may include besides itself. Folders and files of csrc/cpu and csrc/tile have rows of their own.
+# The folders that a folder of csrc may include besides itself. Folders of csrc/cpu and files of csrc/tile have rows, too.
 CORE = "ir support"
 TARGETS = f"dsl passes cpu cuda {CORE}"
 RUNTIME = f"runtime driver {TARGETS}"
@@ -48,7 +48,7 @@ ATEN = """
     scalar_tensor select slice squeeze stack to t transpose unflatten unsqueeze view view_as zero_ zeros zeros_like
     resize_ set_data
 """.split()
-# What an operator may include from ATen and c10.
+# Headers of ATen and c10 that an operator may include.
 OPERATOR_INCLUDES = re.compile(r"(ATen/core/Tensor|ATen/ops/(%s)|c10/\w+/\w+)\.h" % "|".join(ATEN))
 
 SOURCES = [

@@ -154,7 +154,7 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
 
   move.given = accesses(order, weights, &IndexMode::from, write, move.write);
   const std::vector<int> got = accesses(order, weights, &IndexMode::to, read, move.read);
-  // Of registers that hold the same element, use the one whose other modes are all 0.
+  // Several registers may hold the same element; use the one whose other modes are all 0.
   for (int r = 0; r < to.registers(); ++r) {
     int same = 0;
     for (const IndexMode& mode : order)

@@ -172,7 +172,7 @@ ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
     if (w < plan.words) plan.flips.push_back(sum(words, w, &WordMode::flip));
   }
   for (const auto& [stride, bit] : selects) plan.selects.push_back(bit);
-  // Of registers that hold the same element, use the one whose other modes are all 0.
+  // Several registers may hold the same element; use the one whose other modes are all 0.
   for (int r = 0; r < to.registers(); ++r) {
     int first = 0;
     for (const auto* modes : {&words, &parts})

@@ -101,7 +101,7 @@ void key_of_constant(LaunchKey& key, const T& value) {
   }
 }
 
-// What launch() takes for an Array and a Tile in a struct: a tensor or an ArrayArgument, and a number.
+// launch() takes these in a struct: a tensor or an ArrayArgument for an Array, a number for a Tile.
 struct LaunchedArray {
   template <class A>
   requires(!std::is_same_v<A, AnyField> && requires(const A& array) { to_array_argument(array); })

@@ -273,7 +273,7 @@ struct Read<P> {
   decltype(OpParameter<P>::from(std::declval<c10::IValue&>())) list;
   P value;
 };
-// Reads parameters one behind the other; apply() calls a function with them.
+// Reads parameters in order; apply() calls a function with them.
 template <class... P>
 struct ReadAll {
   explicit ReadAll(c10::IValue*) {}

@@ -18,7 +18,7 @@ from tile_ops.language.functions.static import SpecialForm
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = HERE.parents[1] / "python" / "tile_ops"
-# Of parameters, by name; others are TileLike.
+# Types of parameters by name; others are TileLike.
 TYPES = {
     "array": "Array", "index": "Index", "indices": "Any", "shape": "Shape", "tile_shape": "Shape", "dtype": "DTypeLike",
     "axis": "int", "axis0": "int | None", "axis1": "int | None", "axes": "Sequence[int]", "size": "int", "divisor": "int",
@@ -30,7 +30,7 @@ TYPES = {
     "start": "TileLike", "stop": "TileLike", "n": "int", "configs": "Sequence[dict[str, Any]]", "grid": "Grid", "passes": "bool",
     "verbose": "bool", "arguments": "Any", "named": "Any", "hints": "Any", "key": "Any",
 }  # fmt: skip
-# Of a function's own parameter, and what functions return; others return a Tile.
+# Types of single functions' parameters, and result types by function; others return a Tile.
 OWN = {("reduce", "x"): "Any", ("scan", "x"): "Any", ("astile", "value"): "Any", ("ensure_constant", "value"): "_T",
        **{(name, "axis"): "int | tuple[int, ...] | None" for name in ("max", "min", "prod", "sum")},
        **{(name, "axis"): "int | None" for name in ("argmax", "argmin")}}  # fmt: skip

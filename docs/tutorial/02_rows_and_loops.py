@@ -78,7 +78,7 @@ standardise[5](x, out, 256)
 torch.testing.assert_close(out, (x - x.mean(1, True)) / x.std(1, correction=0, keepdim=True))
 
 # %%
-# Where a number goes wrong, look inside. `kernel.debug` runs the Python function itself, block after block, with
+# If a number is wrong, look inside. `kernel.debug` runs the Python function itself, block after block, with
 # torch tensors for tiles: `print`, `breakpoint()` and a debugger's steps work. TILE_DEBUG=python does so for all
 # launches of a program. `print` in a compiled kernel works as well, on both devices.
 
@@ -98,6 +98,6 @@ watched.debug(2, x, out, 2)
 assert out.tolist() == [2, 3, 4, 5]
 
 # %%
-# What was compiled can be read: the intermediate representation, with the line of each operation.
+# You can read what was compiled: the intermediate representation, with the line of each operation.
 
 print(softmax.ir(torch.randn(20, 1000, device=device), torch.empty(20, 1000, device=device), 1024))

@@ -52,7 +52,7 @@ def close(got, want, sizes):
     assert ((got.double() - want).abs() <= 2e-6 * sizes + 1e-30).all()
 
 
-# Of the array: whole tiles, rows and columns that end within them, odd depths.
+# Extents of the array: whole tiles, rows and columns that end within a tile, odd depths.
 @pytest.mark.parametrize("more", MORE)
 @pytest.mark.parametrize(
     "tile, rows, depth",

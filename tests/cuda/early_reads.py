@@ -1,4 +1,4 @@
-"""Where a GPU's code reads before what it reads may be there: zeros, and what the kernel before wrote.
+"""Finds memory that a GPU's code reads too early: before zeros, or the results of the previous kernel, are written.
 
     python tests/cuda/early_reads.py [--cycles N] [--arch N] [REGEX]
 

@@ -57,7 +57,7 @@ def fill(meta, value):
     return meta
 
 
-# What operators ask of torch for tensors on a GPU, and torch leaves undone for meta tensors.
+# Operations of torch that operators call on tensors of a GPU, and that do nothing on meta tensors.
 TORCHS = {"copy_": copy, "fill_.Scalar": fill, "zero_": lambda meta: fill(meta, 0)}
 
 

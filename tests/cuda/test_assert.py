@@ -41,7 +41,7 @@ def test_all_blocks_of_a_cluster_end(place):
     expected = a.clone()
     if place:
         expected[row:] = 0
-    # What stands behind: a sum that the blocks exchange.
+    # After the assertion there is a sum that the blocks exchange.
     body = (
         positive("4,2048", "%i, %z")
         + """

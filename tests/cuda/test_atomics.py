@@ -52,7 +52,7 @@ def test_what_was_not_released_is_a_race():
 
 
 def test_an_order_that_no_one_sees_costs_nothing():
-    """Where a kernel touches nothing else that changes, no barrier and no fence stands."""
+    """A kernel that accesses no other memory that changes has no barrier and no fence."""
     text = """kernel k(%m: array<i32,1>, %x: array<i32,1>) {
 %b: i32 = bid {axis=0}
 %t: i32[64] = load %x, %b {pad=0, shape=[64], steps=[64]}

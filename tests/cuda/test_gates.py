@@ -109,8 +109,8 @@ def test_what_is_compiled():
     table = [gate(text) for text in usual]
     assert gates.unknown(usual, table) == [] and list(gates.wanted([job], table)) == usual
     assert gates.unknown(usual, [dataclasses.replace(table[0], hash="0"), *table[1:]]) == [usual[0]]
-    # Where the usual configuration is not acceptable, the others of that kernel are wanted too; and in all where the call
-    # says so.
+    # If the usual configuration is not acceptable, the other configurations of that kernel are wanted too; a call may
+    # ask for all of them.
     table[0] = dataclasses.replace(table[0], status="fallback")
     others = gates.unknown(gates.wanted([job], table), table)
     assert (

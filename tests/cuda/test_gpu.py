@@ -114,7 +114,7 @@ def test_results_repeat_bit_for_bit(device, name, dtype):
         assert_equal(results(function, tensors), first)
 
 
-# What cannot be.
+# Errors.
 def test_tensors_on_different_devices(device):
     x = torch.ones(3, 4, device=device)
     for call, text in [

@@ -64,7 +64,7 @@ def kinds(turn):
     return ["mma" if "mma_sync" in line else "write" if "write" in line else "wait" for line in turn]
 
 
-# What attention's gradients multiply: of 64 queries and 128 keys, 128 wide, and of fewer.
+# Products of attention's gradients: 64 queries and 128 keys of width 128, and fewer.
 GRADIENTS = [("%h0t", "%x"), ("%h1t", "%x"), ("%h1", "%y")]
 BY_GRID = [
     ("wait", "mma", "write", "write", "wait", "mma", "mma", "mma"),

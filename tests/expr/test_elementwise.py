@@ -130,7 +130,7 @@ def test_numbers_promote():
 
 
 ROWS = {name: row for name, row in _C.primitives().items() if row["elementwise"] and row["reference"]}
-# What is no float's function of floats, or is a step.
+# Rows that are not functions from floats to a float, or are step functions.
 STEPS = {"astype", "bitcast", "where", "floordiv", "floor", "ceil", "round", "trunc", "sign", "flush_subnormal", "mod"}
 
 

@@ -18,7 +18,7 @@ WORDS = """
     Stream QScheme Dimname DimVector __torch__.a.B NoneType number complex -> , ( ) [ ] ? ! * | = :: . ... None True
     False mean contiguous_format strided
 """.split()
-# What torch's or our own inner workings say, and no user should read.
+# Texts of internal errors of torch or of our library, which no user should see.
 INNER = re.compile(
     r"INTERNAL ASSERT|Exception raised from|torch refuses the definition|internal error|basic_string|"
     r"vector::|stoi|stod|stoll|bad_|map::at|std::"

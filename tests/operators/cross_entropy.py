@@ -102,7 +102,7 @@ def sharded_loss(linear=False, weight=False, rank=2, **options):
 
 
 def cross_entropy_in_torch(input, target, *, label_smoothing=0.0, **kwargs):
-    # Of float16 torch's sum over classes overflows.
+    # torch's sum over classes overflows in float16.
     wide = input.float() if input.dtype == torch.float16 else input
     return F.cross_entropy(wide, target, label_smoothing=label_smoothing, **kwargs).to(input.dtype)
 

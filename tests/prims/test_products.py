@@ -16,7 +16,7 @@ TORCH = {
     "f8e4m3": torch.float8_e4m3fn,
     "f8e5m2": torch.float8_e5m2,
 }
-# Of the left and the right operand, of the sums; tf32 is not in memory: float32 is rounded to it.
+# Dtypes of the left operand, the right operand and the sums; tf32 is not in memory: float32 is rounded to it.
 PAIRS = [
     ("f16", "f16", "f32"),
     ("bf16", "bf16", "f32"),

@@ -189,7 +189,7 @@ def test_a_factor_that_is_known_at_run_time():
             torch.testing.assert_close(fast(x, y, factor), x @ y * factor * 2)
 
 
-# What is left alone
+# Graphs that stay as they are
 
 UNFOLDED = {
     "the product is used twice": lambda x, y, bias, residual: (ops.matmul(x, y), lambda p: (F.relu(p), p.sin())),
@@ -335,7 +335,7 @@ def test_a_training_graph_under_autocast(device):
     args = [each.requires_grad_() for each in arguments()]
     fast, graphs = passed(function)
     check_call(fast, in_torch(function), args)
-    # What is kept for the gradient has 16 bits: the float32 residual is added outside.
+    # The value saved for the gradient has 16 bits: the float32 residual is added outside.
     assert names(graphs[0]) == ["_matmul_saving"] and others(graphs[0])[-1] == aten.add.Tensor
 
 

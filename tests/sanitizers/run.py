@@ -23,11 +23,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 SANITIZERS = ("address", "thread")
 # By the folders of tests, as Tests.cmake names programs.
 RUN_KERNELS = {"prims", "runtime", "tile_ops", "torch"}
-# What the CPU must have for an instruction set, as csrc/cpu/vecmath/isa.cpp asks.
+# The CPU features that an instruction set needs, as in csrc/cpu/vecmath/isa.cpp.
 ISAS = {"baseline": "", "avx2": "avx2 fma f16c", "avx512": "avx2 fma f16c avx512f avx512bw avx512dq avx512vl"}
 OPTIONS = {
     "address": {
-        # Of statics that one file's constructors use before another file's have made them, too.
+        # check_initialization_order: also reports statics that are used before another file constructs them.
         "ASAN_OPTIONS": "detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     },

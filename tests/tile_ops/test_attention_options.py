@@ -156,7 +156,7 @@ def test_dropout_draws_independently():
     assert len(torch.unique(flat, dim=0)) == len(flat)
     assert torch.equal(kept, kept_by(seed, p, 3, 4, 100, 300) != 0)
     assert not torch.equal(kept, kept_by(seed + 1, p, 3, 4, 100, 300) != 0)
-    # Of one seed, where probabilities differ, the same are kept.
+    # One seed keeps the same probabilities, whatever their values.
     q, k, v = inputs(3, 4, 4, 100, 300, 16, dtype=torch.float64, requires_grad=False)
     v = torch.eye(300, dtype=torch.float64)[:, :256].expand(3, 4, 300, 256)
     assert torch.equal(attention(q, k, v, dropout_p=p, seed=seed)[0] != 0, kept[..., :256])

@@ -36,7 +36,7 @@ def test_opcheck(name, dtype):
     torch.library.opcheck(attention.default, transposed, kwargs)
 
 
-# What the gradient operator takes of a call without options; all have to be given.
+# The options of a call without options; the gradient operator has no defaults.
 NO_OPTIONS = {
     "is_causal": False,
     "causal_align": "bottom_right",

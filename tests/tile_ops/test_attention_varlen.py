@@ -56,7 +56,7 @@ def test_lengths(rows, keys, dtype):
 
 
 def test_equals_attention_of_each_sequence():
-    # Of a single key the gradients are rounding noise: the same noise, then.
+    # With a single key the gradients are rounding noise, and the noise is equal too.
     rows, keys = [1, 70, 1, 5], [1, 90, 200, 1]
     q, k, v = packed(rows, keys)
     out, lse = ours(rows, keys)(q, k, v, is_causal=True)

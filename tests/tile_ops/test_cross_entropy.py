@@ -131,7 +131,7 @@ def test_large_offsets():
     assert (op(x, target) - theirs(x.double(), target)).abs() < 1e-5
 
 
-# Where only the logarithm as float32 is saved, it is off by 3e-5.
+# Saving only the logarithm as float32 would give an error of 3e-5.
 def test_gradient_of_large_offsets():
     x, target = make((5, 300), ignored=None)
     x = (x.detach() + 1000).requires_grad_()

@@ -41,7 +41,7 @@ def test_shapes(rows, columns, shape, padding, dtype):
 
 @pytest.mark.parametrize("rows, columns, count", [(0, 3, 0), (5, 0, 4)])
 def test_no_rows_or_columns(rows, columns, count):
-    # Of no columns torch's own gradient on a GPU reads memory that is not its own.
+    # Without columns torch's own gradient on a GPU reads memory out of bounds.
     weight = torch.ones(rows, columns, requires_grad=True)
     out = op(weight, torch.zeros(count, dtype=torch.int32))
     (grad,) = torch.autograd.grad(out.sum(), weight)

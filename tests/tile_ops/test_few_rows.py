@@ -6,7 +6,7 @@ import torch
 from threads import with_torch_threads
 
 CALLS = operators.rows_with("few_rows")
-# Of these rows a tile holds 256, 64, 32, 8 or 1, or an eighth as many.
+# A tile holds 256, 64, 32, 8 or 1 of these rows, or an eighth as many.
 SHAPES = [(512, 128), (65, 1000), (64, 512), (32, 4096), (9, 30000), (3, 40, 2, 1024), (1030, 100), (40, 1024)]
 
 

@@ -142,7 +142,7 @@ def test_large_groups_of_other_strides(wanted, dtype):
 
 
 def test_sums_of_a_large_group_are_exact():
-    # Of constant values the deviations are 0, and so is grad_weight; grad_bias counts.
+    # Constant values have deviations of 0, so grad_weight is 0 and grad_bias counts.
     x, weight, bias = torch.full((1, 8, 70, 70), 3.0), torch.ones(8), torch.zeros(8)
     args = torch.ones_like(x), x, 2, weight, bias, "none", torch.full((1, 2), 3.0), torch.full((1, 2), 2.0), [True] * 3
     grad_x, grad_weight, grad_bias = torch.ops.tile.group_norm_backward(*args)

@@ -94,7 +94,7 @@ void backward_keys(const BackwardKeys<Array, Tile>& of) {
   Call call(from.in, batch, rule, tile);
   Tile factor = call.scale;
   Shape query_tile{tile.rows, depth}, key_tile{tile.cols, depth};
-  // Of a head: sums of the gradient of query.
+  // Returns a head's sums of the gradient of query.
   const auto sums = [&](const Tile& head) {
     return partial ? (*partial)[{bid(0), head - first_head}].tiled_view(query_tile)
                    : call.queries.of(*grad_query, head).tiled_view(query_tile);

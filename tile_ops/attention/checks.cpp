@@ -1,4 +1,4 @@
-// What attention accepts.
+// Checks the arguments of attention.
 #include "../common/arguments.h"
 #include "problem.h"
 

@@ -10,7 +10,7 @@ namespace {
 Kernel decode_kernel("attention_decode", decode);
 Kernel combine_kernel("attention_decode_combine", decode_combine);
 
-// What the operator takes, in the order of its schema.
+// Arguments of the operator, in the order of its schema.
 struct Given {
   Operands of;  // key and value: the cache
   const Tensor& lengths;

@@ -99,7 +99,7 @@ void decode(const Decode<Array, Tile>& of) {
     Tile top = max(r.top, where(seen, s, least_number(dtype)).max(1, true)), shrink = exp(r.top - top),
          p = where(seen, exponential(product, s, top), 0.0);
     totals_of = fma(totals_of, shrink, p);
-    // Where operands have 32 bits, sums of sums lose less than one long sum.
+    // With 32-bit operands, sums of partial sums lose less than one long sum.
     r = {top, r.total,
          info(operand).bits == 16
              ? mma(p.astype(operand), v, r.sum * shrink)

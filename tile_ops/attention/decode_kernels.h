@@ -21,8 +21,8 @@ struct DecodeOptionsOf {
   std::optional<Array> sinks;   // [heads]
 };
 
-// Where blocks leave their shares: [splits, batch, key heads, rows, head dim], and what these are relative
-// to, [splits, batch, key heads, rows].
+// Partial results of blocks, [splits, batch, key heads, rows, head dim], and the maxima that they are
+// relative to, [splits, batch, key heads, rows].
 template <class Array>
 struct Shares {
   Array sums, tops, totals;

@@ -22,7 +22,7 @@ struct TileSize {
   int rows, cols, depth;
 };
 
-// What a call's kernels take, in a kernel as arrays and tiles, on the host as tensors and numbers.
+// Operands of a call's kernels: arrays and tiles in a kernel, tensors and numbers on the host.
 template <class Array>
 struct Inputs {
   Array query, key, value;
@@ -46,7 +46,7 @@ struct OptionsOf {
 };
 using Options = OptionsOf<Array, Tile, Tile>;
 
-// Of launches that have some query heads of each key head only: of `group`, `count` from `first` on.
+// A launch may process `count` of the `group` query heads of each key head, from `first` on.
 template <class Integer>
 struct Members {
   Integer group, first, count;
@@ -181,7 +181,7 @@ struct Forward {
 };
 void forward(const Forward<Array, Tile>& of);
 
-// What rows' gradients of scores have in common comes from these: sum(grad_out * (out + residual)) -
+// Inputs of the delta of each row, which its gradients of scores share: sum(grad_out * (out + residual)) -
 // grad_lse.
 template <class Array>
 struct RowGradients {
@@ -189,13 +189,13 @@ struct RowGradients {
   Array out;
   std::optional<Array> residual, grad_lse;
 };
-// That of the rows of tile i, [rows].
+// The deltas of the rows of tile i, [rows].
 Tile row_deltas(const RowGradients<Array>& of, const Sample& sample, Tile head, Tile i, int rows, int depth,
                 DType dtype);
-// delta: those.
+// Stores the deltas of all rows to delta.
 void backward_delta(const RowGradients<Array>& of, Array delta, const Options& options, int rows, int depth);
 
-// What the gradients of scores are computed from.
+// Inputs of the gradients of scores.
 template <class Array>
 struct Incoming {
   Inputs<Array> in;
@@ -209,7 +209,7 @@ template <class Array, class Tile>
 struct BackwardKeys {
   Incoming<Array> from;
   std::optional<Array> grad_key, grad_value, grad_query;
-  // Where grad_query has not the dtype of sums, a block adds it up in its part of these, [blocks, group,
+  // If grad_query has not the dtype of sums, a block adds it up in its part of these, [blocks, group,
   // rows, depth].
   std::optional<Array> partial;
   RuleOf<Array, Tile, Tile> rule;

@@ -69,7 +69,7 @@ struct Problem {
         rule{request.scale.value_or(usual_scale(of.query.size(3))), 0, static_cast<int>(group), {}, {}} {
     auto& options = rule.options;
     const bool from_last = request.causal_align == "bottom_right";
-    // Of packed samples a kernel adds the sample's own to this.
+    // With packed samples a kernel adds the sample's own diagonal to this.
     const int64_t diagonal = from_last && !packed ? keys - rows : 0;
     const int64_t before = request.window[0];
     int64_t after = request.window[1];

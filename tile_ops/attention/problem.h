@@ -12,7 +12,7 @@ namespace tile::attention {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// What operators take, in the order of their schemas.
+// Arguments of the operators, in the order of their schemas.
 struct Operands {
   const Tensor &query, &key, &value;
 };

@@ -143,7 +143,7 @@ Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j, std::optional<
 Range Scores::visible_keys(Tile i) const {
   Tile keys = call_.key_count();
   Tile high = cdiv(min(max((i + 1) * call_.rows + call_.offset, 0), keys), call_.cols);
-  // Of packed samples the grid has the longest's tiles.
+  // With packed samples the grid has as many tiles as the longest sample.
   if (call_.queries.start) high = where(i < query_.num_tiles(0), high, 0);
   if (!call_.options.first) return range(high);
   return range(min(max(i * call_.rows + *call_.options.first, 0) / call_.cols, high), high);

@@ -23,7 +23,7 @@ void check_starts(const Tensor& starts, const char* name) {
          "; it must be [sequences + 1]: where each begins, and the end of the last");
 }
 
-// Where samples begin, and the longest of them, as the operators take them.
+// Starts of the samples and the longest lengths, as the operators take them.
 struct Samples {
   const Tensor &query_starts, &key_starts;
   const c10::SymInt &rows, &keys;

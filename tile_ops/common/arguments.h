@@ -1,4 +1,4 @@
-// What operators check of their arguments, how the errors name it, and tensors seen with other strides.
+// Checks of operators' arguments and the texts of their errors; views of tensors with other strides.
 #pragma once
 #include <c10/core/ScalarType.h>
 

@@ -20,7 +20,7 @@ class Chunk {
   std::vector<int64_t> from, count;
 
   int64_t elements() const { return c10::multiply_integers(count); }
-  // Of a tensor that broadcasts to the whole. own_axis: the one, -1 or -2, that is not the whole's; 0: none.
+  // Returns the chunk of a tensor that broadcasts to `whole`, except along own_axis (-1 or -2; 0: none).
   at::Tensor of(at::Tensor tensor, at::IntArrayRef whole, int64_t own_axis = 0) const;
 };
 

@@ -12,10 +12,10 @@ struct LogSumExp {
 // Returns the shift before exp(): 0 if top is -inf, since nothing is summed yet.
 inline Tile finite_shift(const Tile& top) { return where(top == -inf, 0, top); }
 
-// Of tiles load(k) of rows x columns, padded with -inf, for k < steps; along axis 0 they are columns x rows.
-// `exponential` is exp or what comes close to it. group: so many neighbours, which lie in one thread of a
-// GPU, have a maximum and a sum of their own until the end; 0: a row of the tile has. The result is a value a
-// row.
+// Computes the logsumexp of each row over tiles load(k), k < steps, of rows x columns (columns x rows along
+// axis 0), padded with -inf. `exponential` is exp or an approximation. group: this many neighbours, in one
+// thread of a GPU, keep a separate maximum and sum until the end; 0: a row of the tile keeps one. Returns one
+// value per row.
 template <class Load, class Exponential>
 LogSumExp looped_logsumexp(const Tile& steps, int rows, int columns, int axis, int group, DType compute,
                            const Load& load, const Exponential& exponential) {

@@ -32,7 +32,7 @@ void dropout_kernel(const DropoutOf<Array, Tile>& of) {
   Tile x = input[{slice}].tiled_view({rows, columns}).load({i, j}).astype(compute);
   View words = seed[{slice}].tiled_view({1});
   Tile key = words.load({0}).reshape({}), stream = words.load({1}).reshape({});
-  // Of one row it is plain that four neighbours of a thread are one block of Philox.
+  // With one row the compiler sees that four neighbours of a thread are one block of Philox.
   Tile number = j.astype(i64) * columns;
   if (!one_row) {
     Tile row = (i.astype(i64) * rows + arange(rows, i64)) * row_step,

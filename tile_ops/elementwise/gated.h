@@ -6,8 +6,8 @@
 
 namespace tile {
 
-// Of activation(gate) * up, in one launch: grad_out * activation'(gate) * up and grad_out * activation(gate),
-// those that are wanted. All have one shape, and any strides.
+// Gradients of activation(gate) * up in one launch: grad_out * activation'(gate) * up, grad_out *
+// activation(gate), or both. All have one shape, and any strides.
 void gated_gradients(Activation activation, const at::Tensor& grad_out, const at::Tensor& gate,
                      const at::Tensor& up, const std::optional<at::Tensor>& grad_gate,
                      const std::optional<at::Tensor>& grad_up);

@@ -14,7 +14,7 @@ using at::Tensor;
 using std::optional;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 
-// Where an index is no row a GPU gives NaN.
+// On a GPU an index out of range gives NaN.
 void embedding_kernel(Array weight, Array indices, Array out, int rows, int columns) {
   Tile i = bid(0), j = bid(1);
   Tile at = indices.tiled_view({rows}).load({i});
@@ -93,8 +93,8 @@ void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, T
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
-// Of each row that block b's indices name, on a CPU: first[row] is the first of these in `at`, next[k] the
-// one after the k-th, -1 where there is none. Where no index of the bin names the row, first[row] is -1.
+// Links the indices of block b that name the same row, on a CPU: first[row] is the first of them in `at`,
+// next[k] the one after the k-th, -1 if there is none. first[row] is -1 if no index of the bin names the row.
 void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Tile bin, int elements) {
   Tile b = bid(0), low = b.astype(i64) * bin;
   View cleared = first.slice(0, low, min(low + bin, first.dim(0).astype(i64))).tiled_view({elements});

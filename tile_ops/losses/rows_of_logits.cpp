@@ -34,7 +34,7 @@ struct Known {
   Tile top, total, picked, sum, center;
 };
 
-// What both kernels take of a loss.
+// Numbers of a loss that both kernels take.
 template <class Tile>
 struct LossNumbers {
   Tile ignore_index, label_smoothing, z_loss;
@@ -205,7 +205,7 @@ void loss_backward_kernel(const LossBackward<Array, Tile>& of) {
     if (smooth) picked = picked * (1 - share);
     picked = counted(picked);
     Tile of_z = counted(row_lse * z_scale * (2 * z_loss.astype(compute)));
-    // Of an ignored row nothing is left, whatever its logits.
+    // An ignored row has no gradient, whatever its logits.
     row_lse = where(at.ignored, inf, row_lse);
     Tile place = where(at.inside, at.target - first, -1).astype(i32);
     Tile of_lse = in.load(row, k).astype(compute) - row_lse;

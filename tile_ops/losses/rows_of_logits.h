@@ -1,4 +1,4 @@
-// What cross_entropy and linear_cross_entropy launch: the loss of each row of logits, its gradient, and the
+// Launches of cross_entropy and linear_cross_entropy: the loss of each row of logits, its gradient, and the
 // sum of the losses.
 #pragma once
 #include "tile/rows.h"
@@ -43,7 +43,7 @@ struct RowLse {
 // The two as one tensor that is saved: of float32 [target's sizes, 2], else the first alone.
 at::Tensor empty_lse(const at::Tensor& input, const at::Tensor& target);
 RowLse row_lse(const std::optional<at::Tensor>& saved, at::ScalarType input);
-// What a gradient is given of the result, which has this dtype, and of what the forward saved.
+// Checks a gradient's arguments: grad_out, which has `dtype`, and the values that the forward saved.
 void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, at::ScalarType input,
                          const at::Tensor& target, const SavedOfLoss& saved, const std::string& reduction);
 // On the CPU an index that is no class is an error; a GPU makes NaN of its row.
@@ -69,7 +69,7 @@ struct Logits {
 // The sum of the weights of all classes, where smoothing needs it.
 std::optional<at::Tensor> sum_of_weights(const std::optional<at::Tensor>& weight, const LossOptions& options);
 
-// What is known of rows whose logits come in parts: [row_state, n].
+// State of rows whose logits come in parts: [row_state, n].
 inline constexpr int64_t row_state = 5;
 // Writes what is there of loss and lse, which have the target's sizes, and to parts, which are made where
 // they are undefined.

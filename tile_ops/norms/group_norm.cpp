@@ -211,7 +211,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
                       problem.affine_by_group(), problem.statistics(),
                       channels_by_group(groups, means, scales, biases), std::nullopt, saved_groups);
   const Merged merged = merged_tile(images, groups);
-  // Of these blocks half as many run at once.
+  // Half as many of these blocks run at once.
   const Parts split = images.split(merged, most_parts / 2);
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));

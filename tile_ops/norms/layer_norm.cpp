@@ -70,7 +70,7 @@ void layer_norm_kernel(const LayerNormOf<Array, Tile>& of) {
 
 Kernel layer_norm_forward("layer_norm", layer_norm_kernel);
 
-// What the operators take, in the order of their schemas.
+// Arguments of the operators, in the order of their schemas.
 struct Inputs {
   const at::Tensor& input;
   c10::SymIntArrayRef normalized_shape;

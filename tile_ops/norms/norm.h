@@ -1,4 +1,4 @@
-// What the norms share: checks; of layer_norm and rms_norm also tensors as rows and the gradient.
+// Checks of all norms; tensors as rows and the gradient of layer_norm and rms_norm.
 #pragma once
 #include <optional>
 #include <utility>
@@ -18,7 +18,7 @@ void check_floating(const char* name, const at::Tensor& tensor);
 
 // One value a row, with the input's rank; `wide`: float64 whatever the input.
 at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = false);
-// What a gradient is given: such statistics, and gradients of the shape and dtype of the input.
+// Check a gradient's arguments: such statistics, and gradients of the shape and dtype of the input.
 void check_statistics(const char* name, const at::Tensor& saved, const at::Tensor& input, size_t axes,
                       bool wide = false);
 void check_norm_gradient(const char* name, const at::Tensor& grad, const at::Tensor& input);

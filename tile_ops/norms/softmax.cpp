@@ -53,7 +53,7 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
   });
 }
 
-// Of y = softmax(x): (g - sum(g y)) y. Of y = log_softmax(x): g - exp(y) sum(g).
+// The gradient of y = softmax(x) is (g - sum(g y)) y, that of y = log_softmax(x) is g - exp(y) sum(g).
 void softmax_backward_kernel(Array g, Array y, Array dx, std::optional<Tile> tiles, bool log_of, int rows,
                              int columns, bool whole, int axis) {
   RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis),
@@ -144,7 +144,7 @@ void run_softmax(decltype(softmax_forward)& kernel, bool log_of, const at::Tenso
                  const at::Tensor& out) {
   on_rows(out, {&input}, dim, [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
     // In sequence, a thread's sum would round at each element, which is visible in a float32 result.
-    // Where rows are walked, a thread's own maxima save the warps from waiting for each other at every tile.
+    // In loops over a row, a maximum per thread saves the warps from waiting for each other at every tile.
     const bool apart = rows.on_gpu() && (out.scalar_type() == at::kFloat || !tile.whole());
     const int group = apart ? static_cast<int>(16 / out.element_size()) : 0;
     kernel.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, log_of, group, tile.rows,

@@ -55,7 +55,7 @@ void require_broadcasts(const char* name, const optional<Tensor>& tensor, const 
          c10::SymIntArrayRef(sizes), "; its extents must be 1 or equal, counted from the last");
 }
 
-// What the operators take, in the order of their schemas.
+// Arguments of the operators, in the order of their schemas.
 struct Operands {
   const Tensor &input, &other;
 };
@@ -66,7 +66,7 @@ struct Options {
   double alpha;
   optional<at::ScalarType> out_dtype;
 };
-// What a gradient is given of the forward.
+// Arguments of the forward that a gradient takes.
 struct Saved {
   const optional<Tensor>& bias;
   const std::string& activation;

@@ -75,7 +75,7 @@ void rope_kernel(const Rope<Array, Tile>& of) {
 }
 Kernel rope_of("rope", rope_kernel);
 
-// What all four operators take after query and key.
+// Arguments of all four operators after query and key.
 struct Rotation {
   const Tensor &cos, &sin;
   bool interleaved;
@@ -172,7 +172,7 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Ro
   const bool some = query_out.defined() && query_out.numel() > 0,
              others = key_out.defined() && key_out.numel() > 0;
   if (!some && !others) return;
-  // What is missing is no heads of the other.
+  // A missing operand is an empty slice of heads of the other.
   const auto no_heads = [](const Tensor& t) { return t.slice(1, 0, 0); };
   const Tensor x = some ? *query : no_heads(*key), x_out = some ? query_out : no_heads(key_out);
   const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);

@@ -10,7 +10,7 @@ namespace fuzz {
 
 class Mutator {
  public:
-  // Of texts to change, and words that may stand in them.
+  // corpus: texts to change. words: words that may occur in them.
   Mutator(std::vector<std::string> corpus, std::vector<std::string> words);
   // The text of a number: the same wherever and whenever it is made.
   std::string text(uint64_t number);

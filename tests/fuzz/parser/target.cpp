@@ -1,4 +1,4 @@
-// What must hold of any text: parse() refuses it with a located error, or gives a function whose text is a
+// Checks any text: parse() either refuses it with a located error, or returns a function whose text is a
 // fixed point.
 #include <cstdint>
 #include <cstdio>

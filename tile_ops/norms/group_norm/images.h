@@ -52,7 +52,7 @@ inline Extents gpu_tile(int64_t pixels, int axis) {
   return pixels <= 4096 ? Extents{1, 4096} : Extents{1, 16384};
 }
 
-// Of kernels that go over an image: 4096 elements, 16 for each of 256 threads.
+// The tile of kernels that pass over an image: 4096 elements, 16 for each of 256 threads.
 inline Extents stream_tile(int64_t pixels, int axis) {
   if (!axis || pixels <= 64) return {64, 64};
   if (pixels <= 256) return {16, 256};
@@ -98,7 +98,7 @@ class Images {
                        [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; });
   }
   // Groups that are a tile of a kernel which keeps `kept` tensors of them in registers; 0: these hold none.
-  // Of powers of two, so that the number of kernels is bounded, and without an edge.
+  // A power of two, so that the number of kernels is bounded and no tile has an edge.
   int64_t groups_a_tile(int64_t groups, int64_t kept) const {
     if (!on_gpu || !std::has_single_bit(static_cast<uint64_t>(pixels))) return 0;
     const int64_t elements = channels / groups * pixels;

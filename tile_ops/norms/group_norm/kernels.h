@@ -1,4 +1,4 @@
-// What group_norm's kernels share, and the kernel that computes a group in a block.
+// Helpers of group_norm's kernels, and the kernel that computes a group in a block.
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -41,7 +41,7 @@ struct Moments {
     mean = next;
     count = total;
   }
-  // Of equal values the squares may come out below 0 by a rounding.
+  // Rounding may make the squares of equal values negative.
   Tile rstd(const Tile& eps) const { return 1 / sqrt(where(square < 0, 0, square) / count + eps); }
 };
 

@@ -36,7 +36,7 @@ class TileSum {
   Tile total_;
 };
 
-// What a block, (part, channel tile, image), found of its channels: to an array [N, parts, C].
+// Stores the result of a block, (part, channel tile, image), for its channels to an array [N, parts, C].
 inline void store_part(const Array& parts, const Tile& values, int channels) {
   parts[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, values.reshape({1, channels}));
 }
@@ -83,7 +83,7 @@ inline void key_words(LaunchKey& key, const Merged& m) { add_words(key, {m.parts
 
 // The pixels of each part: `span` of them, the last one's what is left. [parts]
 inline Tile part_pixels(int parts, const Tile& pixels, const Tile& span, DType dtype) {
-  // Of parts that are not there, int32 could wrap around.
+  // int64: the offsets of missing parts could overflow int32.
   Tile part = arange(parts).astype(i64), width = span.astype(i64);
   return max(min(pixels.astype(i64) - part * width, width), 0).astype(dtype);
 }
@@ -108,7 +108,7 @@ inline void store_groups(const Array& array, const Tile& n, const Tile& g, const
   array[{n}].tiled_view({static_cast<int>(values.shape(0))}).store({g}, values);
 }
 
-// Of each channel its mean, scale = rstd weight and shift = bias - low scale, all [N, G, C / G]: act's
+// Stores each channel's mean, scale = rstd weight and shift = bias - low scale, all [N, G, C / G]: act's
 // argument is (x - mean) scale + shift. A large mean would take the digits of a shift that had it.
 // mean, low and rstd are those of the groups; low, what the mean lost when it was rounded: none where the
 // statistics were saved.
