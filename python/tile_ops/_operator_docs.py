@@ -16,10 +16,10 @@ def docs() -> dict[str, str]:
 _BACKWARD = """\
 {what} of tile::{name}, which autograd calls.{more}
 
-- Shapes: a gradient has the shape of the tensor that it belongs to; other arguments have those of the call of
-  tile::{name}.
-- Dtypes: those of tile::{name}; a gradient has the dtype of its tensor.
-- Errors: those of tile::{name}, for the same arguments.
+- Shapes and dtypes: a gradient has those of the tensor that it belongs to. Arguments of tile::{name} have those
+  of the call. Saved tensors (mean, rstd, lse and their like) have those that tile::{name} saved.
+- Errors: those of tile::{name} for the same arguments. ValueError for a gradient or a saved tensor of another shape,
+  TypeError for another dtype.
 
 help(tile_ops.{name}) describes the operator."""
 

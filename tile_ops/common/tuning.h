@@ -62,31 +62,36 @@ inline constexpr int attention_large_tiles_bytes = 160 * kib;
 inline constexpr int64_t gpu_decode_blocks = four_blocks_each, cpu_decode_blocks = 16;
 inline constexpr int64_t gpu_decode_tiles = 4, cpu_decode_tiles = 2;
 
-// Rows of norms and losses longer than this are walked in tiles: in registers they would leave no room for
+// Longer rows of norms and losses are processed in tiles: in registers they would leave no room for
 // their sums, and the next tile loads while one is computed.
 inline constexpr int long_row = 8192;
 // Bytes of the input that a block of a norm's gradient takes in an iteration, in registers next to their
 // sums.
-inline constexpr int norm_turn_bytes = 16384;
+inline constexpr int norm_block_bytes = 16384;
 // A norm's gradient adds up columns of a CPU in so many parts.
 inline constexpr int64_t cpu_norm_parts = 64;
 // Tiles of logits: the loss keeps four running values a row, the gradient one.
 inline constexpr int loss_columns = 4096, loss_backward_columns = long_row;
 
-// group_norm. Blocks of 128 threads that run at once, of kernels whose blocks leave a part each.
+// group_norm. Blocks of 128 threads that run at once, of kernels that leave a partial sum per block.
 inline constexpr int64_t group_parts = four_blocks_each;
-// Blocks that each walk some pixel tiles: no more than makes a block's channel vectors pay.
+// Blocks of a kernel that loops over pixel tiles: more would not pay for loading a block's channel vectors.
 inline constexpr int64_t group_walks = sixteen_blocks_each;
-// Elements of all tensors that one block keeps in registers, where they do not fit shared memory: 65536
-// registers of a multiprocessor, less what indices and sums need.
-inline constexpr int64_t group_register_elements = 40960;
-// U-Nets have 320, 640 and 1280 channels: a CPU's tile of 320 then has no part beyond the last.
-inline constexpr int64_t unet_channels = 320;
-// A block a group is blocks enough from here on, and the group small enough for one: it passes over memory
-// that the cache still holds.
-inline constexpr int64_t group_blocks = two_blocks_each, cpu_group_blocks = 8;
-inline constexpr int64_t small_group = 32768, medium_group = 65536;
-// A fused gradient's fixed cost is small for a group of this many elements.
-inline constexpr int64_t fused_group = 8192;
+// With this many groups, one block per group uses the whole machine: two per multiprocessor of a GPU; on a
+// CPU one for each thread of most machines.
+inline constexpr int64_t enough_gpu_groups = two_blocks_each, enough_cpu_groups = 8;
+// Elements of a group that one block loops over: with any number of groups, and with enough groups on a GPU.
+inline constexpr int64_t small_group = 32768, large_gpu_group = 65536;
+// From this many elements of a group on, a CPU's fused gradient takes less time than three kernels: its fixed
+// cost is small then.
+inline constexpr int64_t fused_gradient_group = 8192;
+// Elements of a group times the tensors kept of it that one tile holds even if most_tile_bytes is less: 10
+// channels of 64 x 64 pixels, a group of a U-Net's first level, which is then read once.
+inline constexpr int64_t group_kept_elements = 40960;
+// From this many elements on, the blocks of a 16-bit group wait so long at each sum that half the threads are
+// faster.
+inline constexpr int64_t long_group = 32768;
+// U-Nets have 320, 640 and 1280 channels: a CPU's tile of 320 channels has no partial tile.
+inline constexpr int unet_channels = 320;
 
 }  // namespace tile::tuning

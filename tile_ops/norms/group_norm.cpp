@@ -46,7 +46,7 @@ Merged merged_tile(const Images& images, int64_t groups) {
   constexpr int few = 16;
   const auto channels = static_cast<int>(
       std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(images.channels / groups, 4, 64))));
-  const bool enough = images.images * images.tiles().y * few >= most_parts;
+  const bool enough = images.images * images.tiles().y * few >= tuning::group_parts;
   return {enough ? few : 4096 / channels, 1, channels};
 }
 // Blocks of (groups, image, channel tile), of which those that walk over the channels leave out the last.
@@ -110,7 +110,7 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   images.fit_channels();
   const int64_t groups = problem.groups, n = images.images;
   const Merged merged = merged_tile(images, groups);
-  const Parts split = images.split(merged, most_parts);
+  const Parts split = images.split(merged, tuning::group_parts);
   const at::Tensor means = at::empty({n, split.blocks, images.channels}, problem.mean.options());
   const at::Tensor squares = result_like(means);
   const at::Tensor centers = problem.per_channel(n), scales = result_like(centers),
@@ -212,7 +212,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
                       channels_by_group(groups, means, scales, biases), std::nullopt, saved_groups);
   const Merged merged = merged_tile(images, groups);
   // Half as many of these blocks run at once.
-  const Parts split = images.split(merged, most_parts / 2);
+  const Parts split = images.split(merged, tuning::group_parts / 2);
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
   const at::Tensor parts = result_like(parts_d);

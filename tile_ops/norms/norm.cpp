@@ -251,7 +251,7 @@ struct GpuRows {
   int64_t blocks;  // as many as run at once, 16 warps on each multiprocessor
 };
 GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
-  const int turn = static_cast<int>(tuning::norm_turn_bytes / element_bytes);
+  const int turn = static_cast<int>(tuning::norm_block_bytes / element_bytes);
   GpuRows rows{tile, 1, tile.columns > turn, 0};
   if (axis && tile.whole()) {
     if (tile.columns > 2 * turn)

@@ -210,11 +210,12 @@ class RawMemory:
         offsets from the array's first element.
 
         Shapes: offset, an integer tile, the mask and the values broadcast to the result's shape.
-        Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly.
+        Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly. mask:
+        bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
     def atomic_xchg_offset(
@@ -229,11 +230,12 @@ class RawMemory:
         """Replaces elements by values, and returns the old values. Indices are offsets from the array's first element.
 
         Shapes: offset, an integer tile, the mask and the values broadcast to the result's shape.
-        Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly.
+        Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly. mask:
+        bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
     def atomic_add_offset(
@@ -249,11 +251,11 @@ class RawMemory:
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
         Dtypes: int32, uint32, int64, uint64, float16, bfloat16, float32 and float64; the update converts
-        implicitly.
+        implicitly. mask: bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
     def atomic_max_offset(
@@ -269,11 +271,11 @@ class RawMemory:
         array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
-        Dtypes: int32, uint32, int64 and uint64. The update converts implicitly.
+        Dtypes: int32, uint32, int64 and uint64. The update converts implicitly. mask: bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
     def atomic_min_offset(
@@ -289,11 +291,11 @@ class RawMemory:
         array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
-        Dtypes: int32, uint32, int64 and uint64. The update converts implicitly.
+        Dtypes: int32, uint32, int64 and uint64. The update converts implicitly. mask: bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
     def atomic_and_offset(
@@ -309,11 +311,11 @@ class RawMemory:
         array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
-        Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
+        Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype. mask: bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
     def atomic_or_offset(
@@ -329,11 +331,11 @@ class RawMemory:
         array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
-        Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
+        Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype. mask: bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
     def atomic_xor_offset(
@@ -349,11 +351,11 @@ class RawMemory:
         array's first element.
 
         Shapes: offset, an integer tile, the mask and the update broadcast to the result's shape.
-        Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
+        Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype. mask: bool_.
         Units: offset counts elements.
-        Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
-        broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
-        or scan.
+        Errors: TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not
+        bool_, for shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE.
+        TileSyntaxError in the function of reduce or scan.
         """
 
 class TiledView:
@@ -670,8 +672,8 @@ def add(x: TileLike, y: TileLike, *, rounding_mode: RoundingMode | None = None, 
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and one bool; the operands promote to one dtype. A float wins over an
-    integer, an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of
-    the other operand.
+    integer, an integer over a bool, and between two of one kind the wider one wins. A Python number
+    takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two bools, for a
@@ -766,8 +768,8 @@ def atan2(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: the operands promote to one dtype. A float wins over an integer, an integer over a bool, and
-    of one kind the wider dtype. A Python number takes the dtype of the other operand. Integers and
-    bools become float32.
+    between two of one kind the wider one wins. A Python number takes the dtype of the other operand.
+    Integers and bools become float32.
     Units: the result is in radians.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
@@ -790,7 +792,7 @@ def atomic_add(
     Dtypes: int32, uint32, int64, uint64, float16, bfloat16, float32 and float64; the update converts
     implicitly.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -811,7 +813,7 @@ def atomic_and(
     shape.
     Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -833,7 +835,7 @@ def atomic_cas(
     shape.
     Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -854,7 +856,7 @@ def atomic_max(
     shape.
     Dtypes: int32, uint32, int64 and uint64. The update converts implicitly.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -875,7 +877,7 @@ def atomic_min(
     shape.
     Dtypes: int32, uint32, int64 and uint64. The update converts implicitly.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -896,7 +898,7 @@ def atomic_or(
     shape.
     Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -916,7 +918,7 @@ def atomic_xchg(
     shape.
     Dtypes: int32, uint32, int64, uint64, float32 and float64; the values convert implicitly.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -937,7 +939,7 @@ def atomic_xor(
     shape.
     Dtypes: int32, uint32, int64 and uint64. The update has the array's dtype.
     Units: indices count elements.
-    Errors: TileTypeError for other dtypes, for an index of another rank, for shapes that do not
+    Errors: TileTypeError for other dtypes, for another number of indices, for shapes that do not
     broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce
     or scan.
     """
@@ -973,7 +975,8 @@ def bitwise_lshift(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers; the operands promote to one dtype. A float wins over an integer, an integer over a
-    bool, and of one kind the wider dtype. A Python number takes the dtype of the other operand.
+    bool, and between two of one kind the wider one wins. A Python number takes the dtype of the other
+    operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for floats and bools.
@@ -1001,7 +1004,8 @@ def bitwise_rshift(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers; the operands promote to one dtype. A float wins over an integer, an integer over a
-    bool, and of one kind the wider dtype. A Python number takes the dtype of the other operand.
+    bool, and between two of one kind the wider one wins. A Python number takes the dtype of the other
+    operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for floats and bools.
@@ -1039,7 +1043,8 @@ def cdiv(x: TileLike, y: TileLike) -> Any:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers; the operands promote to one dtype. A float wins over an integer, an integer over a
-    bool, and of one kind the wider dtype. A Python number takes the dtype of the other operand.
+    bool, and between two of one kind the wider one wins. A Python number takes the dtype of the other
+    operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for floats and for two
@@ -1113,7 +1118,8 @@ def divmod(x: TileLike, y: TileLike) -> tuple[Tile, Tile]:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers; the operands promote to one dtype. A float wins over an integer, an integer over a
-    bool, and of one kind the wider dtype. A Python number takes the dtype of the other operand.
+    bool, and between two of one kind the wider one wins. A Python number takes the dtype of the other
+    operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for floats and for two
@@ -1133,8 +1139,8 @@ def equal(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and bool; the operands promote to one dtype. A float wins over an integer,
-    an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the
-    other operand. The result is bool_.
+    an integer over a bool, and between two of one kind the wider one wins. A Python number takes the
+    dtype of the other operand. The result is bool_.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range.
@@ -1210,8 +1216,8 @@ def floordiv(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and one bool; the operands promote to one dtype. A float wins over an
-    integer, an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of
-    the other operand.
+    integer, an integer over a bool, and between two of one kind the wider one wins. A Python number
+    takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two bools.
@@ -1222,7 +1228,8 @@ def fma(x: TileLike, y: TileLike, z: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: floats; the operands promote to one dtype. A float wins over an integer, an integer over a
-    bool, and of one kind the wider dtype. A Python number takes the dtype of the other operand.
+    bool, and between two of one kind the wider one wins. A Python number takes the dtype of the other
+    operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for integers and bools.
@@ -1262,8 +1269,8 @@ def greater(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and bool; the operands promote to one dtype. A float wins over an integer,
-    an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the
-    other operand. The result is bool_.
+    an integer over a bool, and between two of one kind the wider one wins. A Python number takes the
+    dtype of the other operand. The result is bool_.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range.
@@ -1274,8 +1281,8 @@ def greater_equal(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and bool; the operands promote to one dtype. A float wins over an integer,
-    an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the
-    other operand. The result is bool_.
+    an integer over a bool, and between two of one kind the wider one wins. A Python number takes the
+    dtype of the other operand. The result is bool_.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range.
@@ -1337,8 +1344,8 @@ def less(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and bool; the operands promote to one dtype. A float wins over an integer,
-    an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the
-    other operand. The result is bool_.
+    an integer over a bool, and between two of one kind the wider one wins. A Python number takes the
+    dtype of the other operand. The result is bool_.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range.
@@ -1349,8 +1356,8 @@ def less_equal(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and bool; the operands promote to one dtype. A float wins over an integer,
-    an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the
-    other operand. The result is bool_.
+    an integer over a bool, and between two of one kind the wider one wins. A Python number takes the
+    dtype of the other operand. The result is bool_.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range.
@@ -1379,10 +1386,9 @@ def load(
     for one element; the result has that shape.
     Dtypes: any; the result has the array's dtype. index: signed integers.
     Units: index counts tiles of the shape; with shape () it counts elements.
-    Errors: TileTypeError for an index of another rank, for a value that has no implicit conversion to
-    the array's dtype, and for a memory order that the access cannot have or that lacks its scope.
-    TileTypeError for a shape of another rank. TileUnsupportedFeatureError for a padding that the dtype
-    cannot have.
+    Errors: TileTypeError for an index of another rank, and for a memory order that the access cannot
+    have or that lacks its scope. TileTypeError for a shape of another rank. TileUnsupportedFeatureError
+    for a padding that the dtype cannot have.
     """
 
 def load_advanced_indexing(
@@ -1469,8 +1475,8 @@ def maximum(x: TileLike, y: TileLike, *, flush_to_zero: bool = False, propagate_
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and one bool; the operands promote to one dtype. A float wins over an
-    integer, an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of
-    the other operand.
+    integer, an integer over a bool, and between two of one kind the wider one wins. A Python number
+    takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two bools, and for
@@ -1497,8 +1503,8 @@ def minimum(x: TileLike, y: TileLike, *, flush_to_zero: bool = False, propagate_
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and one bool; the operands promote to one dtype. A float wins over an
-    integer, an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of
-    the other operand.
+    integer, an integer over a bool, and between two of one kind the wider one wins. A Python number
+    takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two bools, and for
@@ -1534,8 +1540,8 @@ def mod(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and one bool; the operands promote to one dtype. A float wins over an
-    integer, an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of
-    the other operand.
+    integer, an integer over a bool, and between two of one kind the wider one wins. A Python number
+    takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two bools.
@@ -1546,8 +1552,8 @@ def mul(x: TileLike, y: TileLike, *, rounding_mode: RoundingMode | None = None, 
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and one bool; the operands promote to one dtype. A float wins over an
-    integer, an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of
-    the other operand.
+    integer, an integer over a bool, and between two of one kind the wider one wins. A Python number
+    takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two bools, for a
@@ -1584,8 +1590,8 @@ def not_equal(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and bool; the operands promote to one dtype. A float wins over an integer,
-    an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the
-    other operand. The result is bool_.
+    an integer over a bool, and between two of one kind the wider one wins. A Python number takes the
+    dtype of the other operand. The result is bool_.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range.
@@ -1641,8 +1647,8 @@ def pow(x: TileLike, y: TileLike) -> Tile:
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: at least one float; the operands promote to one dtype. A float wins over an integer, an
-    integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the other
-    operand.
+    integer over a bool, and between two of one kind the wider one wins. A Python number takes the dtype
+    of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two integers or
@@ -1843,8 +1849,8 @@ def store(
     Shapes: index has one entry for each axis of the array; tile has as many axes, or is a scalar.
     Dtypes: the tile's dtype converts implicitly to the array's: from a narrower to a wider one.
     Units: index counts tiles of the tile's shape; for a scalar it counts elements.
-    Errors: TileTypeError for an index of another rank, for a value that has no implicit conversion to
-    the array's dtype, and for a memory order that the access cannot have or that lacks its scope.
+    Errors: TileTypeError for a tile whose dtype does not convert, for an index of another rank, and for
+    a memory order that the access cannot have or that lacks its scope.
     """
 
 def store_advanced_indexing(
@@ -1869,8 +1875,8 @@ def sub(x: TileLike, y: TileLike, *, rounding_mode: RoundingMode | None = None, 
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, floats and one bool; the operands promote to one dtype. A float wins over an
-    integer, an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of
-    the other operand.
+    integer, an integer over a bool, and between two of one kind the wider one wins. A Python number
+    takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for two bools, for a
@@ -1934,8 +1940,8 @@ def truediv(
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
     Dtypes: integers, bools and floats; the operands promote to one dtype. A float wins over an integer,
-    an integer over a bool, and of one kind the wider dtype. A Python number takes the dtype of the
-    other operand. Integers and bools become float32.
+    an integer over a bool, and between two of one kind the wider one wins. A Python number takes the
+    dtype of the other operand. Integers and bools become float32.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.
     TileValueError if a Python number is out of the dtype's range. TileTypeError for RoundingMode.FULL
@@ -1978,8 +1984,8 @@ def where(cond: TileLike, x: TileLike, y: TileLike) -> Tile:
     """Returns x where cond is not zero, and y elsewhere.
 
     Shapes: the operands broadcast to one shape by NumPy's rules, and the result has that shape.
-    Dtypes: cond: bool, an integer or a float; x and y: any. Of x and y, the operands promote to one
-    dtype. A float wins over an integer, an integer over a bool, and of one kind the wider dtype. A
+    Dtypes: cond: bool, an integer or a float; x and y: any; the operands promote to one dtype. A float
+    wins over an integer, an integer over a bool, and between two of one kind the wider one wins. A
     Python number takes the dtype of the other operand.
     Errors: TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and
     uint32, float16 and bfloat16), and for float8 and tfloat32, which need astype() first.

@@ -6,35 +6,12 @@
 #include <vector>
 
 #include "../../common/partial_sums.h"
+#include "../../common/tuning.h"
 #include "gpu_kernels.h"
 #include "passes.h"
 
 namespace tile::group_norm {
 
-// Multiprocessors of an H100 or H200. Blocks are counted in them, whatever the GPU: the parts of a sum would
-// else change with it.
-constexpr int64_t multiprocessors = 132;
-// Blocks of 128 threads that such a GPU runs at once.
-constexpr int64_t most_parts = 4 * multiprocessors;
-// Blocks of a kernel that walks pixel tiles: enough for every multiprocessor, and no more than makes a
-// block's channel vectors pay.
-constexpr int64_t most_walks = 16 * multiprocessors;
-// Blocks, one a group, from which on they are blocks enough, even of large groups: two a multiprocessor; on a
-// CPU one for each of the threads of most machines.
-constexpr int64_t enough_gpu_groups = 2 * multiprocessors, enough_cpu_groups = 8;
-// Elements of a group that one block walks: of any number of groups, and of enough on a GPU.
-constexpr int64_t small_group = 32768, large_gpu_group = 65536;
-// Elements of a group from which on a CPU's fused gradient takes less time than three kernels: its fixed cost
-// is small then.
-constexpr int64_t fused_gradient_group = 8192;
-// Elements of a group, times the tensors kept of it, that one tile holds even where most_tile_bytes says
-// less: 10 channels of 64² pixels, a group of U-Nets' first level, which is then read once.
-constexpr int64_t most_kept = 40960;
-// Elements of a 16-bit group whose blocks wait so long at every sum that half the threads are faster.
-constexpr int64_t long_group = 32768;
-// A CPU's channels of a tile of adjacent channels where it divides them, as those of U-Nets, 320, 640 and
-// 1280.
-constexpr int unet_channels = 320;
 // A CPU merges parts in rows of all channels, since a group's are few, then the channels of some groups.
 inline constexpr Merged cpu_rows{64, 1, 64}, cpu_groups{1, 32, 16};
 // The channels of saved statistics, which have no parts.
@@ -86,7 +63,7 @@ class Images {
   // Takes a CPU's tile of adjacent channels beyond which none of a U-Net's lies. No more widths than that, so
   // that kernels stay few.
   void fit_channels() {
-    if (!on_gpu && axis == 0 && channels % unet_channels == 0) tile.channels = unet_channels;
+    if (!on_gpu && axis == 0 && channels % tuning::unet_channels == 0) tile.channels = tuning::unet_channels;
   }
   TileSize size() const { return {tile.channels, tile.pixels, axis}; }
   bool holds_group(int64_t groups) const {
@@ -103,7 +80,9 @@ class Images {
     if (!on_gpu || !std::has_single_bit(static_cast<uint64_t>(pixels))) return 0;
     const int64_t elements = channels / groups * pixels;
     const int64_t bytes = kept * elements * info(views_[0].dtype).bytes, most = most_tile_bytes(views_[0]);
-    if (axis) return dense() && elements % 256 == 0 && (bytes <= most || kept * elements <= most_kept);
+    if (axis)
+      return dense() && elements % 256 == 0 &&
+             (bytes <= most || kept * elements <= tuning::group_kept_elements);
     // Rows of at least two sectors of memory, in whole vectors; of one, where blocks would have twice the
     // threads.
     const int64_t row = channels / groups * info(views_[0].dtype).bytes;
@@ -122,7 +101,7 @@ class Images {
   // other at every sum. Where clusters are small, registers would spill.
   int thread_hint(int64_t groups) const {
     constexpr int64_t large_cluster_bytes = int64_t{1} << 20;
-    const bool halves = info(views_[0].dtype).bytes == 2 && channels / groups * pixels > long_group;
+    const bool halves = info(views_[0].dtype).bytes == 2 && channels / groups * pixels > tuning::long_group;
     return axis && halves && most_tile_bytes(views_[0]) >= large_cluster_bytes ? -1 : 0;
   }
   GroupSize groups_size(int64_t groups, int64_t together) const {
@@ -146,22 +125,22 @@ class Images {
   template <class F>
   void each_pixel_tile(F f) const {
     if (!on_gpu) return f(tiles(), std::nullopt);
-    const Parts walks = parts(tiles().x, images * tiles().y, most_walks);
+    const Parts walks = parts(tiles().x, images * tiles().y, tuning::group_walks);
     f({walks.blocks, tiles().y, images}, static_cast<int>(walks.tiles));
   }
   // Returns true if a block a group is blocks enough, and the group small enough for one.
   bool fits_blocks(int64_t groups) const {
     const int64_t elements = channels / groups * pixels;
     const int64_t blocks = images * groups;
-    return axis &&
-           (elements <= small_group || (on_gpu ? blocks >= enough_gpu_groups && elements <= large_gpu_group
-                                               : blocks >= enough_cpu_groups));
+    return axis && (elements <= tuning::small_group ||
+                    (on_gpu ? blocks >= tuning::enough_gpu_groups && elements <= tuning::large_gpu_group
+                            : blocks >= tuning::enough_cpu_groups));
   }
   // Returns true if fused_backward_kernel takes less time than the three kernels: a block's fixed cost is
   // small beside its group, and its kept values fit in registers.
   bool fuses_backward(int64_t groups) const {
     const bool wide = compute_dtype(views_[0].dtype) == views_[0].dtype;
-    return !on_gpu && fits_blocks(groups) && channels / groups * pixels >= fused_gradient_group &&
+    return !on_gpu && fits_blocks(groups) && channels / groups * pixels >= tuning::fused_gradient_group &&
            (wide || holds_group(groups));
   }
   const ArrayArgument& operator[](size_t i) const { return views_[i]; }

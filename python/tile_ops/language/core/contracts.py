@@ -1,15 +1,16 @@
 """The shapes, dtypes and errors of language functions, which families of functions share; docstrings end with them."""
 
+import functools
 import inspect
 import textwrap
 
 _WIDTH = 100
 _BROADCAST = "the operands broadcast to one shape by NumPy's rules, and the result has that shape."
 _PROMOTED = (
-    "the operands promote to one dtype. A float wins over an integer, an integer over a bool, and of one kind the wider dtype. "
+    "the operands promote to one dtype. A float wins over an integer, an integer over a bool, and between two of one kind the wider one wins. "
     "A Python number takes the dtype of the other operand."
 )
-_NO_MEETING = (
+_PROMOTION_ERRORS = (
     "TileTypeError if the shapes do not broadcast, if the dtypes have no common one (int32 and uint32, float16 and bfloat16), and "
     "for float8 and tfloat32, which need astype() first. TileValueError if a Python number is out of the dtype's range."
 )
@@ -17,14 +18,7 @@ _FLOATS = (
     "float16, bfloat16, float32 and float64; integers and bools become float32. The result has that dtype. 16-bit floats are "
     "computed in float32 and rounded once."
 )
-_ORDER = (
-    "TileTypeError for an index of another rank, for a value that has no implicit conversion to the array's dtype, and for a memory "
-    "order that the access cannot have or that lacks its scope."
-)
-_ATOMIC_ERRORS = (
-    "TileTypeError for other dtypes, for an index of another rank, for shapes that do not broadcast, for MemoryOrder.WEAK, and for "
-    "MemoryScope.NONE. TileSyntaxError in the function of reduce or scan."
-)
+_ORDER = "for an index of another rank, and for a memory order that the access cannot have or that lacks its scope."
 _WORDS = "int32, uint32, int64 and uint64."
 _NEW_SHAPE = "a shape is a constant integer or a tuple of them, each at least 1. In tile_ops.cutile they are powers of two."
 _SIZE = "TileTypeError for a shape that is not constant, for an extent below 1, and for a tile with too many elements."
@@ -40,31 +34,53 @@ def _family(names, shapes, dtypes, errors, units=""):
     return dict.fromkeys(names.split(), [(label, text) for label, text in parts if text])
 
 
-_OF = {
+def _atomic(names, update, dtypes):
+    """Returns the contracts of atomic operations at index tiles and, with the suffix _offset, at offsets."""
+    errors = "shapes that do not broadcast, for MemoryOrder.WEAK, and for MemoryScope.NONE. TileSyntaxError in the function of reduce "
+    errors += "or scan."
+    return {
+        **_family(
+            names,
+            f"indices are one integer tile for each axis; they and the {update} broadcast to the result's shape.",
+            dtypes,
+            f"TileTypeError for other dtypes, for another number of indices, for {errors}",
+            "indices count elements.",
+        ),
+        **_family(
+            " ".join(f"{name}_offset" for name in names.split()),
+            f"offset, an integer tile, the mask and the {update} broadcast to the result's shape.",
+            f"{dtypes} mask: bool_.",
+            f"TileTypeError for other dtypes, for an offset that is no integer, for a mask that is not bool_, for {errors}",
+            "offset counts elements.",
+        ),
+    }
+
+
+_CONTRACTS = {
     **_family(
         "add sub mul",
         _BROADCAST,
         f"integers, floats and one bool; {_PROMOTED}",
-        f"{_NO_MEETING} TileTypeError for two bools, for a rounding_mode of integers, and for flush_to_zero of other dtypes than "
+        f"{_PROMOTION_ERRORS} TileTypeError for two bools, for a rounding_mode of integers, and for flush_to_zero of other dtypes than "
         "float32.",
     ),
     **_family(
         "truediv",
         _BROADCAST,
         f"integers, bools and floats; {_PROMOTED} Integers and bools become float32.",
-        f"{_NO_MEETING} TileTypeError for RoundingMode.FULL and APPROX and for flush_to_zero of other dtypes than float32.",
+        f"{_PROMOTION_ERRORS} TileTypeError for RoundingMode.FULL and APPROX and for flush_to_zero of other dtypes than float32.",
     ),
-    **_family("floordiv mod", _BROADCAST, f"integers, floats and one bool; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for two bools."),
+    **_family("floordiv mod", _BROADCAST, f"integers, floats and one bool; {_PROMOTED}", f"{_PROMOTION_ERRORS} TileTypeError for two bools."),
     **_family(
         "maximum minimum",
         _BROADCAST,
         f"integers, floats and one bool; {_PROMOTED}",
-        f"{_NO_MEETING} TileTypeError for two bools, and for flush_to_zero of other dtypes than float32.",
+        f"{_PROMOTION_ERRORS} TileTypeError for two bools, and for flush_to_zero of other dtypes than float32.",
     ),
-    **_family("cdiv divmod_", _BROADCAST, f"integers; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for floats and for two bools."),
+    **_family("cdiv divmod_", _BROADCAST, f"integers; {_PROMOTED}", f"{_PROMOTION_ERRORS} TileTypeError for floats and for two bools."),
     **_family("next_power_of_2", "n is a constant; the result is one.", "an integer.", "TileTypeError for a tile and for a float."),
-    **_family("pow_", _BROADCAST, f"at least one float; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for two integers or bools."),
-    **_family("atan2", _BROADCAST, f"{_PROMOTED} Integers and bools become float32.", _NO_MEETING, "the result is in radians."),
+    **_family("pow_", _BROADCAST, f"at least one float; {_PROMOTED}", f"{_PROMOTION_ERRORS} TileTypeError for two integers or bools."),
+    **_family("atan2", _BROADCAST, f"{_PROMOTED} Integers and bools become float32.", _PROMOTION_ERRORS, "the result is in radians."),
     **_family(
         "negative",
         "any; the result has x's.",
@@ -75,7 +91,7 @@ _OF = {
         "greater greater_equal less less_equal equal not_equal",
         _BROADCAST,
         f"integers, floats and bool; {_PROMOTED} The result is bool_.",
-        _NO_MEETING,
+        _PROMOTION_ERRORS,
     ),
     **_family(
         "bitwise_and bitwise_or bitwise_xor",
@@ -86,11 +102,11 @@ _OF = {
     **_family("bitwise_not", "any; the result has x's.", "integers and bool; the result has x's.",
               "TileTypeError for floats, and for a constant bool."),
     **_family("bitwise_lshift bitwise_rshift", _BROADCAST, f"integers; {_PROMOTED}",
-              f"{_NO_MEETING} TileTypeError for floats and bools."),
-    **_family("where", _BROADCAST, f"cond: bool, an integer or a float; x and y: any. Of x and y, {_PROMOTED}", _NO_MEETING),
+              f"{_PROMOTION_ERRORS} TileTypeError for floats and bools."),
+    **_family("where", _BROADCAST, f"cond: bool, an integer or a float; x and y: any; {_PROMOTED}", _PROMOTION_ERRORS),
     **_family("logical_not", "any; the result has x's.", "integers, floats and bool; the result is bool_.",
               "TileTypeError for float8 and tfloat32."),
-    **_family("fma", _BROADCAST, f"floats; {_PROMOTED}", f"{_NO_MEETING} TileTypeError for integers and bools."),
+    **_family("fma", _BROADCAST, f"floats; {_PROMOTED}", f"{_PROMOTION_ERRORS} TileTypeError for integers and bools."),
     **_family("abs_", "any; the result has x's.", "integers, floats and bool; the result has x's dtype.",
               "TileTypeError for float8 and tfloat32."),
     **_family("isnan isinf isfinite", "any; the result has x's.", "floats; the result is bool_.",
@@ -164,12 +180,12 @@ _OF = {
         "index has one entry for each axis of the array. shape has one extent for each axis, or is () for one element; the result "
         "has that shape.",
         "any; the result has the array's dtype. index: signed integers.",
-        f"{_ORDER} TileTypeError for a shape of another rank. TileUnsupportedFeatureError for a padding that the dtype cannot have.",
+        f"TileTypeError {_ORDER} TileTypeError for a shape of another rank. TileUnsupportedFeatureError for a padding that the dtype cannot have.",
         "index counts tiles of the shape; with shape () it counts elements.",
     ),
     **_family("store", "index has one entry for each axis of the array; tile has as many axes, or is a scalar.",
               "the tile's dtype converts implicitly to the array's: from a narrower to a wider one.",
-              _ORDER, "index counts tiles of the tile's shape; for a scalar it counts elements."),
+              f"TileTypeError for a tile whose dtype does not convert, {_ORDER}", "index counts tiles of the tile's shape; for a scalar it counts elements."),
     **_family("slice_", "the result has the array's rank; extent `stop - start` along the axis.",
               "any; start and stop are signed integers.",
               "TileTypeError for an axis out of range or bounds that are no integers, TileValueError for constants with stop < start.",
@@ -202,16 +218,11 @@ _OF = {
               "TileTypeError for an offset that is no integer and for a mask that is not bool_.", "offset counts elements."),
     **_family("store_offset", "offset, value and mask broadcast to one shape.", "value converts implicitly to the array's dtype.",
               "TileTypeError for an offset that is no integer and for a mask that is not bool_.", "offset counts elements."),
-    **_family("atomic_add", "indices are one integer tile for each axis; they and the update broadcast to the result's shape.",
-              "int32, uint32, int64, uint64, float16, bfloat16, float32 and float64; the update converts implicitly.",
-              _ATOMIC_ERRORS, "indices count elements."),
-    **_family("atomic_xchg atomic_cas", "indices are one integer tile for each axis; they and the values broadcast to the result's "
-              "shape.", "int32, uint32, int64, uint64, float32 and float64; the values convert implicitly.", _ATOMIC_ERRORS,
-              "indices count elements."),
-    **_family("atomic_max atomic_min", "indices are one integer tile for each axis; they and the update broadcast to the result's "
-              "shape.", f"{_WORDS} The update converts implicitly.", _ATOMIC_ERRORS, "indices count elements."),
-    **_family("atomic_and atomic_or atomic_xor", "indices are one integer tile for each axis; they and the update broadcast to the "
-              "result's shape.", f"{_WORDS} The update has the array's dtype.", _ATOMIC_ERRORS, "indices count elements."),
+    **_atomic("atomic_add", "update",
+              "int32, uint32, int64, uint64, float16, bfloat16, float32 and float64; the update converts implicitly."),
+    **_atomic("atomic_xchg atomic_cas", "values", "int32, uint32, int64, uint64, float32 and float64; the values convert implicitly."),
+    **_atomic("atomic_max atomic_min", "update", f"{_WORDS} The update converts implicitly."),
+    **_atomic("atomic_and atomic_or atomic_xor", "update", f"{_WORDS} The update has the array's dtype."),
     **_family("atomic_store_add", "index has one entry for each axis; update broadcasts to the view's tile shape.",
               "int32, uint32, int64, uint64, float16, bfloat16, float32 and float64.",
               "TileTypeError for other dtypes, an index of another rank and an update that does not broadcast.", "index counts tiles."),
@@ -267,16 +278,14 @@ _OF = {
 }  # fmt: skip
 
 
+@functools.cache
+def _filled(label, text):
+    return textwrap.fill(f"{label}: {text}", _WIDTH, break_on_hyphens=False)
+
+
 def documented(name, doc):
     """Returns the docstring of a function: what it says, then its shapes, dtypes, units and errors."""
-    contract = _OF.get(name) or _OF.get(name.removesuffix("_offset"))
+    contract = _CONTRACTS.get(name)
     if contract is None:  # a method of a Python value, such as a dictionary's
         return doc
-    if name.startswith("atomic_") and name.endswith("_offset"):
-        contract = [
-            (label, text.replace("indices are one integer tile for each axis; they", "offset, an integer tile, the mask"))
-            for label, text in contract
-        ]
-        contract = [(label, text.replace("indices count", "offset counts")) for label, text in contract]
-    lines = [textwrap.fill(f"{label}: {text}", _WIDTH, break_on_hyphens=False) for label, text in contract]
-    return "\n".join([inspect.cleandoc(doc), "", *lines])
+    return "\n".join([inspect.cleandoc(doc), "", *(_filled(*part) for part in contract)])
