@@ -65,7 +65,7 @@ def markdown(doc):
             made.append(escaped(" ".join(first.split())))
         items = []
         for label, text in zip(rest[::2], rest[1::2]):
-            shown = f"**{label}:**" if label[0].isupper() else ", ".join(f"`{name}`:" for name in [label])
+            shown = f"**{label}:**" if label[0].isupper() else f"`{label}`:"
             items.append(f"- {shown} {escaped(' '.join(text.split()))}")
         if items:
             made.append("\n".join(items))
@@ -83,15 +83,15 @@ def signature(function):
     return re.sub(r"\b(?:torch\.(?=Tensor)|typing\.|collections\.abc\.|torch\._prims_common\.)", "", text).replace("~", "")
 
 
-def described(name, value, depth=3):
+def described(name, value):
     """Returns the entry of a function or class."""
-    colons = ":" * (depth + 1)
+    colons = "::::"
     kind = "class" if inspect.isclass(value) else "function"
     text = f"{colons}{{py:{kind}}} {name}{signature(value)}\n\n{markdown(value.__doc__)}\n\n"
     if kind == "class":
         for method, each in vars(value).items():
             if not method.startswith("_") and callable(each) and each.__doc__:
-                text += f"{':' * depth}{{py:method}} {method}{signature(each)}\n\n{markdown(each.__doc__)}\n{':' * depth}\n\n"
+                text += f":::{{py:method}} {method}{signature(each)}\n\n{markdown(each.__doc__)}\n:::\n\n"
     return f"{text}{colons}\n\n"
 
 

@@ -207,7 +207,10 @@ def write(folder):
 
 def build(folder, site, jobs=1):
     """Builds the site of the pages in a folder. Returns 0, or another number after a warning."""
-    from sphinx.cmd.build import main
+    try:
+        from sphinx.cmd.build import main
+    except ImportError:
+        sys.exit("make docs needs Sphinx, and tests/requirements.txt installs it for Python 3.11 or later only")
 
     cache = site.with_name(site.name + "-cache")
     options = ["-W", "--keep-going", "-q", "-j", str(jobs), "-b", "html", "-c", str(HERE), "-d", str(cache)]

@@ -13,7 +13,9 @@ from numerics import check_call
 DTYPES = (torch.bfloat16, torch.float32, torch.float16, torch.float64)
 
 
-CASES = {name: (row, make) for row in operators.TABLE.values() for name, make in row.emulated.items()}
+CASES = {
+    name: (operators.TABLE[row], make) for row, calls in operators.rows_with("emulated").items() for name, make in calls.items()
+}
 
 
 # Kernels cut otherwise, as those are whose registers spill: the number of each in cuda::configurations.

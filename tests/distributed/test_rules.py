@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import operators as table
 import pytest
 import sharding_cases
 import tile_ops
@@ -11,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def operators():
-    return sorted({name.split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tile::")})
+    return sorted(f"tile::{name}" for name in table.all_names())
 
 
 def schema_of(name):

@@ -78,7 +78,7 @@ def test_the_page_of_gradients_says_what_help_says():
 def site(tmp_path_factory):
     """The folder of the built site."""
     for package in ("sphinx", "furo", "myst_parser", "sphinx_copybutton"):
-        pytest.importorskip(package, reason="make offline installs no packages")
+        pytest.importorskip(package, reason="Sphinx needs Python 3.11, and make offline installs no packages")
     folder = tmp_path_factory.mktemp("documentation")
     command = [sys.executable, str(ROOT / "docs" / "make_site.py"), "--pages", str(folder / "pages"), "--jobs", "1"]
     done = subprocess.run([*command, "--site", str(folder / "site")], capture_output=True, text=True)

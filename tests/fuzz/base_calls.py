@@ -17,7 +17,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def record():
-    """[(operator, arguments, keyword arguments)], what the gradients call included."""
+    """Returns [(operator, arguments, keyword arguments)], including the calls that gradients make."""
     with _Recorder() as recorder:
         for call in (call for calls in operators.rows_with("good").values() for call in calls):
             results = call()

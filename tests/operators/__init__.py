@@ -23,11 +23,15 @@ def _rows():
 TABLE = dict(_rows())
 
 
+def all_names():
+    """Returns the names of all operators of torch.ops.tile."""
+    names = (name.split(".")[0] for name in torch._C._dispatch_get_all_op_names())
+    return {name.removeprefix("tile::") for name in names if name.startswith("tile::")}
+
+
 def registered():
     """Returns the names of all operators that users call: not gradients, nor the private ones that save for them."""
-    names = {name.split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tile::")}
-    names = {name.removeprefix("tile::") for name in names}
-    return {name for name in names if not name.startswith("_") and not name.endswith("_backward")}
+    return {name for name in all_names() if not name.startswith("_") and not name.endswith("_backward")}
 
 
 def require_rows():

@@ -20,9 +20,9 @@ def gate_adamw(dtype, count, amsgrad=False):
     return ()
 
 
-def step_inputs(dtype, *sizes, state=None):
-    """params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs and steps, one list behind the other."""
-    draws = [[torch.randn(size).to(to) for size in sizes] for to in (dtype, dtype, *[state or dtype] * 3)]
+def step_inputs(dtype, *sizes):
+    """params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs and steps, one list after another."""
+    draws = [[torch.randn(size).to(to) for size in sizes] for to in (dtype, dtype, *[dtype] * 3)]
     for squares in draws[3:]:
         squares[:] = [square.square() for square in squares]
     return *(tensor for draw in draws for tensor in draw), *(torch.tensor(2.0 + i) for i in range(len(sizes)))

@@ -184,14 +184,12 @@ CROSS_ENTROPY = Operator(
         lambda x: F.cross_entropy(x, autocast_indices(x, 2, 8, 8)),
     ),
     without_elements={
-        **{
-            f"cross_entropy of no rows, {how}": (
-                lambda x, how=how: tile.cross_entropy(x, integers(), reduction=how),
-                lambda x, how=how: F.cross_entropy(x, integers(), reduction=how),
-                [(0, 4)],
-            )
-            for how in ("none", "sum", "mean")
-        }
+        f"cross_entropy of no rows, {how}": (
+            lambda x, how=how: tile.cross_entropy(x, integers(), reduction=how),
+            lambda x, how=how: F.cross_entropy(x, integers(), reduction=how),
+            [(0, 4)],
+        )
+        for how in ("none", "sum", "mean")
     },
     contract=lambda: [
         ((double(6, 5), integers(0, 4, -100, 2, 1, 1)), {"label_smoothing": 0.1, "z_loss": 0.1}),
@@ -218,7 +216,7 @@ CROSS_ENTROPY = Operator(
     },
     gates={"cross_entropy[8192,128256]": lambda dtype: gate_cross_entropy(dtype, 8192, 128256)},
     sharded={
-        "cross_entropy": lambda: sharded_loss(),
+        "cross_entropy": sharded_loss,
         "cross_entropy of weights": lambda: sharded_loss(weight=True, label_smoothing=0.1, z_loss=0.01),
         "cross_entropy summed": lambda: sharded_loss(weight=True, reduction="sum", z_loss=0.01),
         "cross_entropy of rows": lambda: sharded_loss(reduction="none", label_smoothing=0.1),

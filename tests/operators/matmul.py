@@ -293,12 +293,7 @@ GATED_MATMUL = Operator(
     good=[lambda: tile.gated_matmul(grad(2, 3), grad(3, 4), grad(3, 4), activation="gelu")],
     draw=draw_gated_matmul,
     memory={"gated_matmul": lambda: (tile.gated_matmul, [torch.randn(40960, 512), *(torch.randn(512, 256) for _ in range(2))])},
-    gpu={
-        "gated_matmul": lambda randn: (
-            lambda x, w, v: tile.gated_matmul(x, w, v),
-            [randn(100, 200), randn(200, 150), randn(200, 150)],
-        )
-    },
+    gpu={"gated_matmul": lambda randn: (tile.gated_matmul, [randn(100, 200), randn(200, 150), randn(200, 150)])},
     gates={
         "gated_linear[4096,4096,11008]": lambda dtype: tile.gated_matmul(
             meta_leaf(dtype, 4096, 4096), *(meta_leaf(dtype, 11008, 4096).t() for _ in range(2))

@@ -149,21 +149,58 @@ def draw_group_norm(dtype):
     )
 
 
+def errors_of_rows(norm, count=1):
+    """Returns the (dtypes, shapes) that every norm of rows refuses. count: its arguments before normalized_shape."""
+
+    def rows(*sizes, dtype=torch.float32):
+        return [f(*sizes, dtype=dtype) for _ in range(count)]
+
+    empty = "normalized_shape is empty; give the sizes of the last dimensions, to normalise over them"
+    dtypes = [
+        (lambda: norm(*rows(2, 3, dtype=torch.int64), [3]), f"'input' is Long; {FLOATS}"),
+        (lambda: norm(*rows(2, 3), [3], f(3, dtype=torch.int32)), f"'weight' is Int; {FLOATS}"),
+    ]
+    shapes = [
+        (lambda: norm(*rows(2, 3), []), empty),
+        (lambda: norm(*rows(2, 3), [2]), f"normalized_shape is [2], but 'input' has sizes [2, 3]; {LAST}"),
+        (lambda: norm(*rows(2, 3), [4]), f"normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
+        (lambda: norm(*rows(3), [2, 3]), f"normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
+        (lambda: norm(*rows(2, 3), [3], f(4)), "'weight' has sizes [4], but normalized_shape is [3]; they must be equal"),
+    ]
+    return dtypes, shapes
+
+
+LAYER_NORM_ERRORS = errors_of_rows(tile.layer_norm)
+RMS_NORM_ERRORS = errors_of_rows(tile.rms_norm)
+ADD_RMS_NORM_ERRORS = errors_of_rows(tile.add_rms_norm, 2)
+
 LAYER_NORM = Operator(
     name="layer_norm",
     reference=F.layer_norm,
     few_rows=lambda x, w, b: (lambda x, w, b: tile.layer_norm(x, w.shape, w, b), [x, w, b]),
     bad=Bad(
         dtypes=[
-            (lambda: tile.layer_norm(i64(2, 3), [3]), f"'input' is Long; {FLOATS}"),
+            *LAYER_NORM_ERRORS[0],
+            (
+                lambda: tile.layer_norm(f(2, 3), [3], bf(3)),
+                "'weight' is BFloat16 and 'input' Float; 'weight' must have the dtype of 'input', or be Float where that "
+                "has 16 bits",
+            ),
+            (
+                lambda: tile.layer_norm(f(2, 3, dtype=torch.half), [3], f(3), f(3, dtype=torch.half)),
+                "'weight' is Float and 'bias' Half; convert one of them",
+            ),
             (
                 lambda: tile.layer_norm(f(2, 3), [3], f(3), f64(3)),
                 "'bias' is Double and 'input' Float; 'bias' must have the dtype of 'input', or be Float where that has 16 bits",
             ),
         ],
         shapes=[
-            (lambda: tile.layer_norm(f(3), [2, 3]), f"normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
-            (lambda: tile.layer_norm(f(2, 3), [4]), f"normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
+            *LAYER_NORM_ERRORS[1],
+            (
+                lambda: tile.layer_norm(f(2, 3), [3], None, f(2)),
+                "'bias' has sizes [2], but normalized_shape is [3]; they must be equal",
+            ),
             (
                 lambda: tile.layer_norm(f(2, 3), [3], f(3), f(2)),
                 "'bias' has sizes [2], but normalized_shape is [3]; they must be equal",
@@ -261,10 +298,9 @@ RMS_NORM = Operator(
     reference=F.rms_norm,
     few_rows=lambda x, w, b: (lambda x, w: tile.rms_norm(x, w.shape, w), [x, w]),
     bad=Bad(
-        dtypes=[(lambda: tile.rms_norm(i64(2, 3), [3]), f"'input' is Long; {FLOATS}")],
+        dtypes=RMS_NORM_ERRORS[0],
         shapes=[
-            (lambda: tile.rms_norm(f(3), [2, 3]), f"normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
-            (lambda: tile.rms_norm(f(2, 3), [4]), f"normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
+            *RMS_NORM_ERRORS[1],
             (
                 lambda: tile.rms_norm(f(2, 3), [3], f(2)),
                 "'weight' has sizes [2], but normalized_shape is [3]; they must be equal",
@@ -319,7 +355,11 @@ ADD_RMS_NORM = Operator(
     few_rows=lambda x, w, b: (lambda x, r, w: tile.add_rms_norm(x, r, w.shape, w), [x, x.flip(0), w]),
     bad=Bad(
         dtypes=[
-            (lambda: tile.add_rms_norm(i64(2, 3), i64(2, 3), [3]), f"'input' is Long; {FLOATS}"),
+            *ADD_RMS_NORM_ERRORS[0],
+            (
+                lambda: tile.add_rms_norm(f(2, 3), bf(2, 3), [3]),
+                "'residual' is BFloat16 and 'input' Float; convert one with .to()",
+            ),
             (
                 lambda: tile.add_rms_norm(f(2, 3), f64(2, 3), [3]),
                 "'residual' is Double and 'input' Float; convert one with .to()",
@@ -330,9 +370,10 @@ ADD_RMS_NORM = Operator(
                 lambda: tile.add_rms_norm(f(2, 3), f(3), [3]),
                 "'residual' has sizes [3], but 'input' has [2, 3]; they must be equal",
             ),
+            *ADD_RMS_NORM_ERRORS[1],
             (
-                lambda: tile.add_rms_norm(f(2, 3), f(2, 3), [4]),
-                f"normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}",
+                lambda: tile.add_rms_norm(f(2, 3), f(2, 1), [3]),
+                "'residual' has sizes [2, 1], but 'input' has [2, 3]; they must be equal",
             ),
         ],
         devices=[

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-# A call that takes no arguments, and the error's text behind "tile::<operator>: ".
+# A call that takes no arguments, and the error's text after "tile::<operator>: ".
 Refused = tuple[Callable, str]
 
 
@@ -14,18 +14,18 @@ class Bad:
     dtypes: list[Refused] = dataclasses.field(default_factory=list)
     shapes: list[Refused] = dataclasses.field(default_factory=list)
     devices: list[Refused] = dataclasses.field(default_factory=list)
+    values: list[Refused] = dataclasses.field(default_factory=list)  # ValueError on the CPU, which alone looks at them
     unaligned: list[tuple[str, Callable]] = dataclasses.field(default_factory=list)  # the argument's name, the call
+
+    def __bool__(self):
+        return any(vars(self).values())
 
 
 @dataclasses.dataclass
-class BadGradients:
-    """Direct calls of a gradient's operator. The texts are those behind "tile::<operator>_backward: "."""
+class BadGradients(Bad):
+    """Direct calls of a gradient's operator. The texts are those after "tile::<operator>_backward: "."""
 
-    good: list[Callable] = dataclasses.field(default_factory=list)  # which the others change
-    dtypes: list[Refused] = dataclasses.field(default_factory=list)
-    shapes: list[Refused] = dataclasses.field(default_factory=list)
-    values: list[Refused] = dataclasses.field(default_factory=list)  # only the CPU looks at them
-    unaligned: list[tuple[str, Callable]] = dataclasses.field(default_factory=list)
+    good: list[Callable] = dataclasses.field(default_factory=list)  # calls of which the others change one argument
 
 
 @dataclasses.dataclass
@@ -43,7 +43,7 @@ class Sharded:
 
 @dataclasses.dataclass(kw_only=True)
 class Operator:
-    """One operator. Of each dict the keys are the names of calls, which begin with the operator's name."""
+    """One operator. The keys of each dict are the names of calls."""
 
     name: str
     reference: Callable  # torch's function with the same arguments; tests also run it in float64

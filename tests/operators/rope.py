@@ -7,23 +7,7 @@ from rope_reference import turn
 
 from operators.drawn import extent, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
-from operators.tensors import (
-    ALIGNED,
-    UNALIGNED,
-    X,
-    angles,
-    f,
-    f64,
-    followed,
-    grad,
-    i64,
-    leaf,
-    meta,
-    meta_leaf,
-    rotation,
-    twice,
-    zeros,
-)
+from operators.tensors import ALIGNED, UNALIGNED, X, f, f64, followed, grad, i64, leaf, meta, meta_leaf, rotation, twice, zeros
 from operators.texts import HERE, MOVE, OTHERS
 
 tile = torch.ops.tile
@@ -49,8 +33,7 @@ def sharded_rope(**options):
     positions = options.pop("positions", None)
     tensors = {"query": torch.randn(4, 4, 6, 8), "key": torch.randn(4, 2, 6, 8)}
     rows = 9 if positions is not None else 6
-    angle = torch.rand(rows, 4)
-    tensors |= {"cos": angle.cos(), "sin": angle.sin()}
+    tensors["cos"], tensors["sin"] = rotation(rows, 4)
     if positions is None:
         return Sharded(tensors, lambda q, k, c, s: tile.rope(q, k, c, s, **options), ("query", "key"))
     tensors["positions"] = positions
@@ -60,22 +43,12 @@ def sharded_rope(**options):
 def sharded_rope_in_place():
     case = sharded_rope()
 
-    def run(query, key, cos, sin):
-        query, key = query.clone(), key.clone()
-        tile.rope_(query, key, cos, sin)
-        return query, key
-
-    return Sharded(case.tensors, run, written=True)
+    return Sharded(case.tensors, lambda q, k, cos, sin: rope_in_place(q.clone(), k.clone(), cos, sin), written=True)
 
 
 def rope_in_place(query, key, cos, sin):
     torch.ops.tile.rope_(query, key, cos, sin)
     return query, key
-
-
-def tables(positions, width):
-    angle = torch.rand(positions, width) * 7
-    return angle.cos(), angle.sin()
 
 
 def rope_in_torch(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
@@ -166,18 +139,18 @@ ROPE = Operator(
     good=[lambda: tile.rope(grad(*X), grad(*X), torch.ones(3, 2), torch.ones(3, 2), rotary_dim=2, position_ids=zeros(1, 3))],
     draw=draw_rope,
     memory={"rope": lambda: (lambda q, k: tile.rope(q, k, *rotation(320)), [torch.randn(64, 16, 320, 64) for _ in range(2)])},
-    gpu={"rope": lambda randn: (followed(tile.rope, *angles(64, 32)), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)])},
+    gpu={"rope": lambda randn: (followed(tile.rope, *rotation(64, 32)), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)])},
     gates={"rope[BSHD]": lambda dtype: gate_rope(dtype, "BSHD")},
     gates_in_double={"rope[BHSD]": lambda dtype: gate_rope(dtype, "BHSD")},
     sharded={
-        "rope": lambda: sharded_rope(),
+        "rope": sharded_rope,
         "rope by positions": lambda: sharded_rope(positions=torch.randint(9, (4, 6)), interleaved=True),
         "rope twice": lambda: twice(tile.rope, "query", "key", **sharded_rope().tensors),
     },
     emulated={
-        "rope": lambda dtype: ((leaf(dtype, 2, 4, 5, 64), leaf(dtype, 2, 2, 5, 64), *tables(5, 32)), {}),
+        "rope": lambda dtype: ((leaf(dtype, 2, 4, 5, 64), leaf(dtype, 2, 2, 5, 64), *rotation(5, 32)), {}),
         "rope_interleaved": lambda dtype: (
-            (leaf(dtype, 1, 3, 7, 20), leaf(dtype, 1, 1, 7, 20), *tables(7, 4)),
+            (leaf(dtype, 1, 3, 7, 20), leaf(dtype, 1, 1, 7, 20), *rotation(7, 4)),
             {"interleaved": True, "rotary_dim": 8},
         ),
     },
@@ -219,7 +192,7 @@ ROPE_IN_PLACE = Operator(
     sharded={"rope_": sharded_rope_in_place},
     emulated={
         "rope_in_place": lambda dtype: (
-            (*(leaf(dtype, 1, 7, heads, 68).detach().transpose(1, 2) for heads in (3, 1)), *tables(7, 34)),
+            (*(leaf(dtype, 1, 7, heads, 68).detach().transpose(1, 2) for heads in (3, 1)), *rotation(7, 34)),
             {},
         )
     },

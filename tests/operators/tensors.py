@@ -56,11 +56,6 @@ def followed(function, *more, **options):
     return lambda *tensors: function(*tensors, *more, **options)
 
 
-def angles(positions, width):
-    angle = torch.linspace(0, 1, positions * width).reshape(positions, width)
-    return angle.cos(), angle.sin()
-
-
 def targets():
     """Returns 300 classes of 1000, some of them equal."""
     return torch.arange(300) ** 2 % 1000
@@ -74,8 +69,9 @@ def large_rows(count=1):
     return [torch.randn(ROWS, COLUMNS) for _ in range(count)]
 
 
-def rotation(length):
-    angle = torch.rand(length, 64)
+def rotation(positions, width=64):
+    """Returns cosine and sine of random angles, [positions, width]."""
+    angle = torch.rand(positions, width) * 7
     return angle.cos(), angle.sin()
 
 

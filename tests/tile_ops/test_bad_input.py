@@ -15,7 +15,7 @@ def listed(what, fields=FIELDS):
     found = []
     for field in fields:
         for name, bad in operators.rows_with(field).items():
-            for i, case in enumerate(getattr(bad, what, ())):
+            for i, case in enumerate(getattr(bad, what)):
                 operator = name + FIELDS[field]
                 found.append(pytest.param(operator, *case, id=f"{operator}-{what}{i}"))
     return found
@@ -52,11 +52,6 @@ def test_bad_values_of_a_gradient(operator, call, text):
 )
 def test_the_call_that_bad_gradients_change_is_good(call):
     assert call() is not None
-
-
-def test_every_operator_has_bad_input_of_each_kind():
-    bad = operators.rows_with("bad")
-    assert [name for name, each in bad.items() if not (each.dtypes and each.shapes)] == []
 
 
 @pytest.mark.parametrize("operator, name, call", listed("unaligned"))

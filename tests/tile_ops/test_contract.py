@@ -19,7 +19,7 @@ def test_contract(check, name, i):
     check(*call(name, i))
 
 
-# The first call of each operator, and the losses without options, which other code serves.
+# The first call of each operator, and the losses without options, whose backward takes other arguments.
 INDUCTOR = [(name, 0) for name, i in CASES if i == 0] + [("cross_entropy", -1), ("linear_cross_entropy", -1)]
 QUICK = ("softmax", "log_softmax")  # the others take inductor several seconds each
 

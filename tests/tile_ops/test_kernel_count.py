@@ -98,9 +98,10 @@ def check(dtype, seed, device, shapes):
 
 
 if __name__ == "__main__":
-    assert not _C.compiled_kernels()
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
     import operators
+
+    assert not _C.compiled_kernels()
 
     torch.set_default_device(sys.argv[3])
     dtype, seed, shapes = getattr(torch, sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
