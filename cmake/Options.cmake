@@ -21,8 +21,11 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without these options, files that use the precompiled header are never found in the cache.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # Without this sloppiness, files that use the precompiled header are never found in the cache. With comments in its key,
+  # ccache makes the precompiled header again after an edit of a comment: g++ knows the `#pragma once` headers in it by
+  # their checksums, and would include an edited one twice.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1
+                                  ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
   else()

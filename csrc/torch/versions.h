@@ -1,5 +1,5 @@
-// The dispatcher, autograd and functorch headers of torch (precompiled), and all code that depends on its
-// version.
+// The dispatcher, autograd and functorch headers of torch, and all code that depends on its version. It is
+// precompiled.
 #pragma once
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
