@@ -40,13 +40,13 @@ class Axis:
         low, high = min([0.5, *ratios]), max([2.0, *ratios])
         self.low, self.span = math.log(low), math.log(high) - math.log(low)
 
-    def place(self, ratio):
+    def pixel(self, ratio):
         return LEFT + (WIDTH - LEFT - RIGHT) * (math.log(ratio) - self.low) / self.span
 
     def ticks(self):
         for value in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500):
             if self.low <= math.log(value) <= self.low + self.span:
-                yield value, self.place(value)
+                yield value, self.pixel(value)
 
 
 def legend(pen, font):
@@ -71,17 +71,17 @@ def draw(path):
         pen.line([(x, TOP), (x, height - BOTTOM)], fill=GREY, width=SCALE)
         pen.text((x, TOP - 4 * SCALE), f"{value:g}", fill=INK, font=font, anchor="mb")
     colours = {peer: colour for peer, colour in PEERS.values()}
-    one = axis.place(1)
+    one = axis.pixel(1)
     for i, (name, cells) in enumerate(found):
         top = TOP + ROW * i + (ROW - 2 * BAR) / 2
         pen.text((LEFT - 8 * SCALE, top + BAR), name, fill=INK, font=font, anchor="rm")
         for j, (peer, ratio, wanted) in enumerate(cells):
             y = top + BAR * j
             if ratio:
-                start, end = sorted((one, axis.place(ratio)))
+                start, end = sorted((one, axis.pixel(ratio)))
                 pen.rectangle([start, y, end, y + BAR - SCALE], fill=colours[peer])
             if ratio and wanted:
-                x = axis.place(wanted)
+                x = axis.pixel(wanted)
                 pen.line([(x, y), (x, y + BAR - SCALE)], fill=INK if ratio >= wanted else MISSED, width=2 * SCALE)
     pen.line([(one, TOP), (one, height - BOTTOM)], fill=ONE, width=2 * SCALE)
     title = next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "")

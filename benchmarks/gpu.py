@@ -57,10 +57,10 @@ def times(functions, rounds, calls, graphs=False):
         (graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)]) for function in functions
     ]
     taken = [[] for _ in functions]
-    turns, order = list(zip(runs, taken)), Random(0)
+    pairs, order = list(zip(runs, taken)), Random(0)
     for _ in range(rounds):
-        order.shuffle(turns)
-        for run, own in turns:
+        order.shuffle(pairs)
+        for run, own in pairs:
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
             run()
@@ -112,8 +112,8 @@ def kernels_of_graph(function):
 def bars(case, own, copy, others, count):
     """Returns the case's bars, and those that are missed."""
     found = []
-    if case.share:
-        found.append((f"{case.share:g} of copy", copy / own >= case.share))
+    if case.fraction:
+        found.append((f"{case.fraction:g} of copy", copy / own >= case.fraction))
     found += ratio_bars(case.ratios, own, others)
     if case.microseconds:
         found.append((f"{case.microseconds:g} us", own < case.microseconds))

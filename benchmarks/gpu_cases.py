@@ -58,8 +58,8 @@ def elementwise_cases():
         torch.testing.assert_close(z[:64], chain(x, y)[:64])
         return Work(call, 6 * x.numel(), 6 * x.numel(), peers_of(chain, (x, y)))
 
-    yield Case("vector add of 2^28 elements (a user's kernel)", add, share=0.97)
-    yield Case("chain of 6 ops on 2^28 elements", chained, share=0.97)
+    yield Case("vector add of 2^28 elements (a user's kernel)", add, fraction=0.97)
+    yield Case("chain of 6 ops on 2^28 elements", chained, fraction=0.97)
 
 
 def softmax_work(name, rows, columns, backward):
@@ -79,7 +79,7 @@ def softmax_work(name, rows, columns, backward):
 def softmax_cases():
     for name, backward in itertools.product(("softmax", "log_softmax"), (False, True)):
         make = functools.partial(softmax_work, name, 8192, 8192, backward)
-        yield Case(f"{name} 8192², {'backward' if backward else 'forward'}", make, share=0.97)
+        yield Case(f"{name} 8192², {'backward' if backward else 'forward'}", make, fraction=0.97)
 
 
 def rms_norm_work(rows, columns, backward):
@@ -153,14 +153,14 @@ def layer_norm_work(rows, columns, backward):
 
 def norm_cases():
     for rows, columns in ((8192, 4096), (16384, 2048), (4096, 16384)):
-        for name, work, share, less in (
+        for name, work, fraction, backward_fraction in (
             ("rms_norm", rms_norm_work, 0.97, 0.80),
             ("add_rms_norm", add_rms_norm_work, 0.97, 0.90),
             ("layer_norm", layer_norm_work, 0.92, 0.75),
         ):
             make = functools.partial(work, rows, columns)
-            yield Case(f"{name} [{rows},{columns}], forward", functools.partial(make, False), share=share)
-            yield Case(f"{name} [{rows},{columns}], backward", functools.partial(make, True), share=less)
+            yield Case(f"{name} [{rows},{columns}], forward", functools.partial(make, False), fraction=fraction)
+            yield Case(f"{name} [{rows},{columns}], backward", functools.partial(make, True), fraction=backward_fraction)
 
 
 def gated_work(name, rows, columns, backward, halves=False):
@@ -192,16 +192,16 @@ def gated_cases():
         label = f"{name}{' tanh' if name == 'geglu' else ''} [8192,11008]{' halves of one' if halves else ''}"
         for backward in (False, True):
             make = functools.partial(gated_work, name, 8192, 11008, backward, halves)
-            share = 0.90 if backward else 0.97
-            yield Case(f"{label}, {'backward' if backward else 'forward'}", make, share=share, launches=1)
+            fraction = 0.90 if backward else 0.97
+            yield Case(f"{label}, {'backward' if backward else 'forward'}", make, fraction=fraction, launches=1)
 
 
 def rotated(q, k, cos, sin):
-    def turn(x):
+    def rotate(x):
         first, second = x.chunk(2, -1)
         return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
 
-    return turn(q), turn(k)
+    return rotate(q), rotate(k)
 
 
 def rope_work(order, backward, batch=4, length=4096):
@@ -237,11 +237,11 @@ def rope_in_place_work(batch=4, length=4096):
 
 
 def rope_cases():
-    yield Case("rope_ q[4,32,4096,128] k[4,8,…] BSHD, in place", rope_in_place_work, share=0.97, launches=1)
+    yield Case("rope_ q[4,32,4096,128] k[4,8,…] BSHD, in place", rope_in_place_work, fraction=0.97, launches=1)
     for order in ("BHSD", "BSHD"):
         for backward in (False, True):
             name = f"rope q[4,32,4096,128] k[4,8,…] {order}, {'backward' if backward else 'forward'}"
-            yield Case(name, functools.partial(rope_work, order, backward), share=0.97, launches=1)
+            yield Case(name, functools.partial(rope_work, order, backward), fraction=0.97, launches=1)
 
 
 def dropout_work(rows, columns, backward):
@@ -258,7 +258,7 @@ def dropout_work(rows, columns, backward):
 def dropout_cases():
     for backward in (False, True):
         make = functools.partial(dropout_work, 8192, 8192, backward)
-        yield Case(f"dropout 8192², {'backward' if backward else 'forward'}", make, share=0.97, launches=1)
+        yield Case(f"dropout 8192², {'backward' if backward else 'forward'}", make, fraction=0.97, launches=1)
 
 
 def group_norm_work(n, c, size, last, backward):
@@ -359,7 +359,7 @@ def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128)
 def decode_cases():
     for page in (0, 64):
         name = f"attention decode, 32 sequences of 8192 keys, 32 heads, 8 of keys{', pages of 64' if page else ''}"
-        yield Case(name, functools.partial(decode_work, page), share=0.8)
+        yield Case(name, functools.partial(decode_work, page), fraction=0.8)
 
 
 def product_cases():

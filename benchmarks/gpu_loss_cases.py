@@ -83,7 +83,7 @@ def loss_cases():
         yield Case(
             f"cross_entropy [8192,128256], {way}",
             functools.partial(cross_entropy_work, 8192, 128256, backward),
-            share=0.90 if backward else 0.97,
+            fraction=0.90 if backward else 0.97,
         )
         yield Case(
             f"linear_cross_entropy [4096,4096] @ [4096,32000], {'both ways' if backward else way}",

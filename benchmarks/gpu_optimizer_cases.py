@@ -40,7 +40,7 @@ def adamw_cases():
             yield Case(
                 f"AdamW step, {count} of {size} {name}",
                 functools.partial(adamw_work, count, size, dtype),
-                share=0.9,
+                fraction=0.9,
                 launches=1,
             )
         yield Case(

@@ -24,7 +24,7 @@ class Work:
 class Case:
     name: str
     make: Callable[[], Work]
-    share: float | None = None  # required fraction of the speed of a copy of the same bytes
+    fraction: float | None = None  # required part of the speed of a copy of the same bytes
     ratios: dict = dataclasses.field(default_factory=dict)  # {peer: the required ratio of its time to ours}
     microseconds: float | None = None  # at most
     launches: int | None = None  # at most

@@ -35,7 +35,7 @@ class Call:
     tensors: int
     make: Callable
     allowed: float | None = None  # microseconds more than the first call of the part may take
-    share: float | None = None  # or the fraction of its time that it may take
+    fraction: float | None = None  # or the part of its time that it may take
 
 
 def repeated(call):
@@ -85,7 +85,7 @@ def cpp_calls():
 
 def raw_calls():
     yield Call("torch.cuda._compile_kernel", 2, lambda x, y, w: repeated(raw_launch.theirs(x.detach()[0], y[0])))
-    yield Call("tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), share=0.5)
+    yield Call("tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), fraction=0.5)
 
 
 def medians(runs, synchronize):
@@ -127,10 +127,10 @@ def measured(calls, grad, device, complain):
 def bar(call, own, first):
     """Returns the bar of a call, from its times without and with a gradient and those of the first call."""
     pairs = [(a, b) for a, b in zip(own, first) if a is not None and b is not None]
-    if not pairs or (call.allowed is None and call.share is None):
+    if not pairs or (call.allowed is None and call.fraction is None):
         return ""
-    if call.share is not None:
-        text, reached = f"{call.share:g} of the first", all(a <= call.share * b for a, b in pairs)
+    if call.fraction is not None:
+        text, reached = f"{call.fraction:g} of the first", all(a <= call.fraction * b for a, b in pairs)
     else:
         text, reached = (
             f"the first + {call.allowed:g} us" if call.allowed else "the first",

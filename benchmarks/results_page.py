@@ -48,7 +48,7 @@ def _numbers(rows, column, pattern=r"([\d.]+)$"):
     return [float(match[1]) for match in found if match]
 
 
-def _share(value):
+def _two_decimals(value):
     return f"{value:.2f}"
 
 
@@ -75,10 +75,10 @@ def _operator(row):
 
 
 def _gpu(rows):
-    if shares := _numbers(_memory_bound(rows), "of copy"):
+    if fractions := _numbers(_memory_bound(rows), "of copy"):
         yield (
-            f"{len(shares)} memory-bound cases reach {_range(shares, _share)} of a copy's speed; the median is "
-            f"{_share(statistics.median(shares))}"
+            f"{len(fractions)} memory-bound cases reach {_range(fractions, _two_decimals)} of a copy's speed; the median is "
+            f"{_two_decimals(statistics.median(fractions))}"
         )
     for name in ("cuBLAS", "FlashAttention-2"):
         if speeds := _numbers(rows, "other peers", rf"{name} ([\d.]+)"):
@@ -112,7 +112,7 @@ def _suite(rows):
 
 
 def by_operator():
-    """Returns a table of the memory-bound cases on GPUs: for each operator the shares of a copy's speed."""
+    """Returns a table of the memory-bound cases on GPUs: for each operator the fractions of a copy's speed."""
     files = sorted(RESULTS.glob("gpu-*.md"))
     heads = [f"{path.stem.split('-')[1].upper()}, {way}" for path in files for way in ("forward", "backward")]
     lines = ["| operator | " + " | ".join(heads) + " |", "|---" + "|---:" * len(heads) + "|"]
@@ -123,8 +123,8 @@ def by_operator():
     ]
     names = dict.fromkeys(_operator(row) for column in columns for row in column)
     for name in names:
-        shares = [_numbers([row for row in column if _operator(row) == name], "of copy") for column in columns]
-        lines.append(f"| {name} | " + " | ".join(_range(each, _share) if each else "" for each in shares) + " |")
+        fractions = [_numbers([row for row in column if _operator(row) == name], "of copy") for column in columns]
+        lines.append(f"| {name} | " + " | ".join(_range(each, _two_decimals) if each else "" for each in fractions) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -207,7 +207,7 @@ def status():
         found = []
         for path in sorted(RESULTS.glob(f"{tables}.md")):
             found += numbers([row for row in records(path) if re.match(cases, row["case"])])
-        yield f"| {state} | {work} | {peer} | {_range(found, _share)} |"
+        yield f"| {state} | {work} | {peer} | {_range(found, _two_decimals)} |"
 
 
 def index():

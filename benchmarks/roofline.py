@@ -58,7 +58,7 @@ def roofs(lines):
     """Returns (TB/s of a copy, TF/s of cuBLAS) from the words above the table."""
     found = re.search(r"copy moves ([\d.]+) TB/s, cuBLAS reaches ([\d.]+) TF/s", " ".join(lines))
     if not found:
-        raise ValueError("the table does not name its roofs; make it anew with benchmarks/gpu.py --write")
+        raise ValueError("the table does not name its roofs; make it again with benchmarks/gpu.py --write")
     return float(found[1]), float(found[2])
 
 
@@ -68,23 +68,23 @@ class Axes:
     def __init__(self, draw, font, xs, ys):
         self.xs, self.ys = (tuple(map(math.log10, ends)) for ends in (xs, ys))
         for k in range(math.ceil(self.xs[0]), math.floor(self.xs[1]) + 1):
-            x, _ = self.place(10.0**k, ys[0])
+            x, _ = self.pixel(10.0**k, ys[0])
             draw.line([(x, TOP), (x, HEIGHT - BOTTOM)], fill=GREY, width=SCALE)
             draw.text((x, HEIGHT - BOTTOM + 8 * SCALE), f"{10.0**k:g}", fill=INK, font=font, anchor="mt")
         for k in range(math.ceil(self.ys[0]), math.floor(self.ys[1]) + 1):
-            _, y = self.place(xs[0], 10.0**k)
+            _, y = self.pixel(xs[0], 10.0**k)
             draw.line([(LEFT, y), (WIDTH - RIGHT, y)], fill=GREY, width=SCALE)
             draw.text((LEFT - 8 * SCALE, y), f"{10.0**k:g}", fill=INK, font=font, anchor="rm")
 
-    def place(self, x, y):
+    def pixel(self, x, y):
         across = (math.log10(x) - self.xs[0]) / (self.xs[1] - self.xs[0])
         up = (math.log10(y) - self.ys[0]) / (self.ys[1] - self.ys[0])
         return LEFT + (WIDTH - LEFT - RIGHT) * across, HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * up
 
 
-def dot(draw, place, colour, filled):
+def dot(draw, centre, colour, filled):
     r = 5 * SCALE
-    box = [place[0] - r, place[1] - r, place[0] + r, place[1] + r]
+    box = [centre[0] - r, centre[1] - r, centre[0] + r, centre[1] + r]
     draw.ellipse(box, fill=colour if filled else "white", outline=colour, width=2 * SCALE)
 
 
@@ -114,15 +114,15 @@ def draw(path):
     axes = Axes(pen, font, xs, ys)
     corner = peak / bandwidth
     pen.line(
-        [axes.place(xs[0], bandwidth * xs[0]), axes.place(corner, peak), axes.place(xs[1], peak)], fill=ROOF, width=2 * SCALE
+        [axes.pixel(xs[0], bandwidth * xs[0]), axes.pixel(corner, peak), axes.pixel(xs[1], peak)], fill=ROOF, width=2 * SCALE
     )
     middle = math.sqrt(10 * corner) if corner > 10 else corner  # away from the points
-    across, up = axes.place(middle, bandwidth * middle)
+    across, up = axes.pixel(middle, bandwidth * middle)
     pen.text((across - 10 * SCALE, up), f"copy: {bandwidth:.2f} TB/s", fill=ROOF, font=font, anchor="rb")
-    across, up = axes.place(xs[1], peak)
+    across, up = axes.pixel(xs[1], peak)
     pen.text((across - 6 * SCALE, up - 6 * SCALE), f"cuBLAS: {peak:.0f} TF/s", fill=ROOF, font=font, anchor="rb")
     for name, x, y in found:
-        dot(pen, axes.place(x, y), COLOURS[family(name)], "backward" not in name)
+        dot(pen, axes.pixel(x, y), COLOURS[family(name)], "backward" not in name)
     present = {family(name) for name, *_ in found}
     legend(pen, font, [name for name in COLOURS if name in present])
     title = next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "")

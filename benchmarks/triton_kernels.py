@@ -67,17 +67,17 @@ def _layer_norm_backward(
     tl.store(grad_x + row * stride + i, (gw - tl.sum(gw, 0) / columns - normal * along) * r, mask=inside)
     part = row % PARTS
     lock, begun = locks + part, locks + PARTS + part
-    place_w, place_b = parts_w + part * columns + i, parts_b + part * columns + i
+    pointers_w, pointers_b = parts_w + part * columns + i, parts_b + part * columns + i
     sum_w, sum_b = g * normal, g
     while tl.atomic_cas(lock, 0, 1) == 1:
         pass
     if tl.load(begun) == 0:
         tl.atomic_xchg(begun, 1)
     else:
-        sum_w += tl.load(place_w, mask=inside)
-        sum_b += tl.load(place_b, mask=inside)
-    tl.store(place_w, sum_w, mask=inside)
-    tl.store(place_b, sum_b, mask=inside)
+        sum_w += tl.load(pointers_w, mask=inside)
+        sum_b += tl.load(pointers_b, mask=inside)
+    tl.store(pointers_w, sum_w, mask=inside)
+    tl.store(pointers_b, sum_b, mask=inside)
     tl.debug_barrier()
     tl.atomic_xchg(lock, 0)
 
@@ -89,9 +89,9 @@ def _layer_norm_sums(parts_w, parts_b, grad_w, grad_b, parts, columns, ROWS: tl.
     for first in range(0, parts, ROWS):
         rows = first + tl.arange(0, ROWS)
         inside = (rows[:, None] < parts) & (i[None, :] < columns)
-        place = rows[:, None] * columns + i[None, :]
-        sum_w += tl.load(parts_w + place, mask=inside, other=0.0)
-        sum_b += tl.load(parts_b + place, mask=inside, other=0.0)
+        offsets = rows[:, None] * columns + i[None, :]
+        sum_w += tl.load(parts_w + offsets, mask=inside, other=0.0)
+        sum_b += tl.load(parts_b + offsets, mask=inside, other=0.0)
     tl.store(grad_w + i, tl.sum(sum_w, 0), mask=i < columns)
     tl.store(grad_b + i, tl.sum(sum_b, 0), mask=i < columns)
 
@@ -128,8 +128,8 @@ def _attention(q, k, v, out, lse, scale, length, CAUSAL: tl.constexpr, D: tl.con
     end = tl.minimum((i + 1) * M, length) if CAUSAL else length
     for first in range(0, end, N):
         columns = first + tl.arange(0, N)
-        place = base + columns[:, None] * D + depth[None, :]
-        tk = tl.load(k + place, mask=columns[:, None] < length, other=0.0)
+        offsets = base + columns[:, None] * D + depth[None, :]
+        tk = tl.load(k + offsets, mask=columns[:, None] < length, other=0.0)
         scores = tl.dot(tq, tk.T) * (scale * 1.4426950408889634)
         if CAUSAL:
             if first + N > i * M:
@@ -138,7 +138,7 @@ def _attention(q, k, v, out, lse, scale, length, CAUSAL: tl.constexpr, D: tl.con
             scores = tl.where(columns[None, :] < length, scores, -float("inf"))
         new = tl.maximum(top, tl.max(scores, 1))
         weights, decay = tl.exp2(scores - new[:, None]), tl.exp2(top - new)
-        tv = tl.load(v + place, mask=columns[:, None] < length, other=0.0)
+        tv = tl.load(v + offsets, mask=columns[:, None] < length, other=0.0)
         acc = tl.dot(weights.to(tv.dtype), tv, acc * decay[:, None])
         total = total * decay + tl.sum(weights, 1)
         top = new

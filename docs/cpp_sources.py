@@ -107,11 +107,11 @@ def errors(path, names):
 def failures_of(operation):
     """[(kind, text)] of the errors of the language's loops and branches that begin with its name."""
     files = [CSRC / "dsl" / name for name in ("range.cpp", "tracer.cpp", "tracer_loops.cpp")]
-    found = [each for path in files for each in failures(path.read_text(), whole=True)]
+    found = [each for path in files for each in failures(path.read_text(), keep_prefix=True)]
     return [(kind, text.removeprefix(operation + ": ")) for kind, text in found if text.startswith(operation + ": ")]
 
 
-def failures(body, whole=False):
+def failures(body, keep_prefix=False):
     for match in re.finditer(r"\bfail\(", body):
         parts = split(body[match.end() : balanced(body, match.end() - 1)])
         at = next((i for i, part in enumerate(parts) if "ErrorKind::" in part), None)
@@ -119,7 +119,7 @@ def failures(body, whole=False):
             continue
         kinds = " or ".join(KINDS[kind] for kind in dict.fromkeys(re.findall(r"ErrorKind::(\w+)", parts[at])))
         text = "".join(shown(part) for part in parts[at + 1 :])
-        if parts[0] != "op" and not whole:  # "load: …", with the name of the operation in front, here as `operation`
+        if parts[0] != "op" and not keep_prefix:  # "load: …", with the name of the operation in front, here as `operation`
             text = re.sub(r"^[\w …]*?: ", "", text, count=1)
         yield kinds, text.strip()
 
@@ -141,7 +141,7 @@ def prose(lines):
 
 
 def declarations():
-    """[(class, name, declaration, comment)] of the language's headers, without places in the source."""
+    """[(class, name, declaration, comment)] of the language's headers, without locations in the source."""
     for path in HEADERS:
         owner, comment, fresh = "", [], True
         lines = iter(path.read_text().splitlines())
@@ -180,17 +180,17 @@ def rows():
             continue
         text = path.read_text()
         macro = re.search(r"#define TILE_ROUNDED\(mode, way\)(.*?\\\n)+.*\n", text)
-        pieces = [text]
+        expansions = [text]
         if macro:
             body = macro[0].replace("\\\n", "\n").replace("#define TILE_ROUNDED(mode, way)", "")
-            pieces = [
+            expansions = [
                 body.replace("##mode", f"{mode}").replace("way)", '"")')
                 for mode in re.findall(r"^TILE_ROUNDED\((\w+)", text, re.MULTILINE)
             ]
-            pieces = [re.sub(r"_(?=[rz mp]*,|\()", "_", piece) for piece in pieces]
-        for piece in pieces:
-            for match in re.finditer(r"\b(UNARY|BINARY|TERNARY|UNARY_PREDICATE|PREDICATE)\(", piece):
-                parts = split(piece[match.end() : balanced(piece, match.end() - 1)])
+            expansions = [re.sub(r"_(?=[rz mp]*,|\()", "_", expansion) for expansion in expansions]
+        for expansion in expansions:
+            for match in re.finditer(r"\b(UNARY|BINARY|TERNARY|UNARY_PREDICATE|PREDICATE)\(", expansion):
+                parts = split(expansion[match.end() : balanced(expansion, match.end() - 1)])
                 found[parts[0]] = (path.stem, match[1], parts[2], parts[3])
     return found
 

@@ -50,12 +50,12 @@ SETS = {
     "every dtype but bool": [d for d in DTYPES if d != "bool"],
 }
 TRAITS = {
-    "commutative": "Its first two operands may change places.",
+    "commutative": "Its first two operands may be exchanged.",
     "folds": "If its operands are constants it is computed while compiling, to the same bits.",
     "reads": "It reads memory.",
-    "writes": "It writes memory: it keeps its place among reads and writes of that array.",
+    "writes": "It writes memory: it keeps its order among reads and writes of that array.",
     "barrier": "No access of memory moves across it.",
-    "effect": "It keeps its place among writes and others of its kind.",
+    "effect": "It keeps its order among writes and others of its kind.",
     "terminator": "It ends a region.",
     "impure": "Two equal ops are never merged.",
 }
@@ -244,7 +244,7 @@ def page(name):
     text += paragraph("Targets", targets(row, said))
     found = errors_of(name, row, said)
     if found:
-        text += "An error begins with the place in the source and the name of the operation; … is a given value:\n\n"
+        text += "An error begins with the location in the source and the name of the operation; … is a given value:\n\n"
         text += "".join(f"- {kind}: `{error}`\n" for kind, error in found) + "\n"
     if name in SNIPPETS:
         text += "".join(f"```cpp\n{each}```\n\n" for each in SNIPPETS[name])

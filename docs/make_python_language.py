@@ -37,7 +37,7 @@ def default(value):
 def signature(function):
     parts, named = [], False
     parameters = list(function.__signature__.parameters.values())
-    for place, each in enumerate(parameters):
+    for index, each in enumerate(parameters):
         if each.kind is each.KEYWORD_ONLY and not named:
             parts.append("*")
             named = True
@@ -45,7 +45,7 @@ def signature(function):
         text = f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name
         parts.append(text if each.default is each.empty else f"{text}={default(each.default)}")
         last = each.kind is each.POSITIONAL_ONLY
-        if last and (place + 1 == len(parameters) or parameters[place + 1].kind is not each.POSITIONAL_ONLY):
+        if last and (index + 1 == len(parameters) or parameters[index + 1].kind is not each.POSITIONAL_ONLY):
             parts.append("/")
     return ", ".join(parts)
 

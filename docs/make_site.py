@@ -1,7 +1,7 @@
 """Builds the documentation site: `make docs`. Pages go to build/docs, and Sphinx makes build/site of them.
 
-Pages come from three places: those written by hand, those that make_*.py makes from the registry and from docstrings, and
-the files of the project that a page links to. Links are changed to the places in the site. A warning is an error.
+Pages have three sources: those written by hand, those that make_*.py makes from the registry and from docstrings, and
+the files of the project that a page links to. Links are changed to the paths in the site. A warning is an error.
 """
 
 import argparse
@@ -42,7 +42,7 @@ CHILDREN = {
     "benchmarks/index": ["benchmarks/*"],
 }  # fmt: skip
 # The site's path of a file or a folder of the project. Others keep their path, below source/.
-PLACES = {
+SITE_PATHS = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
@@ -65,11 +65,11 @@ LEXERS = {".cpp": "cpp", ".h": "cpp", ".def": "cpp", ".cuh": "cpp", ".py": "pyth
 LINK = re.compile(r'\]\((?P<path>[^)\s#]*)(?P<section>#[^)\s]*)?(?: "(?P<title>[^"\n]*)")?\)')
 
 
-def place(path):
+def site_path(path):
     """Returns the path in the site of a file or folder of the project, which is a path from its root."""
     name = path.as_posix()
-    if name in PLACES:
-        return pathlib.PurePosixPath(PLACES[name])
+    if name in SITE_PATHS:
+        return pathlib.PurePosixPath(SITE_PATHS[name])
     if path.parts[:2] == ("docs", "tutorial") or path.parts[:2] == ("examples", "python"):
         return pathlib.PurePosixPath("tutorial" if path.parts[0] == "docs" else "programs", path.stem + ".md")
     if path.parts[0] == "docs":
@@ -93,7 +93,7 @@ class Site:
 
     def relinked(self, text, origin):
         """Returns the text of a file of the project with links that lead to pages of the site."""
-        here = place(origin).parent
+        here = site_path(origin).parent
 
         def changed(link):
             path, section = link["path"], link["section"] or ""
@@ -112,7 +112,7 @@ class Site:
 
     def add(self, path):
         """Adds a file or folder of the project, and returns its path in the site."""
-        to = place(path)
+        to = site_path(path)
         if to in self.pages:
             return to
         file = ROOT / path

@@ -20,14 +20,14 @@ WHAT = {
     "after canonicalise": "One order of ops for one meaning: each is where something with an effect first needs it.",
     "after fold": "Arithmetic of constants.",
     "after simplify": "Identities: a `where` of a mask that is always true is its second operand.",
-    "after simplify_control": "Known branches, loops of no or one turn.",
+    "after simplify_control": "Known branches, loops of no or one iteration.",
     "after single_products": "Products of batches of one matrix became products of matrices.",
     "after drop_unit_axes": "Accesses of tiles without axes of extent 1 that a reshape drops or adds, where a kernel multiplies.",
     "after cse": "Equal ops became one, across nesting: inner ones use the outer result.",
     "after licm": "What does not change in the loop left it.",
     "after simplify_masks": "Comparisons that ranges decide became constants; accesses proven to lie inside got `in_bounds`.",
-    "after split_loops": "The turns in which every column is left of the diagonal got a loop of their own, in which the mask is the constant"
-    " true; the rest is marked `edge`.",
+    "after split_loops": "The iterations in which every column is left of the diagonal got a loop of their own, in which the"
+    " mask is the constant true; the rest is marked `edge`.",
     "after dce": "What nobody uses is gone: the first loop has no mask left.",
 }
 

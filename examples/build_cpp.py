@@ -16,8 +16,8 @@ FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "
 
 
 def program(name: str) -> str:
-    beside = pathlib.Path(sys.executable).with_name(name)
-    return str(beside) if beside.exists() else name
+    sibling = pathlib.Path(sys.executable).with_name(name)
+    return str(sibling) if sibling.exists() else name
 
 
 def run(*command) -> None:

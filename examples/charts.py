@@ -26,23 +26,23 @@ def curves(path, title, lines):
     low, high = min(values), max(values)
     steps = max(len(losses) for losses in lines.values())
 
-    def place(step, value):
+    def pixel(step, value):
         x = MARGIN + (WIDTH - 2 * MARGIN) * step / max(steps - 1, 1)
         return x, HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (value - low) / max(high - low, 1e-9)
 
     for value in ticks(low, high):
-        _, y = place(0, value)
+        _, y = pixel(0, value)
         draw.line([(MARGIN, y), (WIDTH - MARGIN, y)], fill=GREY)
         draw.text((MARGIN - 8, y), f"{value:g}", fill=INK, font=font, anchor="rm")
     for step in ticks(0, steps):
-        x, _ = place(step, low)
+        x, _ = pixel(step, low)
         draw.text((x, HEIGHT - MARGIN + 8), f"{step:g}", fill=INK, font=font, anchor="mt")
     draw.text((WIDTH / 2, MARGIN / 2), title, fill=INK, font=font, anchor="mm")
     draw.text((WIDTH / 2, HEIGHT - MARGIN / 3), "step", fill=INK, font=font, anchor="mm")
     for i, (name, losses) in enumerate(lines.items()):
         colour = COLOURS[i % len(COLOURS)]
         # The first line is wide, so that it is visible under the others.
-        draw.line([place(step, value) for step, value in enumerate(losses)], fill=colour, width=5 if i == 0 else 2)
+        draw.line([pixel(step, value) for step, value in enumerate(losses)], fill=colour, width=5 if i == 0 else 2)
         y = MARGIN + 10 + 20 * i
         draw.line([(WIDTH - MARGIN - 110, y), (WIDTH - MARGIN - 80, y)], fill=colour, width=5 if i == 0 else 2)
         draw.text((WIDTH - MARGIN - 72, y), name, fill=INK, font=font, anchor="lm")
@@ -58,6 +58,6 @@ def gallery(path, rows, scale=6, gap=4):
         for j, values in enumerate(row):
             grey = ((1 - values[0].clamp(-1, 1)) * 127.5).byte()
             small = Image.frombytes("L", (width, height), bytes(grey.flatten().tolist()))
-            place = (gap + j * (width * scale + gap), gap + i * (height * scale + gap))
-            picture.paste(small.resize((width * scale, height * scale), Image.Resampling.NEAREST), place)
+            corner = (gap + j * (width * scale + gap), gap + i * (height * scale + gap))
+            picture.paste(small.resize((width * scale, height * scale), Image.Resampling.NEAREST), corner)
     picture.save(path)

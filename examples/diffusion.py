@@ -43,11 +43,11 @@ def loss(model, step):
 
 
 @torch.no_grad()
-def sample(model, count, turns=40):
-    """Turns noise into pictures, in `turns` small steps back in time."""
+def sample(model, count, steps=40):
+    """Turns noise into pictures, in `steps` small steps back in time."""
     device, generator = next(model.parameters()).device, torch.Generator().manual_seed(1)
     x = torch.randn(count, 1, SIZE, SIZE, generator=generator, device=generator.device).to(device)
-    times = torch.linspace(0.99, 0.0, turns + 1, device=device)
+    times = torch.linspace(0.99, 0.0, steps + 1, device=device)
     for now, then in zip(times, times[1:]):
         noise = model(x, now.expand(count))
         angle = now * (math.pi / 2)

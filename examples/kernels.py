@@ -47,9 +47,9 @@ def require(condition, text):
 def colours(values):
     """Maps 0 to 1 to dark blue, red, yellow and white."""
     stops = torch.tensor([[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32, device="cpu")
-    place = values.clamp(0, 1).float().cpu() * (len(stops) - 1)
-    low = place.long().clamp(max=len(stops) - 2)
-    return torch.lerp(stops[low], stops[low + 1], (place - low).unsqueeze(-1)).byte().numpy()
+    position = values.clamp(0, 1).float().cpu() * (len(stops) - 1)
+    low = position.long().clamp(max=len(stops) - 2)
+    return torch.lerp(stops[low], stops[low + 1], (position - low).unsqueeze(-1)).byte().numpy()
 
 
 def heat(device, scale=1):
@@ -101,8 +101,8 @@ def option_price(device, scale=1):
     growth, discount = (option["rate"] - option["volatility"] ** 2 / 2) * years, option["rate"] * option["years"]
     geometric = black_scholes(option["spot"], option["strike"], 0, option["volatility"], variance, growth)
     exact = {"european": black_scholes(**option), "geometric_asian": math.exp(-discount) * geometric}
-    apart = {kind: (prices[kind][0] - exact[kind]) / prices[kind][1] for kind in exact}
-    require(all(abs(far) < 3 for far in apart.values()), f"{apart} standard errors from the exact price")
+    deviations = {kind: (prices[kind][0] - exact[kind]) / prices[kind][1] for kind in exact}
+    require(all(abs(each) < 3 for each in deviations.values()), f"{deviations} standard errors from the exact price")
     require(prices["geometric_asian"][0] < prices["asian"][0] < prices["european"][0], f"prices are {prices}")
     said = ", ".join(f"{kind} {found:.4f} +- {deviation:.4f}" for kind, (found, deviation) in prices.items())
     return f"{said}; exact {exact['european']:.4f}; {2 * pairs * steps / took / 1e6:.2f} billion steps a second"
@@ -115,17 +115,17 @@ def histogram(device, scale=1):
     x[::1001], x[1], x[2] = math.nan, low, high
     took = milliseconds(lambda: ops.histogram(x, bins, low, high), device)
     inside = x[(x >= low) & (x <= high)].cpu()  # torch rounds the division differently on a GPU
-    place = ((inside - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    index = ((inside - low) / (high - low) * bins).long().clamp(max=bins - 1)
     counts = ops.histogram(x, bins, low, high)
-    require(torch.equal(counts.cpu(), torch.bincount(place, minlength=bins)), "counts differ")
+    require(torch.equal(counts.cpu(), torch.bincount(index, minlength=bins)), "counts differ")
     return f"{n} numbers, {bins} bins: {took:.1f} ms, {n / took / 1e6:.2f} billion a second; {counts.sum()} inside"
 
 
 def prefix_sum(device, scale=1):
     """Prefix sums of integers exactly, of floats against float64."""
     n = 2**24 // scale + 17
-    whole, x = torch.randint(-100, 100, (n,), device=device), torch.randn(n, device=device)
-    require(torch.equal(ops.prefix_sum(whole), whole.cumsum(0)), "sums of integers differ")
+    integers, x = torch.randint(-100, 100, (n,), device=device), torch.randn(n, device=device)
+    require(torch.equal(ops.prefix_sum(integers), integers.cumsum(0)), "sums of integers differ")
     took = milliseconds(lambda: ops.prefix_sum(x), device)
     wrong = error(ops.prefix_sum(x), x.double().cumsum(0))
     require(wrong < 2**-23, f"sums are wrong by {wrong}")
@@ -214,10 +214,10 @@ def quantised_matmul(device, scale=1):
     parts = []
     for bits in (8, 4):
         quantised, by = ops.quantise(weight, bits)
-        whole = quantised
+        integers = quantised
         if bits == 4:  # a byte holds one number of its group's first half, and one of the second
-            whole = torch.cat([each.unflatten(1, (-1, 32)) for each in (quantised & 15, quantised >> 4)], 2).int() - 8
-        held = (whole.unflatten(1, (-1, 64)) if bits == 8 else whole).double() * by.double().unsqueeze(2)
+            integers = torch.cat([each.unflatten(1, (-1, 32)) for each in (quantised & 15, quantised >> 4)], 2).int() - 8
+        held = (integers.unflatten(1, (-1, 64)) if bits == 8 else integers).double() * by.double().unsqueeze(2)
         exact = x.double() @ held.flatten(1).T
         wrong = error(ops.quantised_matmul(x, quantised, by).double(), exact)
         require(wrong < 1e-2, f"products of {bits} bits are wrong by {wrong}")

@@ -26,11 +26,11 @@ class Torch:
 
     @staticmethod
     def rope(q, k, cos, sin):
-        def turn(x):
+        def rotate(x):
             first, second = x.chunk(2, -1)
             return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
 
-        return turn(q), turn(k)
+        return rotate(q), rotate(k)
 
     @staticmethod
     def attention(q, k, v, is_causal=False):

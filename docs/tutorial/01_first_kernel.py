@@ -14,7 +14,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 @tl.kernel
 def add(x, y, out, N: tl.Constant[int]):
     i = tl.bid(0)  # which block this is
-    a = tl.load(x, i, N)  # tile number i of x, cut in tiles of N elements
+    a = tl.load(x, i, N)  # tile number i of x, divided into tiles of N elements
     b = tl.load(y, i, N)
     tl.store(out, i, a + b)
 
@@ -47,8 +47,8 @@ x = torch.randn(2, 50, 3, device=device)[:, :, 1].mT  # [50, 2], neither extent 
 
 @tl.kernel
 def double(x, out, R: tl.Constant[int], C: tl.Constant[int]):
-    place = tl.bid(0), tl.bid(1)
-    tl.store(out, place, tl.load(x, place, (R, C)) * 2)
+    index = tl.bid(0), tl.bid(1)
+    tl.store(out, index, tl.load(x, index, (R, C)) * 2)
 
 
 out = torch.empty(50, 2, device=device)

@@ -1,8 +1,8 @@
 """Softmax of rows: reductions, padding, loops and a look inside a kernel while it runs."""
 
 # %%
-# A block takes a row here. A tile's extents are powers of two, rows are not: `padding_mode` says what stands where the
-# tile ends outside. For a softmax that is -infinity, whose exponential is 0. Reductions take a tile to a smaller one.
+# A block takes a row here. A tile's extents are powers of two, rows are not: `padding_mode` says what a tile holds
+# outside of the array. For a softmax that is -infinity, whose exponential is 0. Reductions take a tile to a smaller one.
 
 import math
 

@@ -1,7 +1,7 @@
 """Products of matrices: `mma`, strided views, choosing sizes of tiles and measuring."""
 
 # %%
-# A block computes a tile of the product and walks over the inner extent. `tl.mma(a, b, c)` is a b + c: on tensor cores
+# A block computes a tile of the product and loops over the inner extent. `tl.mma(a, b, c)` is a b + c: on tensor cores
 # for float16 and bfloat16, with sums in float32. Outside a and b are zeros, which add nothing.
 
 import os
@@ -59,7 +59,7 @@ tuned[grid](a, b, out)
 torch.testing.assert_close(out, a @ b, rtol=2e-2 if device == "cuda" else 1e-4, atol=1e-1 if device == "cuda" else 1e-4)
 
 # %%
-# Measure beside what you would use otherwise, in turns, and look at the ratio: machines change their speed over time.
+# Measure the kernel and its alternative alternately, and look at the ratio: machines change their speed over time.
 
 
 def seconds(function, rounds=20):

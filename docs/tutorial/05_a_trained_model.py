@@ -55,12 +55,12 @@ class Block(nn.Module):
 class Model(nn.Module):
     def __init__(self, letters, ours, width=64, heads=4, length=64):
         super().__init__()
-        self.letters, self.places = nn.Embedding(letters, width), nn.Parameter(torch.randn(length, width) * 0.02)
+        self.letters, self.positions = nn.Embedding(letters, width), nn.Parameter(torch.randn(length, width) * 0.02)
         self.blocks = nn.Sequential(*(Block(width, heads, ours) for _ in range(2)), RMSNorm(width, ours))
         self.out = nn.Linear(width, letters, bias=False)
 
     def forward(self, x):
-        return self.out(self.blocks(self.letters(x) + self.places[: x.shape[1]]))
+        return self.out(self.blocks(self.letters(x) + self.positions[: x.shape[1]]))
 
 
 # %%

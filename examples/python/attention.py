@@ -27,17 +27,17 @@ def numbers_of(array, b, h, i, T):
     return tl.load(array, (b, h, i), (1, 1, T), padding_mode=ZERO).reshape((T,))
 
 
-def places(i, T):
+def positions(i, T):
     return i * T + tl.arange(T, dtype=tl.int32)
 
 
 def kept(i, j, keys, CAUSAL, TM, TN):
     """Returns which of TM queries attend to which of TN keys, [TM, TN]."""
-    rows, columns = places(i, TM)[:, None], places(j, TN)[None, :]
+    rows, columns = positions(i, TM)[:, None], positions(j, TN)[None, :]
     return (columns <= rows) & (columns < keys) if CAUSAL else columns + 0 * rows < keys
 
 
-def place(GPU):
+def block_position(GPU):
     """Returns a block's tile, the number of tiles, its head and its batch. On a GPU, blocks are ordered by tile before
     heads, so that the causal blocks with the most work begin first; on a CPU, the blocks of a head find its keys in the
     cache."""
@@ -59,7 +59,7 @@ def forward_kernel(
     q, k, v, out, lse, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    i, blocks, h, b = place(GPU)
+    i, blocks, h, b = block_position(GPU)
     i = blocks - 1 - i  # causal: the longest blocks first
     g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
     tq = rows_of(q, b, h, i, TM, D)
@@ -80,7 +80,7 @@ def forward_kernel(
 @tl.kernel
 def delta_kernel(out, grad, delta, GPU: tl.Constant[bool], TM: tl.Constant[int], D: tl.Constant[int]):
     """Computes the term that the gradients of a row's scores share."""
-    i, _, h, b = place(GPU)
+    i, _, h, b = block_position(GPU)
     both = rows_of(out, b, h, i, TM, D).astype(tl.float32) * rows_of(grad, b, h, i, TM, D).astype(tl.float32)
     tl.store(delta, (b, h, i), tl.sum(both, 1).reshape((1, 1, TM)))
 
@@ -90,7 +90,7 @@ def query_kernel(
     q, k, v, grad, lse, delta, grad_q, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    i, blocks, h, b = place(GPU)
+    i, blocks, h, b = block_position(GPU)
     i = blocks - 1 - i
     g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
     tq, tg = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D)
@@ -110,7 +110,7 @@ def key_kernel(
     q, k, v, grad, lse, delta, grad_k, grad_v, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    j, _, g, b = place(GPU)
+    j, _, g, b = block_position(GPU)
     shared, factor = q.shape[1] // k.shape[1], scale * LOG2_E
     tk, tv = rows_of(k, b, g, j, TN, D), rows_of(v, b, g, j, TN, D)
     sum_k, sum_v = tl.zeros((TN, D), tl.float32), tl.zeros((TN, D), tl.float32)
@@ -121,7 +121,7 @@ def key_kernel(
             shift, d = -numbers_of(lse, b, h, i, TM)[None, :], numbers_of(delta, b, h, i, TM)[None, :]
             weights = tl.exp2(tl.fma(product(tk, tq.transpose()), factor, shift))  # one row per key
             if CAUSAL:
-                weights = tl.where(places(j, TN)[:, None] <= places(i, TM)[None, :], weights, 0)
+                weights = tl.where(positions(j, TN)[:, None] <= positions(i, TM)[None, :], weights, 0)
             slope = weights * (product(tv, tg.transpose()) - d)
             sum_v = tl.mma(weights.astype(q.dtype), tg, sum_v)
             sum_k = tl.mma(slope.astype(q.dtype), tq, sum_k)
@@ -138,7 +138,7 @@ def tiles(q, small):
 
 
 def grid(x, T):
-    """Returns a grid with a block for each tile of T rows of each head, in the order of `place`."""
+    """Returns a grid with a block for each tile of T rows of each head, in the order of `block_position`."""
     rows, heads = tl.cdiv(x.shape[2], T), x.shape[1]
     return (rows, heads, x.shape[0]) if x.is_cpu else (heads, rows, x.shape[0])
 

@@ -78,8 +78,8 @@ class cross_entropy:
 
         def run(grad_out, logits, target, ignore_index, lse, grad_logits):
             grid = logits.shape[0], tl.cdiv(logits.shape[1], width(logits))
-            share = grad_out / (target != ignore_index).sum()
-            backward_kernel[grid](share, logits, target, lse, grad_logits, ignore_index, width(logits))
+            grad_loss = grad_out / (target != ignore_index).sum()
+            backward_kernel[grid](grad_loss, logits, target, lse, grad_logits, ignore_index, width(logits))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ import tile_ops.language as tl
 import torch
 
 
-def roots(rows, columns, n, turn):
-    """Returns exp(i turn j k / n) for j < rows, k < columns, n a power of two: (real, imaginary)."""
+def roots(rows, columns, n, angle):
+    """Returns exp(i angle j k / n) for j < rows, k < columns, n a power of two: (real, imaginary)."""
     jk = tl.arange(rows, dtype=tl.int32)[:, None] * tl.arange(columns, dtype=tl.int32) & (n - 1)
-    angle = jk.astype(tl.float32) * (turn / n)
-    return tl.cos(angle), tl.sin(angle)
+    angles = jk.astype(tl.float32) * (angle / n)
+    return tl.cos(angles), tl.sin(angles)
 
 
 def product(x, y):
@@ -28,14 +28,14 @@ def product(x, y):
 
 @tl.kernel
 def fft_kernel(
-    re, im, out_re, out_im, turn: float, scale: float, FACTORS: tl.Constant, S: tl.Constant[int], N: tl.Constant[int]
+    re, im, out_re, out_im, angle: float, scale: float, FACTORS: tl.Constant, S: tl.Constant[int], N: tl.Constant[int]
 ):
     i, left = tl.bid(0), N
     x, y = tl.load(re, (i, 0), (S, N)).transpose(), tl.load(im, (i, 0), (S, N)).transpose()
     for f in tl.static_iter(FACTORS):
-        x, y = product(roots(f, f, f, turn), (x.reshape((f, -1)), y.reshape((f, -1))))
+        x, y = product(roots(f, f, f, angle), (x.reshape((f, -1)), y.reshape((f, -1))))
         left, shape = left // f, (f, left // f, -1)  # [digit of the result, remaining axis, earlier digits and signals]
-        c, s = roots(f, left, f * left, turn)
+        c, s = roots(f, left, f * left, angle)
         c, s, x, y = c[:, :, None], s[:, :, None], x.reshape(shape), y.reshape(shape)
         x, y = (x * c - y * s).permute((1, 0, 2)), (x * s + y * c).permute((1, 0, 2))
     tl.store(out_re, (i, 0), x.reshape((N, S)).transpose() * scale)
@@ -62,10 +62,10 @@ class fft:
 
     def run(x, inverse, out):
         n = x.shape[-1]
-        signals, turn = max(1, (32768 if x.is_cpu else 4096) // n), 2 * math.pi * (1 if inverse else -1)
+        signals, angle = max(1, (32768 if x.is_cpu else 4096) // n), 2 * math.pi * (1 if inverse else -1)
         rows, scale = x.resolve_conj().reshape(-1, n), 1 / n if inverse else 1.0
         parts = (part for each in (rows, out.view(-1, n)) for part in torch.view_as_real(each).unbind(-1))
-        fft_kernel[tl.cdiv(len(rows), signals)](*parts, turn, scale, factors(n), signals, n)
+        fft_kernel[tl.cdiv(len(rows), signals)](*parts, angle, scale, factors(n), signals, n)
 
     def grad(grad_out, x, inverse):  # the adjoint has conjugate roots, and is scaled by 1 / n if x's transform is not
         n = x.shape[-1]

@@ -1,6 +1,6 @@
 """Group norm with its gradients.
 
-A block takes a group of channels of an image, and loops over its channels, one tile of positions at a time: twice for
+A block takes a group of channels of an image, and loops over its channels, one tile of pixels at a time: twice for
 mean and variance, once to write. Backward, such a block computes x's gradient, and a second kernel, with a block per
 channel, sums the channel's gradients over all images. No atomics are used. Formula: Wu and He, "Group normalization",
 2018."""
@@ -13,27 +13,27 @@ ZERO = tl.PaddingMode.ZERO
 
 
 def tile_of(array, n, g, c, i, T):
-    """Loads T positions of channel c of group g of image n, [T]."""
+    """Loads T pixels of channel c of group g of image n, [T]."""
     return tl.load(array, (n, g, c, i), (1, 1, 1, T), padding_mode=ZERO).reshape((T,)).astype(tl.float32)
 
 
 @tl.kernel
 def forward_kernel(x, w, b, out, mean, rstd, eps: float, T: tl.Constant[int]):
     g, n = tl.bid(0), tl.bid(1)
-    channels, places = x.shape[2], x.shape[3]
+    channels, pixels = x.shape[2], x.shape[3]
     total = tl.zeros((T,), tl.float32)
     for c in range(channels):
-        for i in range(tl.cdiv(places, T)):
+        for i in range(tl.cdiv(pixels, T)):
             total += tile_of(x, n, g, c, i, T)
-    m, squares = tl.sum(total) / (channels * places), tl.zeros((T,), tl.float32)
+    m, squares = tl.sum(total) / (channels * pixels), tl.zeros((T,), tl.float32)
     for c in range(channels):
-        for i in range(tl.cdiv(places, T)):
-            d = tl.where(i * T + tl.arange(T, dtype=tl.int32) < places, tile_of(x, n, g, c, i, T) - m, 0)
+        for i in range(tl.cdiv(pixels, T)):
+            d = tl.where(i * T + tl.arange(T, dtype=tl.int32) < pixels, tile_of(x, n, g, c, i, T) - m, 0)
             squares += d * d
-    r = tl.rsqrt(tl.sum(squares) / (channels * places) + eps)
+    r = tl.rsqrt(tl.sum(squares) / (channels * pixels) + eps)
     for c in range(channels):
         weight, bias = tl.load(w, (g, c), ()).astype(tl.float32), tl.load(b, (g, c), ()).astype(tl.float32)
-        for i in range(tl.cdiv(places, T)):
+        for i in range(tl.cdiv(pixels, T)):
             y = (tile_of(x, n, g, c, i, T) - m) * (r * weight) + bias
             tl.store(out, (n, g, c, i), y.astype(out.dtype).reshape((1, 1, 1, T)))
     tl.store(mean, (n, g), m)
@@ -43,19 +43,19 @@ def forward_kernel(x, w, b, out, mean, rstd, eps: float, T: tl.Constant[int]):
 @tl.kernel
 def input_kernel(grad, x, w, mean, rstd, grad_x, T: tl.Constant[int]):
     g, n = tl.bid(0), tl.bid(1)
-    channels, places = x.shape[2], x.shape[3]
+    channels, pixels = x.shape[2], x.shape[3]
     m, r = tl.load(mean, (n, g), ()), tl.load(rstd, (n, g), ())
     plain, along = tl.zeros((T,), tl.float32), tl.zeros((T,), tl.float32)
     for c in range(channels):
         weight = tl.load(w, (g, c), ()).astype(tl.float32)
-        for i in range(tl.cdiv(places, T)):
+        for i in range(tl.cdiv(pixels, T)):
             gw = tile_of(grad, n, g, c, i, T) * weight
             plain += gw
             along += gw * (tile_of(x, n, g, c, i, T) - m)
-    p, a = tl.sum(plain) / (channels * places), tl.sum(along) * r * r / (channels * places)
+    p, a = tl.sum(plain) / (channels * pixels), tl.sum(along) * r * r / (channels * pixels)
     for c in range(channels):
         weight = tl.load(w, (g, c), ()).astype(tl.float32)
-        for i in range(tl.cdiv(places, T)):
+        for i in range(tl.cdiv(pixels, T)):
             slope = (tile_of(grad, n, g, c, i, T) * weight - p - (tile_of(x, n, g, c, i, T) - m) * a) * r
             tl.store(grad_x, (n, g, c, i), slope.astype(grad_x.dtype).reshape((1, 1, 1, T)))
 
@@ -75,7 +75,7 @@ def channel_kernel(grad, x, mean, rstd, grad_w, grad_b, T: tl.Constant[int]):
 
 
 def grouped(x, groups):
-    """Returns [images, groups, channels of a group, positions] of x, or [groups, channels of a group] of a weight."""
+    """Returns [images, groups, channels of a group, pixels] of x, or [groups, channels of a group] of a weight."""
     if x.dim() == 1:
         return x.view(groups, len(x) // groups)
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, x.shape[2:].numel())

@@ -22,11 +22,11 @@ def inner(array, down, right, R, C):
 @tl.kernel
 def heat_kernel(u, source, out, r: float, R: tl.Constant[int], C: tl.Constant[int]):
     for plate in range(tl.bid(2), u.shape[0], tl.num_blocks(2)):
-        place = plate, tl.bid(1), tl.bid(0)
-        around = inner(u, -1, 0, R, C).load(place) + inner(u, 1, 0, R, C).load(place)
-        around += inner(u, 0, -1, R, C).load(place) + inner(u, 0, 1, R, C).load(place)
-        t = inner(u, 0, 0, R, C).load(place)
-        inner(out, 0, 0, R, C).store(place, t + r * (around - 4 * t) + inner(source, 0, 0, R, C).load(place))
+        index = plate, tl.bid(1), tl.bid(0)
+        around = inner(u, -1, 0, R, C).load(index) + inner(u, 1, 0, R, C).load(index)
+        around += inner(u, 0, -1, R, C).load(index) + inner(u, 0, 1, R, C).load(index)
+        t = inner(u, 0, 0, R, C).load(index)
+        inner(out, 0, 0, R, C).store(index, t + r * (around - 4 * t) + inner(source, 0, 0, R, C).load(index))
 
 
 @tile_ops.op("programs::heat(Tensor u, Tensor source, float r, int steps) -> Tensor")
@@ -70,9 +70,9 @@ class heat:
 def colours(values):
     """Maps 0 to 1 to dark blue, red, yellow and white: bytes, [rows, columns, 3]."""
     stops = torch.tensor([[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32, device="cpu")
-    place = values.clamp(0, 1).cpu() * 3
-    low = place.long().clamp(max=2)
-    return torch.lerp(stops[low], stops[low + 1], (place - low).unsqueeze(-1)).byte()
+    position = values.clamp(0, 1).cpu() * 3
+    low = position.long().clamp(max=2)
+    return torch.lerp(stops[low], stops[low + 1], (position - low).unsqueeze(-1)).byte()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ def count_kernel(x, counts, low: float, high: float, N: tl.Constant[int]):
     for i in range(block, tl.num_tiles(x, 0, N), tl.num_blocks(0)):
         t = tl.load(x, i, N, padding_mode=tl.PaddingMode.NEG_INF).astype(tl.float32)
         inside = (t >= low) & (t <= high)  # false if t is NaN
-        place = tl.where(inside, (t - low) / (high - low) * bins, -1).astype(tl.int32)
-        where = block, tl.minimum(place, bins - 1)  # bin -1 is outside of the array, so it is not counted
+        index = tl.where(inside, (t - low) / (high - low) * bins, -1).astype(tl.int32)
+        where = block, tl.minimum(index, bins - 1)  # bin -1 is outside of the array, so it is not counted
         tl.atomic_add(counts, where, 1, memory_order=tl.MemoryOrder.RELAXED, memory_scope=tl.MemoryScope.BLOCK)
 
 

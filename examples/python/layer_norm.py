@@ -29,14 +29,14 @@ def row_of(array, row, N):
 
 @tl.kernel
 def backward_kernel(grad, x, w, mean, rstd, grad_x, parts, TOGETHER: tl.Constant[int], N: tl.Constant[int]):
-    block, count, turns = tl.bid(0), x.shape[1], tl.cdiv(x.shape[0], TOGETHER)
-    each = tl.cdiv(turns, tl.num_blocks(0))
+    block, count, iterations = tl.bid(0), x.shape[1], tl.cdiv(x.shape[0], TOGETHER)
+    each = tl.cdiv(iterations, tl.num_blocks(0))
     weight = tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)  # 0 past a row's end, so that sums are not affected
     sum_w, sum_b = tl.zeros((1, N), tl.float32), tl.zeros((1, N), tl.float32)
-    for turn in range(block * each, min((block + 1) * each, turns)):
+    for iteration in range(block * each, min((block + 1) * each, iterations)):
         loaded, summed = (), ()
         for i in tl.static_iter(range(TOGETHER)):  # the rows of an iteration wait once for memory and for their sums
-            row = turn * TOGETHER + i
+            row = iteration * TOGETHER + i
             loaded += ((row, row_of(grad, row, N), row_of(x, row, N) - tl.load(mean, row, (1,))),)
         for i in tl.static_iter(range(TOGETHER)):
             row, g, d = loaded[i]
@@ -102,13 +102,13 @@ class layer_norm:
         def run(grad_out, x, weight, mean, rstd, grad_x, grad_weight, grad_bias):
             rows, flat = matrix(x), matrix(grad_out)
             N, bytes = width(x), width(x) * x.dtype.itemsize
-            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows of an iteration
-            turns = tl.cdiv(len(rows), turn)
-            blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (turn * bytes))  # as many as a GPU runs at once
-            blocks = tl.cdiv(turns, max(1, tl.cdiv(turns, blocks)))
+            together = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows of an iteration
+            iterations = tl.cdiv(len(rows), together)
+            blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (together * bytes))  # as many as a GPU runs at once
+            blocks = tl.cdiv(iterations, max(1, tl.cdiv(iterations, blocks)))
             parts = rows.new_empty(2, blocks, rows.shape[1], dtype=torch.float32)
             arguments = flat, rows, weight, mean.view(-1), rstd.view(-1), matrix(grad_x), parts
-            backward_kernel[blocks](*arguments, turn, N)
+            backward_kernel[blocks](*arguments, together, N)
             R, C = (64, 256) if x.is_cpu else (256, 32)
             sum_kernel[tl.cdiv(rows.shape[1], C), 2](parts, grad_weight, grad_bias, R, C)
 

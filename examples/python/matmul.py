@@ -11,7 +11,7 @@ import torch
 ZERO = tl.PaddingMode.ZERO
 
 
-def place(i, rows, columns, group=8):
+def tile_index(i, rows, columns, group=8):
     """Returns row and column of the i-th tile: column by column through `group` rows of tiles, then through the next
     ones."""
     first, inside = i // (group * columns) * group, i % (group * columns)
@@ -21,7 +21,7 @@ def place(i, rows, columns, group=8):
 
 @tl.kernel
 def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
-    i, j = place(tl.bid(0), tl.num_tiles(out, 0, (TM, TN)), tl.num_tiles(out, 1, (TM, TN)))
+    i, j = tile_index(tl.bid(0), tl.num_tiles(out, 0, (TM, TN)), tl.num_tiles(out, 1, (TM, TN)))
     acc = tl.zeros((TM, TN), tl.float32)
     for k in range(tl.num_tiles(a, 1, (TM, TK))):
         left = tl.load(a, (i, k), (TM, TK), padding_mode=ZERO)

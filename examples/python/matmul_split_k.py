@@ -13,19 +13,19 @@ ZERO = tl.PaddingMode.ZERO
 
 @tl.kernel
 def matmul_kernel(a, b, parts, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
-    piece, i, j = tl.bid(0), tl.bid(1), tl.bid(2)
+    split, i, j = tl.bid(0), tl.bid(1), tl.bid(2)
     acc = tl.zeros((TM, TN), tl.float32)
-    for k in range(piece, tl.num_tiles(a, 1, (TM, TK)), tl.num_blocks(0)):
+    for k in range(split, tl.num_tiles(a, 1, (TM, TK)), tl.num_blocks(0)):
         left = tl.load(a, (i, k), (TM, TK), padding_mode=ZERO)
         acc = tl.mma(left, tl.load(b, (k, j), (TK, TN), padding_mode=ZERO), acc)
-    tl.store(parts, (piece, i, j), acc.reshape((1, TM, TN)))
+    tl.store(parts, (split, i, j), acc.reshape((1, TM, TN)))
 
 
 @tl.kernel
 def sum_kernel(parts, out, R: tl.Constant[int], C: tl.Constant[int]):
     i, j, total = tl.bid(0), tl.bid(1), tl.zeros((1, R, C), tl.float32)
-    for piece in range(parts.shape[0]):
-        total += tl.load(parts, (piece, i, j), (1, R, C), padding_mode=ZERO)
+    for split in range(parts.shape[0]):
+        total += tl.load(parts, (split, i, j), (1, R, C), padding_mode=ZERO)
     tl.store(out, (i, j), total.reshape((R, C)).astype(out.dtype))
 
 
@@ -58,9 +58,9 @@ class matmul_split_k:
     def run(a, b, out):
         tm, tn, tk = tiles(a)
         grid = tl.cdiv(out.shape[0], tm), tl.cdiv(out.shape[1], tn)
-        pieces = max(1, min(processors(a) // max(grid[0] * grid[1], 1), tl.cdiv(a.shape[1], tk)))
-        parts = a.new_empty(pieces, *out.shape, dtype=torch.float32)
-        matmul_kernel[(pieces, *grid)](a, b, parts, tm, tn, tk)
+        splits = max(1, min(processors(a) // max(grid[0] * grid[1], 1), tl.cdiv(a.shape[1], tk)))
+        parts = a.new_empty(splits, *out.shape, dtype=torch.float32)
+        matmul_kernel[(splits, *grid)](a, b, parts, tm, tn, tk)
         sum_kernel[tl.cdiv(out.shape[0], 8), tl.cdiv(out.shape[1], 64)](parts, out, 8, 64)
 
     def grad(grad_out, a, b):

@@ -54,10 +54,10 @@ def by_expert(chosen, experts, T):
     numbers = torch.arange(experts + 1, device=chosen.device)
     begins = torch.searchsorted(found, numbers)  # of each expert in `order`, and the end of the last one
     ends = torch.nn.functional.pad(((begins.diff() + T - 1) // T * T).cumsum(0), (1, 0))
-    places = torch.arange(len(order), device=chosen.device) + (ends - begins)[found]
+    positions = torch.arange(len(order), device=chosen.device) + (ends - begins)[found]
     tiles = len(order) // T + experts  # upper bound
     slots = torch.full((tiles * T,), len(order), dtype=torch.int32, device=chosen.device)
-    slots[places] = order.int()
+    slots[positions] = order.int()
     tile_begins = torch.arange(0, tiles * T, T, device=chosen.device)
     return slots, ends.int(), (torch.searchsorted(ends, tile_begins, right=True) - 1).int()
 

@@ -26,12 +26,12 @@ def row_of(array, row, N):
 
 @tl.kernel
 def backward_kernel(grad, x, w, rstd, grad_x, parts, TOGETHER: tl.Constant[int], N: tl.Constant[int]):
-    block, turns, total = tl.bid(0), tl.cdiv(x.shape[0], TOGETHER), tl.zeros((1, N), tl.float32)
-    each, weight = tl.cdiv(turns, tl.num_blocks(0)), tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)
-    for turn in range(block * each, min((block + 1) * each, turns)):
+    block, iterations, total = tl.bid(0), tl.cdiv(x.shape[0], TOGETHER), tl.zeros((1, N), tl.float32)
+    each, weight = tl.cdiv(iterations, tl.num_blocks(0)), tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)
+    for iteration in range(block * each, min((block + 1) * each, iterations)):
         loaded, sums = (), ()
         for i in tl.static_iter(range(TOGETHER)):  # the rows of an iteration wait once for memory and for their sums
-            row = turn * TOGETHER + i
+            row = iteration * TOGETHER + i
             loaded += ((row, row_of(grad, row, N), row_of(x, row, N)),)
         for i in tl.static_iter(range(TOGETHER)):
             row, g, t = loaded[i]
@@ -92,12 +92,12 @@ class rms_norm:
         def run(grad_out, x, weight, rstd, grad_x, grad_weight):
             rows = matrix(x)
             N, bytes = width(x), width(x) * x.dtype.itemsize
-            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows of an iteration
-            turns = tl.cdiv(len(rows), turn)
-            blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (turn * bytes))  # as many as a GPU runs at once
-            blocks = tl.cdiv(turns, max(1, tl.cdiv(turns, blocks)))
+            together = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows of an iteration
+            iterations = tl.cdiv(len(rows), together)
+            blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (together * bytes))  # as many as a GPU runs at once
+            blocks = tl.cdiv(iterations, max(1, tl.cdiv(iterations, blocks)))
             parts = rows.new_empty(blocks, rows.shape[1], dtype=torch.float32)
-            backward_kernel[blocks](matrix(grad_out), rows, weight, rstd.view(-1), matrix(grad_x), parts, turn, N)
+            backward_kernel[blocks](matrix(grad_out), rows, weight, rstd.view(-1), matrix(grad_x), parts, together, N)
             R, C = (64, 256) if x.is_cpu else (256, 32)
             sum_kernel[tl.cdiv(rows.shape[1], C)](parts, grad_weight, R, C)
 

@@ -19,7 +19,7 @@ def rope_kernel(x, cos, sin, out, sign: float, T: tl.Constant[int], D: tl.Consta
     tl.store(out, (b, h, i, 1, 0), (second * c + first * s).astype(out.dtype).reshape((1, 1, T, 1, D)))
 
 
-def turn(x, cos, sin, out, sign):
+def rotate(x, cos, sin, out, sign):
     """Writes x to out, with its points rotated by sign times the angles of cos and sin."""
     halves = [each.unflatten(-1, (2, x.shape[3] // 2)) for each in (x, out)]
     width = 1 << max(x.shape[3] // 2 - 1, 0).bit_length()
@@ -51,14 +51,14 @@ class rope:
         return x.new_empty(x.shape)
 
     def run(x, cos, sin, out):
-        turn(x, cos, sin, out, 1.0)
+        rotate(x, cos, sin, out, 1.0)
 
     class grad:
         def outputs(grad_out):
             return grad_out.new_empty(grad_out.shape)
 
         def run(grad_out, cos, sin, grad_x):
-            turn(grad_out, cos, sin, grad_x, -1.0)
+            rotate(grad_out, cos, sin, grad_x, -1.0)
 
 
 if __name__ == "__main__":

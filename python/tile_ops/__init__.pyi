@@ -173,7 +173,7 @@ def adamw_(
       where these have 16 bits. Steps and lr_tensor: float32 or float64; grad_scale and found_inf:
       float32. Computed in float32, of float64 in float64; the corrections of the bias in float64 (`1 -
       beta^t` cancels).
-    - Memory. Tensors that are dense and of one stride order are walked as they lie. Others are copied
+    - Memory. Tensors that are dense and of one stride order are read as they lie. Others are copied
       into the parameter's order (with gaps in it: a contiguous one), and what is written is copied
       back. Whatever shares memory with a tensor that is written is an error: `tile::adamw_: params[1]
       and exp_avgs[1] overlap in memory, which is written; clone() one of them`.
@@ -386,9 +386,10 @@ def cross_entropy(
       gradient is as exact if lse is large.
     - Errors: ValueError for shapes and options, TypeError for dtypes, NotImplementedError for
       probabilities of classes as `target`.
-    - Logits are read once. On a GPU rows of more than 8192 classes are walked, with a maximum and a sum
-      for every 16 bytes of a tile, which stay in one thread; they meet once a row. Sums over rows are
-      added in float64 by one more launch, in a fixed order; the host waits for nothing. Deterministic.
+    - Logits are read once. On a GPU rows of more than 8192 classes are read in a loop, with a maximum
+      and a sum for every 16 bytes of a tile, which stay in one thread; they meet once a row. Sums over
+      rows are added in float64 by one more launch, in a fixed order; the host waits for nothing.
+      Deterministic.
     """
 
 def embedding(
@@ -410,13 +411,13 @@ def embedding(
     - Backward: `embedding_backward(grad_out, weight, indices, padding_idx)`: each row is the sum of its
       rows of grad_out, in float32 (float64 for float64) and in the order of the indices; rows nobody
       looked up are 0. Deterministic.
-    - Two launches. The first cuts the table into about 1024 bins of whole blocks' rows; a block for
-      each reads all N indices twice and lists, in order, the places of those in its bin. In the second
-      a block has 8 rows by 1024 columns (4 by 4096 on a CPU), reads the list of its bin, adds the rows
-      of grad_out that are its own, and writes. For V=128256, N=8192, d=4096 in bfloat16: 1002 blocks
-      read 2 x 64 KB of indices each, counted, not measured: 131 MB; then 64128 blocks read a list of
-      about 8 entries (8 bytes each), 67 MB of grad_out once, and write 1.05 GB. If an index comes k
-      times, its k rows are added in order, and four are loaded at once.
+    - Two launches. The first divides the table into about 1024 bins of whole blocks' rows; a block for
+      each reads all N indices twice and lists, in order, the positions of those in its bin. In the
+      second a block has 8 rows by 1024 columns (4 by 4096 on a CPU), reads the list of its bin, adds
+      the rows of grad_out that are its own, and writes. For V=128256, N=8192, d=4096 in bfloat16: 1002
+      blocks read 2 x 64 KB of indices each, counted, not measured: 131 MB; then 64128 blocks read a
+      list of about 8 entries (8 bytes each), 67 MB of grad_out once, and write 1.05 GB. If an index
+      comes k times, its k rows are added in order, and four are loaded at once.
     - float32 and float64 on a CPU: 64 bins; in the second launch a block clears its bin's rows and adds
       to them in memory.
     - Errors: ValueError for shapes and `padding_idx`, TypeError for dtypes.
@@ -585,7 +586,7 @@ def log_softmax(
     - Backward: `log_softmax_backward(grad_out, out, dim)`: grad_input = grad_out - exp(out) · Σ
       grad_out. `out` is saved.
     - Errors: ValueError where `dim` is out of range, TypeError for dtypes that it is not computed in.
-    - One launch; rows longer than a tile are walked. Deterministic.
+    - One launch; rows longer than a tile are read in a loop. Deterministic.
     """
 
 def matmul(

@@ -132,7 +132,7 @@ class RotaryEmbedding(torch.nn.Module):
     """Rotates query and key by their positions: angle = position * base ** (-2 i / rotary_dim) for pair i.
 
     head_dim: the last extent of query and key. max_positions: how many positions the tables hold. rotary_dim: how
-    much of head_dim turns, all by default. interleaved: pairs are neighbours, instead of halves of the head dim.
+    much of head_dim rotates, all by default. interleaved: pairs are neighbours, instead of halves of the head dim.
     The tables are float32 (float64 after .double()) whatever dtype the module is moved to.
     Shapes: query [batch, heads, positions, head_dim], key may have another number of heads. Dtypes: float16, bfloat16,
     float32 or float64, the same for both. Errors: ValueError for an invalid rotary_dim or more positions than max_positions,
@@ -388,7 +388,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for tensor in self._project(query, key, value)]
         is_causal = is_causal and attn_mask is None
         more = (self.bias_k is not None) + self.add_zero_attn
-        if more and is_causal:  # every query sees what stands behind the keys
+        if more and is_causal:  # every query sees the keys that are appended
             attn_mask, is_causal = torch.ones(query.shape[1], key.shape[1], device=query.device).triu(1) > 0, False
         mask = _attention_bias(key_padding_mask, attn_mask, self.num_heads, query)
         if more and mask is not None:

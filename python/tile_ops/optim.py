@@ -78,7 +78,7 @@ class AdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """One step of all parameters that have a gradient; closure computes the loss anew and is called first."""
+        """One step of all parameters that have a gradient; closure computes the loss again and is called first."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -160,6 +160,6 @@ def _alike(lists):
     groups = {}
     for tensors in zip(*lists):
         key = (tensors[0].device, *(tensor.dtype for tensor in tensors))
-        for whole, tensor in zip(groups.setdefault(key, [[] for _ in lists]), tensors):
-            whole.append(tensor)
+        for part, tensor in zip(groups.setdefault(key, [[] for _ in lists]), tensors):
+            part.append(tensor)
     return groups.items()

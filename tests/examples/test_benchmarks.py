@@ -130,7 +130,7 @@ def test_bars():
     import gpu
     import gpu_cases
 
-    case = gpu_cases.Case("x", None, share=0.8, ratios={"torch.compile": 1.8}, microseconds=8, launches=1)
+    case = gpu_cases.Case("x", None, fraction=0.8, ratios={"torch.compile": 1.8}, microseconds=8, launches=1)
     assert gpu.bars(case, 7.0, 6.0, {"torch.compile": 14.0}, 1) == "0.8 of copy; 1.8x torch.compile; 8 us; 1 launch"
     missed = "0.8 of copy, missed; 1.8x torch.compile, missed; 8 us, missed; 1 launch wanted, 2 seen, missed"
     assert gpu.bars(case, 9.0, 6.0, {"torch.compile": 14.0}, 2) == missed
@@ -225,7 +225,7 @@ def test_rows_of_the_host_s_times():
         ["Python: good", "3", "1.40", "+0.40", "1.40", "+0.40", "the first + 0.5 us"],
         ["Python: bad", "3", "1.60", "+0.60", "1.60", "+0.60", "the first + 0.5 us, missed"],
     ]
-    half = [call("theirs", 8e-3), call("ours", 3e-3, share=0.5)]
+    half = [call("theirs", 8e-3), call("ours", 3e-3, fraction=0.5)]
     assert list(host.rows("raw", half, "cpu", (False,)))[1] == ["raw: ours", "3", "3.00", "-5.00", "", "", "0.5 of the first"]
 
 
@@ -263,7 +263,7 @@ def test_the_picture(tmp_path):
     assert [name for name, *_ in points] == ["softmax, forward", "matmul 8192³"]
     assert points[1][1:] == pytest.approx((2729.5, 430.2), rel=1e-3)
     assert Image.open(roofline.draw(path)).size == (roofline.WIDTH, roofline.HEIGHT)
-    with pytest.raises(ValueError, match="the table does not name its roofs; make it anew with benchmarks/gpu.py --write"):
+    with pytest.raises(ValueError, match="the table does not name its roofs; make it again with benchmarks/gpu.py --write"):
         roofline.roofs(["# NVIDIA X"])
 
 
@@ -332,9 +332,9 @@ def test_the_bars_of_the_cpu(tmp_path):
     assert picture.size == (bar_chart.WIDTH, bar_chart.TOP + 2 * bar_chart.ROW + bar_chart.BOTTOM)
     axis = bar_chart.Axis([1.4, 0.7, 20.0])
     y = bar_chart.TOP + (bar_chart.ROW - 2 * bar_chart.BAR) // 2 + bar_chart.BAR // 2
-    assert picture.getpixel((int(axis.place(1.15)), y)) == bar_chart.PEERS["ratio"][1]  # reaches from 1 to 1.4
-    assert picture.getpixel((int(axis.place(0.8)), y + bar_chart.BAR)) == bar_chart.PEERS["ratio to compile"][1]
-    assert picture.getpixel((int(axis.place(1.8)), y)) == (255, 255, 255)
+    assert picture.getpixel((int(axis.pixel(1.15)), y)) == bar_chart.PEERS["ratio"][1]  # reaches from 1 to 1.4
+    assert picture.getpixel((int(axis.pixel(0.8)), y + bar_chart.BAR)) == bar_chart.PEERS["ratio to compile"][1]
+    assert picture.getpixel((int(axis.pixel(1.8)), y)) == (255, 255, 255)
 
 
 @pytest.mark.slow  # builds a library

@@ -134,7 +134,7 @@ def test_pictures(runs, tmp_path):
     import diffusion
     from PIL import Image
 
-    sampled = diffusion.sample(runs[1]["tile"].model, 3, turns=2).cpu()
+    sampled = diffusion.sample(runs[1]["tile"].model, 3, steps=2).cpu()
     assert torch.isfinite(sampled).all()
     charts.gallery(tmp_path / "pictures.png", [diffusion.draw(4, torch.Generator().manual_seed(0)), sampled], scale=2, gap=1)
     assert Image.open(tmp_path / "pictures.png").size == (4 * (2 * diffusion.SIZE + 1) + 1, 2 * (2 * diffusion.SIZE + 1) + 1)

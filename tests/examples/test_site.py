@@ -32,7 +32,7 @@ def without_code(text):
 
 def test_every_page_by_hand_is_in_the_site():
     by_hand = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
-    assert [path for path in by_hand if make_site.place(pathlib.PurePosixPath(path.as_posix())) not in pages()] == []
+    assert [path for path in by_hand if make_site.site_path(pathlib.PurePosixPath(path.as_posix())) not in pages()] == []
 
 
 def test_links_lead_to_pages():

@@ -44,16 +44,16 @@ class _Expression(TorchOp):
         super().__init__(text, {"sharding": sharding})
         self._make, self._of_gradient = make, of_gradient
 
-    def _share(self):
-        super()._share()
+    def _register_sharding(self):
+        super()._register_sharding()
         name = f"{self._schema.name}_backward"
         if self._of_gradient is None:
-            self._share_gradient(name)
+            self._register_gradient_sharding(name)
         else:
             _sharding.define(name, self._of_gradient)
 
-    def _handle_of(self, replace, place):
-        return self._make(self.schema_text, replace, *place)
+    def _handle_of(self, replace, location):
+        return self._make(self.schema_text, replace, *location)
 
 
 def elementwise(schema=None):

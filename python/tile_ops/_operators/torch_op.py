@@ -108,18 +108,18 @@ class TorchOp(Named):
                     getattr(self, "_set_" + what)(functions[what])
                     self._given.add(what)
             self._handle.check(True) if inspect.isclass(source) else self._check()
-        self._share()
+        self._register_sharding()
         namespace, bare = name.split("::")
         self.packet = getattr(getattr(torch.ops, namespace), bare)
         self.__name__, self.__module__, self.__qualname__ = bare, source.__module__, source.__qualname__
         self.__doc__ = inspect.getdoc(source)
         return self
 
-    def _share(self):
+    def _register_sharding(self):
         """Registers the sharding rule for DTensors."""
         _sharding.define(self._schema.name, self._sharding)
 
-    def _share_gradient(self, name):
+    def _register_gradient_sharding(self, name):
         """Registers a gradient operator without its own rule; the rule is derived from the operator's."""
         tensors = tuple(each.name for each in self._schema.arguments if each.is_tensor)
         results = tuple(each.name for each in (*self._schema.results, *self._saved))
@@ -168,7 +168,7 @@ class TorchOp(Named):
             made._define(part, functions)
             self._backward = made
             if made._sharding is None and self._sharding is not None:
-                self._share_gradient(name)
+                self._register_gradient_sharding(name)
         elif isinstance(part, types.FunctionType):
             if name in _libraries:
                 _libraries.pop(name)._destroy()

@@ -47,16 +47,16 @@ def _transition(now, want, size, n):
     """Returns the cost of a redistribution on a mesh dimension of n devices: the bytes moved, and LATENCY per collective."""
     if same(now, want):
         return 0.0
-    share = size * (n - 1) / n
+    moved_bytes = size * (n - 1) / n
     if now.is_replicate():
         return math.inf if want.is_partial() else 0.0
     if now.is_partial():
         if want.is_replicate():
-            return 2 * (LATENCY + share)
-        return math.inf if want.is_partial() else LATENCY + share
+            return 2 * (LATENCY + moved_bytes)
+        return math.inf if want.is_partial() else LATENCY + moved_bytes
     if want.is_replicate():
-        return LATENCY + share
-    return math.inf if want.is_partial() else LATENCY + share / n
+        return LATENCY + moved_bytes
+    return math.inf if want.is_partial() else LATENCY + moved_bytes / n
 
 
 def _shard_of(placements, dim):

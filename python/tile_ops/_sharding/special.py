@@ -81,11 +81,11 @@ def mean_loss(shards, class_weights=None):
         weighs = (weight.to(wide)[classes] * counted).sum()
     rows = shards.split("n", "*s", "*r")
     divisors = shards.total(torch.stack([weighs, number]), rows)
-    apart = weight is not None and z_loss != 0  # the two terms have different divisors
+    separate = weight is not None and z_loss != 0  # the two terms have different divisors
     saver = _saving(shards.call.func)
-    out, lse, _ = shards.call.run_as(saver, {**values, "reduction": "sum", "z_loss": 0.0 if apart else z_loss})
+    out, lse, _ = shards.call.run_as(saver, {**values, "reduction": "sum", "z_loss": 0.0 if separate else z_loss})
     mean = out.to(wide) / divisors[0]
-    if apart:
+    if separate:
         each = lse.sum(-1) if lse.dim() > target.dim() else lse
         mean = mean + z_loss * (each.to(wide) ** 2).masked_fill(~counted, 0).sum() / divisors[1]
     made = (mean.to(out.dtype), lse, divisors)

@@ -90,10 +90,10 @@ def backward(shards):
     weight, everything = rows.weights()
     first, second = (each.masked_fill(~rows.counted, 0).masked_fill(rows.wrong, torch.nan) for each in (first, second))
     at_target = (1 - rows.smoothing) * weight * first
-    share = at_target + rows.smoothing / rows.classes * everything * first
+    factor = at_target + rows.smoothing / rows.classes * everything * first
     if rows.z_loss:
-        share = share + 2 * rows.z_loss * lse * second
-    grad = torch.exp(rows.logits - lse.unsqueeze(-1)) * share.unsqueeze(-1)
+        factor = factor + 2 * rows.z_loss * lse * second
+    grad = torch.exp(rows.logits - lse.unsqueeze(-1)) * factor.unsqueeze(-1)
     if rows.smoothing:
         of_class = rows.smoothing / rows.classes * first.unsqueeze(-1)
         grad = grad - (of_class if rows.weight is None else of_class * rows.weight)

@@ -359,7 +359,7 @@ class RawMemory:
         """
 
 class TiledView:
-    """An array cut into tiles."""
+    """An array divided into tiles."""
 
     @property
     def dtype(self) -> DType:
@@ -505,7 +505,7 @@ class Array:
         padding_mode: PaddingMode = ...,
         traversal_steps: Shape | None = None,
     ) -> TiledView:
-        """Returns the array cut into tiles. Tile i begins at i * step; a step is by default the tile's extent.
+        """Returns the array divided into tiles. Tile i begins at i * step; a step is by default the tile's extent.
 
         Shapes: tile_shape has one extent for each axis of the array, or is ().
         Dtypes: any.

@@ -105,7 +105,7 @@ class Scalar:
 
 
 class TiledView:
-    """Annotates an array cut into tiles. Kernels do not check it."""
+    """Annotates an array divided into tiles. Kernels do not check it."""
 
 
 _NOTES = (ConstantAnnotation, ScalarAnnotation, ArrayAnnotation, ListAnnotation)

@@ -27,7 +27,7 @@ _POSITIVE = {
     "minimum": lambda attributes, known: all(known),
     "maximum": lambda attributes, known: any(known),
 }
-_PLACE = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
+_LOCATION = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
 
 
 class Emitter:
@@ -48,9 +48,9 @@ class Emitter:
         try:
             return function(*arguments)
         except tuple(_KINDS) as error:
-            raise _KINDS[type(error)](_PLACE.sub("", str(error))) from None
+            raise _KINDS[type(error)](_LOCATION.sub("", str(error))) from None
         except RuntimeError as error:
-            raise TileInternalError(_PLACE.sub("", str(error))) from None
+            raise TileInternalError(_LOCATION.sub("", str(error))) from None
 
     def results(self, name, operands, blocks=(), **attributes):
         """Emits an operation and returns all its results."""

@@ -12,10 +12,10 @@ _OTHERS = {"builtins", "numpy", "torch", "tile_ops"}
 
 def is_users(module):
     """Returns True if a module, by its name, holds a user's functions."""
-    return _is_walked(module) and module.split(".")[0] not in sys.stdlib_module_names
+    return _is_searched(module) and module.split(".")[0] not in sys.stdlib_module_names
 
 
-def _is_walked(module):
+def _is_searched(module):
     """Returns True if the objects of a module's classes are searched. The standard library's are: they hold users' values."""
     return (module or "builtins").split(".")[0] not in _OTHERS
 
@@ -93,7 +93,7 @@ class _Walk:
         elif isinstance(value, types.ModuleType):
             if is_users(value.__name__):
                 self._owners.append(value)
-        elif is_users(value.__module__) if isinstance(value, type) else _is_walked(type(value).__module__):
+        elif is_users(value.__module__) if isinstance(value, type) else _is_searched(type(value).__module__):
             self._owners.append(value)
 
     def finish(self):

@@ -17,11 +17,11 @@ from ..functions.text import assert_
 from ..translator import attributes, ranges
 from ..translator.calls import _BUILTINS
 from .body import Bodies
-from .pieces import Piece, is_made
+from .compiled_calls import CompiledCall, is_made
 from .skeletons import Flattener
 from .values import DebugArray, DebugConstant, DebugRange, DebugRaw, DebugTile, DebugView
 
-_pieces = {}
+_compiled_calls = {}
 
 
 def _attribute(translator, owner, name):
@@ -62,24 +62,26 @@ class Session:
         skeleton = flattener.call(arguments, named)
         key = body, skeleton, self._location(), self.kernel._dialect
         try:
-            piece = _pieces.get(key)
+            compiled = _compiled_calls.get(key)
         except TypeError:
             raise TileTypeError(f"{getattr(body, '__name__', body)}(): an argument is not a value of a kernel") from None
-        if piece is None or not piece.current():
-            piece = _pieces[key] = Piece(body, skeleton, flattener.leaves, self._location(), self.kernel._dialect)
+        if compiled is None or not compiled.current():
+            compiled = _compiled_calls[key] = CompiledCall(
+                body, skeleton, flattener.leaves, self._location(), self.kernel._dialect
+            )
         try:
-            made = piece.run(flattener.leaves)
+            made = compiled.run(flattener.leaves)
         except RuntimeError as error:
-            raise RuntimeError(self._in_kernel(str(error), piece)) from None
+            raise RuntimeError(self._in_kernel(str(error), compiled)) from None
         if body in (grid.bid, grid.num_blocks):
             axis = arguments[0] if arguments else named["axis"]
             made[0].fill_((self.block if body is grid.bid else self.blocks)[axis])
-        return self._dressed(piece.result, made, (body, arguments, named))
+        return self._dressed(compiled.result, made, (body, arguments, named))
 
-    def _in_kernel(self, text, piece):
+    def _in_kernel(self, text, compiled):
         """Returns an assertion's error with this kernel and block."""
         return text.replace(
-            f"block (0, 0, 0) of kernel {getattr(piece._body, '__name__', 'piece')}",
+            f"block (0, 0, 0) of kernel {getattr(compiled._body, '__name__', 'call')}",
             f"block {self.block} of kernel {self.kernel.__name__}",
         )
 

@@ -141,7 +141,7 @@ def tiled_view(
     padding_mode: _padding = PaddingMode.UNDETERMINED,
     traversal_steps=None,
 ):
-    """Returns the array cut into tiles. Tile i begins at i * step; a step is by default the tile's extent."""
+    """Returns the array divided into tiles. Tile i begins at i * step; a step is by default the tile's extent."""
     if tile_shape and len(tile_shape) != array.ndim:
         raise TileTypeError(f"Expected shape length to be {array.ndim}, got {len(tile_shape)}")
     steps = tile_shape or (1,) * array.ndim

@@ -8,7 +8,7 @@ from ..core.registry import HelperFunction, LanguageFunction
 from ..core.values import Conflict, FunctionChoice, LocalFunction, Method, Strict, Tile, Undefined
 from ..core.values import dtype_of, is_constant, is_loose, memory_of, retyped, shown
 from .memory import Memory, facts_of, picked
-from .parts import apart
+from .parts import composite_of
 from .records import Record
 
 
@@ -27,15 +27,15 @@ class Scalar:
 
 
 class Parts:
-    """A layout of a value that parts.apart() splits: the layouts of its parts."""
+    """A layout of a value that parts.composite_of() splits: the layouts of its parts."""
 
-    def __init__(self, whole, items, before):
-        self.whole, self.items, self._before = whole, items, before
+    def __init__(self, composite, items, before):
+        self.composite, self.items, self._before = composite, items, before
 
     def of(self, value):
         """Returns the parts of another value with the same structure; None: its structure differs."""
-        other = apart(value, self._before)
-        return other.parts if other and other.key == self.whole.key else None
+        other = composite_of(value, self._before)
+        return other.parts if other and other.key == self.composite.key else None
 
 
 def kept(value, before):
@@ -59,15 +59,15 @@ def layout_of(value, before):
 
 
 def _parts(value, before):
-    whole = apart(value, before)
-    return whole.parts if whole else ()
+    composite = composite_of(value, before)
+    return composite.parts if composite else ()
 
 
 def _layout(value, items, before):
     """Returns the layout of a value from those of its parts. A closure with parts is never Same: they may change later."""
     if all(isinstance(item, Same) for item in items) and not (items and isinstance(value, LocalFunction)):
         return Same(value)
-    return Parts(apart(value, before), items, before)
+    return Parts(composite_of(value, before), items, before)
 
 
 def _equal_constants(x, y):
@@ -89,7 +89,7 @@ def joined(x, y, before):
         return Same(x)
     if (isinstance(x, Tile) or is_constant(x)) and (isinstance(y, Tile) or is_constant(y)):
         return _tiles(x, y)
-    one, other = apart(x, before), apart(y, before)
+    one, other = composite_of(x, before), composite_of(y, before)
     if one and other and one.key == other.key:
         items = [joined(a, b, before) for a, b in zip(one.parts, other.parts)]
         if None not in items:
@@ -114,8 +114,8 @@ def met(layout, value, before):
         parts = layout.of(value)
         items = [met(item, part, before) for item, part in zip(layout.items, parts)] if parts is not None else [None]
         if None not in items:
-            return Parts(layout.whole, items, before)
-        may = may_be_chosen(layout.whole.value) and may_be_chosen(value)
+            return Parts(layout.composite, items, before)
+        may = may_be_chosen(layout.composite.value) and may_be_chosen(value)
         return Functions([layout], before).met(value) if may else None
     return layout if fits(layout, value, before) else None
 
@@ -169,7 +169,7 @@ def value_of(emitter, layout, tiles):
     if isinstance(layout, Same):
         return layout.value
     if isinstance(layout, Parts):
-        return layout.whole.make([value_of(emitter, item, tiles) for item in layout.items])
+        return layout.composite.make([value_of(emitter, item, tiles) for item in layout.items])
     return retyped(next(tiles), layout.dtype)
 
 
@@ -193,8 +193,8 @@ class Functions:
         """Returns the layout that joins an item with a function; None: they are different functions."""
         if isinstance(item, Same) and item.value is function:
             return item
-        one = item.whole if isinstance(item, Parts) else apart(item.value, self._before)
-        other = apart(function, self._before)
+        one = item.composite if isinstance(item, Parts) else composite_of(item.value, self._before)
+        other = composite_of(function, self._before)
         if not one or not other or one.key != other.key:
             return None
         items = item.items if isinstance(item, Parts) else [Same(part) for part in one.parts]

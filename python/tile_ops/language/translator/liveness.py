@@ -79,11 +79,11 @@ class _Liveness:
         head = ended | (_read(node.test) if isinstance(node, ast.While) else frozenset())
         while True:
             self._loops.append((live, head))
-            turn = self._block(node.body, head) - stored
+            live_in = self._block(node.body, head) - stored
             self._loops.pop()
-            if turn <= head:
+            if live_in <= head:
                 return head | read
-            head |= turn
+            head |= live_in
 
     def _Break(self, node, live):
         return self._loops[-1][0]

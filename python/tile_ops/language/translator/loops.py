@@ -9,10 +9,10 @@ from . import ranges
 from .control import LEFT, Control, Returned
 from .joins import Scalar, conflict, fits, is_defined, layout_of, met, tiles_of, types_of, value_of, ways_of
 from .liveness import live_behind
+from .loop_state import Loop, Tried, Widened
 from .memory import Memory
 from .scope import Binding
 from .source import assigned, holds
-from .turns import Loop, Tried, Widened
 
 
 def _hidden(depth):
@@ -118,7 +118,7 @@ class Loops(Control):
             value = layout if isinstance(layout, Conflict) else value_of(self.emitter, layout, results)
             self.scope.names[name] = Binding(value, node.lineno)
 
-    def _turn(self, node, loop, before, end):
+    def _body(self, node, loop, before, end):
         """Translates a loop's body; `end` emits the operation that ends it."""
         scope, exits = self.scope, self.scope.exits
         scope.loops.append((loop, before))
@@ -211,7 +211,7 @@ class Loops(Control):
         names, name = self.scope.names, node.target.id
         if name in names and not fits(Scalar(ranges.index_dtype(values), ()), names[name].value, None):
             del names[name]
-        wanted = self._wanted(node) if ranges.turns_surely(values) else []
+        wanted = self._wanted(node) if ranges.surely_iterates(values) else []
         if not wanted:
             return self._counted(node, values)
         tried = self._try(node, wanted, lambda tried: self._counted(node, values, tried))
@@ -236,9 +236,9 @@ class Loops(Control):
                     self._exit_unless(counter.goes_on(index), loop, before)
                 scope.bind(name, counter.number(index), node.lineno)
                 if jumps:
-                    self._turn(node, loop, before, lambda tiles: emitter.results("continue", [counter.next(index), *tiles]))
+                    self._body(node, loop, before, lambda tiles: emitter.results("continue", [counter.next(index), *tiles]))
                 else:
-                    self._turn(node, loop, before, lambda tiles: emitter.results("yield", tiles))
+                    self._body(node, loop, before, lambda tiles: emitter.results("yield", tiles))
             return initial, block
 
         initial, block = self._settled(loop, before, translate)
@@ -310,7 +310,7 @@ class Loops(Control):
                     raise TileSyntaxError("`while True` needs a way out; add a break")
                 if known is None:
                     self._exit_unless(self.condition(test), loop, before)
-                self._turn(node, loop, before, lambda tiles: emitter.results("continue", tiles))
+                self._body(node, loop, before, lambda tiles: emitter.results("continue", tiles))
             return initial, block
 
         made = self._settled(loop, before, translate)

@@ -11,11 +11,11 @@ def facts_of(array):
 
 def _parts(array, newest):
     """Returns the array as of the value `newest`, and the slices (axis, start, stop) that were taken of it since."""
-    cuts = []
+    slices = []
     while array.number > newest and array.origin:
-        array, *cut = array.origin
-        cuts.append(cut)
-    return array, cuts[::-1]
+        array, *taken = array.origin
+        slices.append(taken)
+    return array, slices[::-1]
 
 
 def _bound(value):
@@ -53,13 +53,13 @@ class Memory:
         if bounds is not None:
             return
         for item in items:
-            base, cuts = _parts(item, newest)
+            base, slices = _parts(item, newest)
             self._arrays[base.number] = base
-            self._add(self._key(base, cuts), [[_bound(start), _bound(stop)] for _, start, stop in cuts])
+            self._add(self._key(base, slices), [[_bound(start), _bound(stop)] for _, start, stop in slices])
 
     @staticmethod
-    def _key(base, cuts):
-        return base.number, tuple(axis for axis, *_ in cuts)
+    def _key(base, slices):
+        return base.number, tuple(axis for axis, *_ in slices)
 
     def _add(self, key, bounds):
         known = self.bounds.get(key, bounds)
@@ -108,7 +108,7 @@ class Memory:
                 for side, bound in enumerate(pair, 1):
                     if isinstance(bound, int):
                         continue
-                    given = [cuts[at][side] if mine == key else 0 for mine, (_, cuts) in zip(own, parts)]
+                    given = [slices[at][side] if mine == key else 0 for mine, (_, slices) in zip(own, parts)]
                     made.append(picked(emitter, choice, given, bound))
         return made
 

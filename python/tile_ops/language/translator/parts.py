@@ -14,7 +14,7 @@ _FIELDS = {slice: ("start", "stop", "step"), Range: ("start", "stop", "step"), S
 
 
 @dataclasses.dataclass
-class Whole:
+class Composite:
     """A split value. key: equal for values that can be joined; make(parts) rebuilds one."""
 
     value: object
@@ -23,24 +23,24 @@ class Whole:
     make: object
 
 
-def apart(value, before):
-    """Returns a value as a Whole; None: it has no parts. before: the Mark of the region."""
+def composite_of(value, before):
+    """Returns a value as a Composite; None: it has no parts. before: the Mark of the region."""
     if type(value) is tuple:
-        return Whole(value, (tuple, len(value)), list(value), tuple)
+        return Composite(value, (tuple, len(value)), list(value), tuple)
     if isinstance(value, Record):
         names = tuple(value.fields)
         key = Record, value.kind, names
-        return Whole(value, key, list(value.fields.values()), lambda parts: Record(value.kind, dict(zip(names, parts))))
+        return Composite(value, key, list(value.fields.values()), lambda parts: Record(value.kind, dict(zip(names, parts))))
     if type(value) is dict:
         names = tuple(value)
-        return Whole(value, (dict, names), list(value.values()), lambda parts: dict(zip(names, parts)))
+        return Composite(value, (dict, names), list(value.values()), lambda parts: dict(zip(names, parts)))
     for kind, fields in _FIELDS.items():
         if isinstance(value, kind):
-            return Whole(value, (kind,), [getattr(value, name) for name in fields], lambda parts: kind(*parts))
+            return Composite(value, (kind,), [getattr(value, name) for name in fields], lambda parts: kind(*parts))
     if isinstance(value, Method):
         key = Method, id(value.function)
-        return Whole(value, key, [value.owner], lambda parts: Method(value.function, *parts))
-    return _Closure(value, before).whole if isinstance(value, LocalFunction) else None
+        return Composite(value, key, [value.owner], lambda parts: Method(value.function, *parts))
+    return _Closure(value, before).composite if isinstance(value, LocalFunction) else None
 
 
 class _Closure:
@@ -61,7 +61,7 @@ class _Closure:
                     self._names[id(scope), name] = scope, template, scope.names[name].line
                     key.append((self._scope(scope), name, template))
         key += [self._scope(scope.outer) for scope in self._scopes if scope.outer]
-        self.whole = Whole(function, (LocalFunction, *key), self._parts, self._made)
+        self.composite = Composite(function, (LocalFunction, *key), self._parts, self._made)
 
     def _owner(self, scope, name):
         """Returns the ended scope that a name is read from; None: the name belongs to an open scope."""

@@ -39,7 +39,7 @@ def index_dtype(values):
     return dtypes.int64 if wide else dtypes.int32
 
 
-def turns_surely(values):
+def surely_iterates(values):
     """Returns True if a range is constant and not empty."""
     each = (values.start, values.stop, values.step)
     return all(map(is_constant, each)) and len(range(*map(constant_of, each))) > 0

@@ -84,10 +84,10 @@ class Statements(Loops, Contexts):
             return self.try_(node, rest)
         if isinstance(node, ast.For) and self.is_static_iter(node.iter):
             self._require_no_jumps(node)
-            turns = []
+            unrolled = []
             for item in items_of(self, node.iter):
-                turns += [Then(node, lambda item=item: self.assign(node.target, item)), *node.body]
-            return self.block(turns + rest)
+                unrolled += [Then(node, lambda item=item: self.assign(node.target, item)), *node.body]
+            return self.block(unrolled + rest)
         if isinstance(node, (ast.For, ast.While)):
             raise TileSyntaxError(f"{self.scope.name}: the `yield` must be outside of loops of the running kernel")
         return self.yielded(node, rest)

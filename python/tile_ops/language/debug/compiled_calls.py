@@ -1,4 +1,4 @@
-"""Pieces: single calls of the language, each compiled as a kernel, so that they mean the same as in a kernel."""
+"""Compiled calls: single calls of the language, each compiled as a kernel, so that they mean the same as in a kernel."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ class _Noting(Emitter):
         return super().results(name, operands, blocks, **attributes)
 
 
-class _PieceTranslator(Translator):
+class _CallTranslator(Translator):
     """A translator whose location is the user's line that is running."""
 
     def __init__(self, builder, cutile, location):
@@ -60,14 +60,14 @@ class _Made:
     array: object = None
 
 
-class Piece(TileKernel):
+class CompiledCall(TileKernel):
     """body(translator, *arguments, **named) as a kernel. types: the types of the tiles that it returns."""
 
     def __init__(self, body, skeleton, leaves, location, cutile):
         self._body, self._skeleton, self._running, self._cutile = body, skeleton, location, cutile
         self._count, self.types, self.effects, self.result = len(leaves), None, False, None
         self._reads = Reads()
-        name = getattr(body, "__name__", "piece").strip("<>")
+        name = getattr(body, "__name__", "call").strip("<>")
         self._bind(name, *location, "r" * len(leaves))
         self._ir(tuple(leaves), False)
         self._bind(name, *location, "r" * (len(leaves) + len(self.types)))
@@ -88,7 +88,7 @@ class Piece(TileKernel):
             self._translated(builder, described)
 
     def _translated(self, builder, described):
-        translator = _PieceTranslator(builder, self._cutile, self._running)
+        translator = _CallTranslator(builder, self._cutile, self._running)
         arrays = [value_of(each) for each in described]
         rebuilder = Rebuilder(translator, [(translator, each) for each in arrays[: self._count]], _loaded)
         arguments, named = rebuilder.rebuilt(self._skeleton)
