@@ -1,6 +1,8 @@
 """Tests that the table of tests/operators has a row for each operator, and that its rows and names are complete."""
 
 import dataclasses
+import pathlib
+import re
 
 import operators
 import pytest
@@ -35,6 +37,13 @@ def test_a_row_has_gates_and_bad_dtypes_and_shapes(name):
     row = operators.TABLE[name]
     assert row.gates or row.gate_variants
     assert row.bad.dtypes and row.bad.shapes
+
+
+def test_every_operator_has_a_benchmark():
+    folder = pathlib.Path(__file__).resolve().parent.parent / "benchmarks"
+    cases = "".join(path.read_text() for path in sorted(folder.glob("*cases.py")))
+    missing = [name for name in operators.TABLE if not re.search(rf"\b{name}\b", cases)]
+    assert missing == ["attention_varlen"]  # it runs the kernels of attention
 
 
 def test_an_operator_without_a_row_is_an_error(monkeypatch):
