@@ -43,9 +43,10 @@ def attention_backward(dtype=torch.float32, **given):
         "top": f(1, 2, 3),
         "weight": f(1, 2, 3),
         "residual": f(1, 2, 3, 0 if dtype == torch.float32 else 8, dtype=dtype),
+        "mask": [True, True, True, False, False],
     } | given
     return tile.attention_backward(
-        saved["out"],
+        saved.get("grad_out", saved["out"]),
         None,
         q,
         kv,
@@ -64,7 +65,7 @@ def attention_backward(dtype=torch.float32, **given):
         sinks=None,
         dropout_p=0.0,
         seed=None,
-        output_mask=[True, True, True, False, False],
+        output_mask=saved["mask"],
     )
 
 
@@ -97,6 +98,10 @@ def attention_varlen_backward(starts=(0, 2, 3), **given):
         seed=None,
         output_mask=[True, True, True, False],
     )
+
+
+def attention_with(**options):
+    return tile.attention(f(*X), f(*X), f(*X), **options)
 
 
 def large_attention(**options):
@@ -279,6 +284,11 @@ ATTENTION = Operator(
                 lambda: tile.attention(f(*X), f(*X), f(*X), attn_bias=i64(3, 3)),
                 "'attn_bias' is Long; give a bool mask (True attends) or floats to add to the scores",
             ),
+            (lambda: attention_with(alibi_slopes=i64(2)), "'alibi_slopes' is Long; convert it to Float"),
+            (
+                lambda: attention_with(sinks=f64(2)),
+                "'sinks' is Double and 'query' Float; convert it to the dtype of query, or to Float",
+            ),
         ],
         shapes=[
             (
@@ -301,6 +311,27 @@ ATTENTION = Operator(
                 lambda: tile.attention(f(*X), f(*X), f(*X), attn_bias=f(4, 4)),
                 "'attn_bias' is [4, 4], which does not broadcast to the scores, [1, 2, 3, 3]; every dimension must be equal or 1",
             ),
+            (
+                lambda: tile.attention(f(*X), f(2, 2, 3, 4), f(2, 2, 3, 4)),
+                "'query' is [1, 2, 3, 4] but 'key' [2, 2, 3, 4]; their batch and head_dim must be equal",
+            ),
+            (lambda: attention_with(causal_align="left"), "causal_align is 'left'; give 'bottom_right' or 'top_left'"),
+            (
+                lambda: attention_with(window=[-2, 0]),
+                "window is [-2, 0]; give the number of keys before and after a query's own place, -1 for all",
+            ),
+            (lambda: attention_with(softcap=-1.0), "softcap is -1; give a positive number, or 0 for none"),
+            (
+                lambda: attention_with(alibi_slopes=f(3)),
+                "'alibi_slopes' has shape [3]; it must be [2], a slope a head, or [1, 2]",
+            ),
+            (lambda: attention_with(sinks=f(2, 4)), "'sinks' has shape [2, 4]; it must be [2], a score a head"),
+            (lambda: attention_with(dropout_p=1.5), "dropout_p is 1.5; give a share from 0 to 1"),
+            (
+                lambda: attention_with(dropout_p=0.5),
+                "dropout_p is 0.5 and there is no seed; pass torch.randint(2**63 - 1, (2,)), on the device of query",
+            ),
+            (lambda: attention_with(dropout_p=0.5, seed=f(2)), "'seed' is Float[2]; it must be Long[2]"),
         ],
         devices=[(lambda: tile.attention(f(*X), meta(*X), f(*X)), f"'query' is on {HERE}, but 'key' is on meta; {MOVE}")],
         unaligned=[
@@ -316,6 +347,17 @@ ATTENTION = Operator(
             (
                 lambda: attention_backward(torch.bfloat16, residual=bf(1, 2, 3, 0)),
                 f"residual has shape [1, 2, 3, 0]; it must be [1, 2, 3, 8], {SAVED}",
+            ),
+            (
+                lambda: attention_backward(grad_out=f(2, 2, 3, 8)),
+                "'grad_out' is Float[2, 2, 3, 8] but 'out' Float[1, 2, 3, 8]; they must agree",
+            ),
+            *(
+                (
+                    lambda mask=mask: attention_backward(mask=mask),
+                    f"output_mask asks for the gradient of '{name}', which is not given; clear its bit",
+                )
+                for name, mask in (("attn_bias", [True] * 5), ("sinks", [True] * 3 + [False, True]))
             ),
         ],
         dtypes=[

@@ -13,6 +13,8 @@ from operators.texts import HERE, MOVE, OTHERS, RESULT, SAVED
 
 tile = torch.ops.tile
 
+UNKNOWN_ACTIVATION = "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu"
+
 
 def matmul_backward(grad=None, pre=None, bias=None, residual=None, activation="none"):
     return tile.matmul_backward(
@@ -98,9 +100,11 @@ MATMUL = Operator(
             (lambda: tile.matmul(i64(2, 3), i64(3, 2)), f"input is int64; {OTHERS}"),
             (lambda: tile.matmul(f(2, 3), f64(3, 2)), "input is float32 and other is float64; convert one with .to()"),
             (lambda: tile.matmul(f(2, 3), f(3, 2), bias=i64(2)), f"bias is int64; {OTHERS}"),
+            (lambda: tile.matmul(f(2, 3), f(3, 2), out_dtype=torch.int32), f"out_dtype is int32; {OTHERS}"),
         ],
         shapes=[
             (lambda: tile.matmul(f(), f(3, 2)), "input has no dimensions; both operands need at least one"),
+            (lambda: tile.matmul(f(3), f()), "other has no dimensions; both operands need at least one"),
             (
                 lambda: tile.matmul(f(2, 3), f(4, 2)),
                 "cannot multiply input [2, 3] by other [4, 2]; the inner extents 3 and 4 differ",
@@ -113,6 +117,11 @@ MATMUL = Operator(
                 lambda: tile.matmul(f(2, 3), f(3, 2), bias=f(3)),
                 "bias [3] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
             ),
+            (
+                lambda: tile.matmul(f(2, 3), f(3, 2), residual=f(4, 2, 2)),
+                "residual [4, 2, 2] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
+            ),
+            (lambda: tile.matmul(f(2, 3), f(3, 2), activation="tanh"), UNKNOWN_ACTIVATION),
         ],
         devices=[(lambda: tile.matmul(f(2, 3), meta(3, 2)), f"'input' is on {HERE}, but 'other' is on meta; {MOVE}")],
         unaligned=[("other", lambda: tile.matmul(ALIGNED, UNALIGNED.view(3, 2)))],
@@ -249,6 +258,10 @@ GATED_MATMUL = Operator(
                 lambda: tile.gated_matmul(f(2, 3), f64(3, 2), f(3, 2)),
                 "input is float32 and gate_weight is float64; convert one with .to()",
             ),
+            (
+                lambda: tile.gated_matmul(f(2, 3), f(3, 2), f64(3, 2)),
+                "input is float32 and up_weight is float64; convert one with .to()",
+            ),
         ],
         shapes=[
             (
@@ -259,6 +272,9 @@ GATED_MATMUL = Operator(
                 lambda: tile.gated_matmul(f(2, 3), f(3, 2), f(3, 1)),
                 "gate_weight is [3, 2] and up_weight [3, 1]; they must have one shape",
             ),
+            (lambda: tile.gated_matmul(f(), f(3, 2), f(3, 2)), "input has no dimensions; it must be [..., k]"),
+            (lambda: tile.gated_matmul(f(2, 3), f(3), f(3)), "gate_weight has shape [3]; it must be [k, n]"),
+            (lambda: tile.gated_matmul(f(2, 3), f(3, 2), f(3, 2), activation="tanh"), UNKNOWN_ACTIVATION),
         ],
         devices=[
             (

@@ -146,11 +146,6 @@ def call(rows=(2, 3), keys=(4, 5), longest=(3, 5), shapes=None, begins=None, dty
     "make, kind, text",
     [
         (
-            lambda: call(shapes=((5, 4), (9, 2, 8), (9, 2, 8))),
-            ValueError,
-            "'query' has shape [5, 4]; give it 3 dimensions, [all rows, heads, head_dim]",
-        ),
-        (
             lambda: call(shapes=((5, 4, 8), (9, 2, 8), (8, 2, 8))),
             ValueError,
             "'key' is [9, 2, 8] but 'value' [8, 2, 8]; their rows and heads must be equal",

@@ -112,14 +112,6 @@ def test_backward_is_an_operator():
     torch.library.opcheck(backward, (torch.randn(2, 3, 3, dtype=torch.double), WEIGHT, INDICES, -1))
 
 
-def test_double_backward_is_an_error():
-    weight = WEIGHT.clone().requires_grad_()
-    grads = torch.randn(2, 3, 3, dtype=torch.double, requires_grad=True)
-    (grad,) = torch.autograd.grad(op(weight, INDICES), weight, grads, create_graph=True)
-    with pytest.raises(NotImplementedError, match="tile::embedding"):
-        grad.sum().backward()
-
-
 W, ROWS = torch.ones(4, 3), torch.zeros(2, dtype=torch.int64)
 ERRORS = [
     (lambda: op(W.long(), ROWS), TypeError, "weight is int64; it must be float16, bfloat16, float32 or float64"),

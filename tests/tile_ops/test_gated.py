@@ -144,14 +144,6 @@ def test_backward_is_an_operator(mask):
     torch.library.opcheck(ops.geglu_backward, (*tensors, "tanh", mask))
 
 
-def test_double_backward_is_an_error():
-    x = double(3, 5).requires_grad_()
-    for op in (ops.swiglu, ops.geglu):
-        (grad,) = torch.autograd.grad(op(x, x).square().sum(), x, create_graph=True)
-        with pytest.raises(NotImplementedError, match=f"double backward of tile::{op.__name__} is not implemented"):
-            grad.sum().backward()
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_autocast_keeps_the_dtype(dtype, device):
     x = torch.randn(3, 5, dtype=dtype)

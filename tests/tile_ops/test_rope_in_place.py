@@ -252,15 +252,3 @@ def test_overlap_is_exact(seed, device):
         except ValueError as error:
             assert not apart, str(error)
     assert min(counts.values()) > 5
-
-
-def test_errors():
-    query, key, cos = draw(2, 4, 5, 16), draw(2, 2, 6, 16), draw(5, 8)
-    with pytest.raises(ValueError) as error:
-        rope_(query, key, cos, cos)
-    assert str(error.value).splitlines()[0] == (
-        "tile::rope_: query [2, 4, 5, 16] and key [2, 2, 6, 16] differ; only their number of heads may"
-    )
-    with pytest.raises(TypeError) as error:
-        rope_(query, key[:, :, :5].double(), cos, cos)
-    assert str(error.value).splitlines()[0] == ("tile::rope_: query is float32 and key is float64; convert one with .to()")
