@@ -101,8 +101,8 @@ def test_files_that_need_more_gpus_are_left_out_and_named(monkeypatch, device, c
     assert not list(gpus.left_out(config))
 
 
-@pytest.mark.parametrize("turn", [0, 1])
-def test_every_test_starts_from_its_seed(turn, seed):
+@pytest.mark.parametrize("repeated", [0, 1])
+def test_every_test_starts_from_its_seed(repeated, seed):
     assert torch.initial_seed() == seed
     drawn = random.random()
     assert drawn == random.Random(seed).random()

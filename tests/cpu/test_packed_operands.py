@@ -6,7 +6,7 @@ from threads import with_torch_threads
 from tile_ops import _C
 
 LOOP = """
-  %total: f32[64,64] = for %0, %turns, %1, %zeros (%k: i32, %sum: f32[64,64]) {
+  %total: f32[64,64] = for %0, %iterations, %1, %zeros (%k: i32, %sum: f32[64,64]) {
     %x: bf16[64,256] = load %a, %i, %k {pad=0.0, shape=[64,256], steps=[64,256]}
     %y: bf16[256,64] = load %b, %k, %j {pad=0.0, shape=[256,64], steps=[256,64]}
     %next: f32[64,64] = mma %x, %y, %sum
@@ -26,7 +26,7 @@ kernel both(%a: array<bf16,2>, %b: array<bf16,2>, %out: array<f32,2>, %again: ar
   %j: i32 = bid {axis=1}
   %0: i32 = constant {dtype=i32, value=0}
   %1: i32 = constant {dtype=i32, value=1}
-  %turns: i32 = constant {dtype=i32, value=2}
+  %iterations: i32 = constant {dtype=i32, value=2}
   %zero: f32 = constant {dtype=f32, value=0.0}
   %zeros: f32[64,64] = broadcast %zero {shape=[64,64]}
   PRODUCTS

@@ -1,4 +1,4 @@
-"""Tests what a loop keeps in shared memory for lack of registers: tiles that it carries, and loads of its next turn."""
+"""Tests what a loop keeps in shared memory for lack of registers: tiles that it carries, and loads of its next iteration."""
 
 import re
 
@@ -92,7 +92,7 @@ SHAPE = "[1, 4096]"
 
 
 def six_sums(dtype):
-    """r = the sum over rows of the squares of six arrays: six tiles a turn, which registers have no room for."""
+    """r = the sum over rows of the squares of six arrays: six tiles an iteration, which registers have no room for."""
     names, pad = "abcdef", "0.0" if dtype[0] in "fb" else "0"
     loads = "\n".join(
         f"""  %x{n}: {dtype}{SHAPE} = load %{n}, %j, %z {{pad={pad}, shape={SHAPE}, steps={SHAPE}}}
@@ -116,7 +116,7 @@ store %g, %r, %z, %z {{steps={SHAPE}}}"""
 @pytest.mark.parametrize(
     "rows, columns, prefetch", [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)]
 )
-def test_loads_of_the_next_turn(dtype, rows, columns, prefetch):
+def test_loads_of_the_next_iteration(dtype, rows, columns, prefetch):
     """Vectors that an edge cuts in two are loaded where they are wanted."""
     arrays = [torch.randint(0, 3, (rows, columns)).to(TORCH[dtype]) for _ in range(6)]
     launch = (kernel([(dtype, 2)] * 7, six_sums(dtype)), (1, 1, 1), [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])

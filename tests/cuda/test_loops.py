@@ -35,11 +35,11 @@ def test_the_index_does_not_wrap():
                 "\n".join(bounds)
                 + f"""
 %one: i32 = constant {{dtype=i32, value=1}}
-%turns: i32 = for %low, %high, %step, %z (%j: {dtype}, %turn: i32) {{
+%iterations: i32 = for %low, %high, %step, %z (%j: {dtype}, %iteration: i32) {{
   %k: i64 = astype %j {{dtype=i64}}
   %t: i64[1] = broadcast %k {{shape=[1]}}
-  store %b, %t, %turn {{steps=[1]}}
-  %next: i32 = add %turn, %one
+  store %b, %t, %iteration {{steps=[1]}}
+  %next: i32 = add %iteration, %one
   yield %next
 }}"""
             )

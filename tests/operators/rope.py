@@ -3,7 +3,7 @@
 import random
 
 import torch
-from rope_reference import turn
+from rope_reference import rotate
 
 from operators.drawn import extent, tensor, whole
 from operators.record import Bad, BadGradients, Operator, Sharded
@@ -68,7 +68,7 @@ def rope_in_place(query, key, cos, sin):
 
 
 def rope_in_torch(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
-    return tuple(turn(x, cos, sin, interleaved, rotary_dim) for x in (query, key))
+    return tuple(rotate(x, cos, sin, interleaved, rotary_dim) for x in (query, key))
 
 
 def draw_rope(dtype):

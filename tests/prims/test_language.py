@@ -14,12 +14,12 @@ def whole(values):
 
 def search():
     for x in ([1, -2, 3, 5, 7], [5], [-1], [1, 2, 3], [-5, 5, 5]):
-        place = x.index(5) if 5 in x else -1
-        total = sum(v for v in (x[:place] if place >= 0 else x) if v > 0)
-        yield SEARCH, 1, whole(x), whole([9, 9]), whole([place, total])
+        index = x.index(5) if 5 in x else -1
+        total = sum(v for v in (x[:index] if index >= 0 else x) if v > 0)
+        yield SEARCH, 1, whole(x), whole([9, 9]), whole([index, total])
 
 
-def turns(value):
+def iterations(value):
     count = 0
     while value > 1 and count < 50:
         value, count = value // 2 if value % 2 == 0 else 3 * value + 1, count + 1
@@ -29,7 +29,7 @@ def turns(value):
 def collatz():
     x = [1, 2, 3, 6, 7, 27, 97, 0, 871]
     for blocks in (1, 2, 20):
-        yield COLLATZ, blocks, whole(x), whole([9] * len(x)), whole([turns(v) for v in x])
+        yield COLLATZ, blocks, whole(x), whole([9] * len(x)), whole([iterations(v) for v in x])
 
 
 def views():

@@ -6,7 +6,7 @@ import torch
 from numerics import check_call
 from opinfo import DTYPES
 from rope_reference import tables
-from rope_reference import turned as reference
+from rope_reference import rotated as reference
 from torch.library import opcheck
 from threads import with_torch_threads
 
