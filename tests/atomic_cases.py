@@ -59,7 +59,7 @@ def case(name, dtype, torch_dtype, order="", scalar=False, flat=False):
     offsets into the memory of a turned matrix, those outside masked out."""
     values = NAMES[name]
     count = len(INDICES)
-    places = INDICES[:1] if scalar else INDICES
+    positions = INDICES[:1] if scalar else INDICES
     memory = whole(torch_dtype, 12)
     index = torch.tensor(INDICES, dtype=torch.int32)
     mask = torch.tensor([i not in MASKED and (not flat or 0 <= at < 12) for i, at in enumerate(INDICES)])
@@ -96,7 +96,7 @@ def case(name, dtype, torch_dtype, order="", scalar=False, flat=False):
     text = f"kernel k({arrays}) {{\n" + "\n".join(lines) + "\n}\n"
 
     after, out = plain(memory), plain(result)
-    for i, at in enumerate(places):
+    for i, at in enumerate(positions):
         inside = 0 <= at < 12 and i not in MASKED
         given = [plain(operand)[i] for operand in operands]
         if name != "atomic_store":

@@ -244,14 +244,14 @@ def elements(dtype):
         f"%r: {dtype}[1024] = reshape %g {{shape=[1024]}}\n"
     )
     x = patterns(dtype)
-    places = (torch.arange(COUNT) * 30011 + 5) % COUNT
+    positions = (torch.arange(COUNT) * 30011 + 5) % COUNT
     case = one_to_one(
         dtype,
         body,
         1024,
-        lambda x, y: y[places],
+        lambda x, y: y[positions],
         {"i": ("i32", 1), "p": (dtype, 1)},
-        [(places.int(), None), (torch.zeros_like(x), DTYPES[dtype])],
+        [(positions.int(), None), (torch.zeros_like(x), DTYPES[dtype])],
     )
     case.wanted.append((4, mixed(x)))
     return case

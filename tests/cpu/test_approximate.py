@@ -62,8 +62,8 @@ def test_every_number(name, dtype):
         assert torch.equal(first.view(torch.int16), other.view(torch.int16))
     rounded = exact.to(dtype)
     same = (first == rounded) | (first.isnan() & rounded.isnan())
-    place = (exact.abs().log2().floor().exp2() * step).clamp_min(smallest)
-    assert (same | ((first.double() - exact).abs() <= 0.52 * place)).all()
+    ulp = (exact.abs().log2().floor().exp2() * step).clamp_min(smallest)
+    assert (same | ((first.double() - exact).abs() <= 0.52 * ulp)).all()
     assert torch.equal(first.isnan(), rounded.isnan())
 
 

@@ -177,7 +177,7 @@ TILE_KERNEL(1024) k(ArrayParameter<i32, 1> p0, i32 iterations) {
 
 
 def test_the_largest_block():
-    """Shuffles and barriers of 1024 threads, and atomics of all blocks at the same places."""
+    """Shuffles and barriers of 1024 threads, and atomics of all blocks at the same elements."""
     sums, iterations = torch.zeros(2, dtype=torch.int32), 3
     assert emulate.run_text(WAITING, 1024, 4096, [sums, iterations], (2, 1, 1)) is None
     at, x = torch.arange(1024), torch.arange(1024)

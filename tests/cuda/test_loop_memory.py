@@ -140,6 +140,6 @@ store %h, %p, %z, %z {{steps={tile}}}""",
     )
     arrays = [torch.randint(0, 3, (64, 4096)).bfloat16() for _ in range(6)]
     launch = (text, (1, 1, 1), [*arrays, torch.zeros(1, 4096).bfloat16(), torch.zeros(64, 64)])
-    places = re.findall(r"> [tv]\d+ = \{staged_memory\(\) \+ (\d+)\}", emulate.Case(*launch).program["text"])
-    assert len(places) == 8 and len(set(places)) == 8, places
+    offsets = re.findall(r"> [tv]\d+ = \{staged_memory\(\) \+ (\d+)\}", emulate.Case(*launch).program["text"])
+    assert len(offsets) == 8 and len(set(offsets)) == 8, offsets
     same_on_both([launch])

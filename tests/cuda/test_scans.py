@@ -1,4 +1,4 @@
-"""Scans, reductions with a combine region and the places of extremes, on the emulator: over every axis,
+"""Scans, reductions with a combine region and the indices of extremes, on the emulator: over every axis,
 through registers, lanes, warps and blocks of a cluster, in order."""
 
 import itertools
@@ -62,10 +62,10 @@ def program(name, shape, axis, dtypes, body, reverse=False):
     return kernel(arrays, "\n".join(lines)), out
 
 
-def launch(name, shape, axis, dtypes, body, reverse=False, place=lambda x: x):
+def launch(name, shape, axis, dtypes, body, reverse=False, layout=lambda x: x):
     text, out = program(name, shape, axis, dtypes, body, reverse)
     sizes = 2 * shape[0], *shape[1:]
-    inputs = [place(torch.randint(0, 2 if d == "bool" else 4, sizes).to(ALL[d])) for d in dtypes]
+    inputs = [layout(torch.randint(0, 2 if d == "bool" else 4, sizes).to(ALL[d])) for d in dtypes]
     return text, (2, 1, 1), [*inputs, *(torch.zeros(2 * out[0], *out[1:], dtype=ALL[d]) for d in dtypes)]
 
 
@@ -78,9 +78,9 @@ def both_ways(*given, **more):
 def test_order_is_kept_over_each_axis():
     launches = []
     for shape, axis in itertools.product([*SHAPES, (1, 2048), (2048, 3), (3, 520)], (0, 1)):
-        for place in (lambda x: x, transposed):
-            launches.append(launch("reduce", shape, axis, *COMPOSE, place=place))
-            launches += both_ways(shape, axis, *COMPOSE, place=place)
+        for layout in (lambda x: x, transposed):
+            launches.append(launch("reduce", shape, axis, *COMPOSE, layout=layout))
+            launches += both_ways(shape, axis, *COMPOSE, layout=layout)
     others = [((size,), 0) for size in (1, 3, 100, 1000, 4096)]
     for shape, axis in [*others, ((3, 7, 33), 1), ((4, 40, 8), 1), ((2, 3, 130), 0)]:
         launches.append(launch("reduce", shape, axis, *COMPOSE))
@@ -231,9 +231,9 @@ store %b, %p, %z {{steps=[{n}]}}
 store %c, %q, %z {{steps=[{m}]}}
 store %d, %r, %z {{steps=[{n}]}}
 store %e, %s, %z {{steps=[{m}]}}"""
-        for place in (lambda x: x, transposed):
+        for layout in (lambda x: x, transposed):
             outputs = [torch.full((k,), -1, dtype=torch.int32) for k in (n, m, n, m)]
-            launches.append((kernel([(dtype, 2), *[("i32", 1)] * 4], body), (1, 1, 1), [place(x), *outputs]))
+            launches.append((kernel([(dtype, 2), *[("i32", 1)] * 4], body), (1, 1, 1), [layout(x), *outputs]))
     copies = [[x, *(out.clone() for out in outputs)] for _, _, (x, *outputs) in launches]
     cases = [Case(text, grid, arguments) for (text, grid, _), arguments in zip(launches, copies)]
     assert emulate.run(cases) == [None] * len(cases)

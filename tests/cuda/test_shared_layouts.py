@@ -1,4 +1,4 @@
-"""Tiles in shared memory stand where the host's layouts say."""
+"""Tiles in shared memory are where the host's layouts say."""
 
 import emulate
 import pytest
@@ -9,7 +9,7 @@ TEXT = """#include "cuda/device/shared_tile.cuh"
 
 namespace tile {{
 
-TILE_KERNEL(32, 1) places(ArrayParameter<i32, 2> offsets) {{
+TILE_KERNEL(32, 1) element_offsets(ArrayParameter<i32, 2> offsets) {{
   const SharedTile<{dtype}, {rows}, {width}> staged = {{shared_memory()}};
   constexpr int chunks = {width} * sizeof({dtype}) / 16;
   for (int i = thread(); i < {rows} * chunks; i += 32)
@@ -32,7 +32,7 @@ def test_staged_tiles_stand_where_the_layout_says():
         offsets = torch.zeros(32, chunks, dtype=torch.int32)
         assert emulate.run_text(text, 32, 32 * chunks * 16, [offsets]) is None
         assert offsets.flatten().tolist() == _C.shared_offsets(32, chunks * 16 // bytes, bytes), text
-        # Each place once.
+        # Each offset once.
         assert sorted(offsets.flatten().tolist()) == list(range(0, 32 * chunks * 16, 16))
 
 

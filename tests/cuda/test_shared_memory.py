@@ -49,7 +49,7 @@ def test_a_reduction_asks_for_one_sum_a_warp():
 store %b, %s, %i {steps=[1]}""",
     )
     program = Case(text, (1, 1, 1), [torch.zeros(1, 4096), torch.zeros(1)]).program
-    assert (program["threads"], program["shared_bytes"]) == (256, 2 * 128)  # the next takes another place
+    assert (program["threads"], program["shared_bytes"]) == (256, 2 * 128)  # the next takes another buffer
 
 
 def test_staged_tiles_that_do_not_fit_at_once_are_loaded_to_registers():

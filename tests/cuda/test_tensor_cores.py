@@ -208,8 +208,8 @@ TILE_KERNEL(32) k(ArrayParameter<i32, 1> p0) {
   using S = SharedTile<ELEMENT, ROWS, WIDTH>;
   const Matrices<S, OWN, DEPTH, ALONG, RIGHT> matrices(S{shared_memory()}, BEGIN);
   for (int i = 0; i < 4; ++i) {
-    const i32 place = (i32)(matrices.at(i % 2 * 16, i / 2 * STEP) - shared_address(shared_memory()));
-    store_global(p0.data + i * 32 + lane(), Words<4>{{(u32)place}}, true, 1);
+    const i32 offset = (i32)(matrices.at(i % 2 * 16, i / 2 * STEP) - shared_address(shared_memory()));
+    store_global(p0.data + i * 32 + lane(), Words<4>{{(u32)offset}}, true, 1);
   }
 }
 
@@ -263,5 +263,5 @@ def test_lanes_that_read_together_meet_all_banks(element, step):
         # Bytes across rows of other numbers of chunks than multiples of 4: two lanes share a bank.
         shared = 2 if element == "u8" and not along and width // 16 % 4 else 1
         for lanes in out.view(-1, 128 // word).tolist():
-            banks = [place % 128 // word for place in lanes]
+            banks = [offset % 128 // word for offset in lanes]
             assert max(map(banks.count, banks)) == shared, (names, lanes)

@@ -78,8 +78,8 @@ def dropout_of_shards(device):
         out = tile_ops.dropout(x, 0.25)
         assert out.placements == (placement,)
         whole = out.full_tensor()
-        share = (whole == 0).float().mean().item()
-        assert 0.2 < share < 0.3
+        fraction = (whole == 0).float().mean().item()
+        assert 0.2 < fraction < 0.3
         if placement != Replicate():
             halves = whole.chunk(2, placement.dim)
             assert not torch.equal(*halves)

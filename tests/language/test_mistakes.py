@@ -134,9 +134,9 @@ def looped(a, b):
 def kernels():
     """A module with a kernel for each snippet: the language reads its text from a file."""
     text = HEAD
-    for place, snippet in enumerate(SNIPPETS):
+    for index, snippet in enumerate(SNIPPETS):
         body = textwrap.indent(snippet.replace("\\n", "\n"), "    ")
-        text += f"@ct.kernel\ndef kernel{place}(x, v, i8, out, n, s, w):\n{body}\n\n\n"
+        text += f"@ct.kernel\ndef kernel{index}(x, v, i8, out, n, s, w):\n{body}\n\n\n"
     path = pathlib.Path(tempfile.mkdtemp()) / "kernels.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location("mistaken_kernels", path)

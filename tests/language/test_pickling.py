@@ -143,13 +143,13 @@ LOCAL = [
 ]
 
 
-@pytest.mark.parametrize("place", range(len(LOCAL)))
-def test_local_ones(place):
-    value = local_things()[place]
+@pytest.mark.parametrize("index", range(len(LOCAL)))
+def test_local_ones(index):
+    value = local_things()[index]
     assert copy.deepcopy(value) is value
     with pytest.raises(pickle.PicklingError) as raised:
         pickle.dumps(value)
-    assert str(raised.value) == f"{LOCAL[place]}; define it at the top level of a module, so that its name finds it"
+    assert str(raised.value) == f"{LOCAL[index]}; define it at the top level of a module, so that its name finds it"
 
 
 def test_a_name_that_is_another_thing_now():

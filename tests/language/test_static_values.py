@@ -94,8 +94,8 @@ def functions(x, out):
 @tl.kernel
 def operators(x, out):
     a, b = tl.bid(0) + 15, tl.bid(1) + 4
-    for place in tl.static_iter(range(len(BINARY))):
-        tl.store(out, place, tl.static_eval(BINARY[place](a, b)))
+    for index in tl.static_iter(range(len(BINARY))):
+        tl.store(out, index, tl.static_eval(BINARY[index](a, b)))
 
 
 WANT = {

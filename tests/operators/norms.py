@@ -480,7 +480,7 @@ GROUP_NORM = Operator(
     ),
     autocast=(lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
     without_elements={
-        "group_norm of no places": (
+        "group_norm without positions": (
             lambda x, w, b: tile.group_norm(x, 2, w, b),
             lambda x, w, b: expected_group_norm(x, 2, w, b),
             [(2, 4, 0), (4,), (4,)],

@@ -106,8 +106,8 @@ def counted(x, bins, low, high):
     """Counts by the formula that the operator's text has, on the CPU: a GPU's torch divides otherwise."""
     x = x.float().cpu().flatten()
     x = x[(x >= low) & (x <= high)]
-    place = ((x - low) / (high - low) * bins).long().clamp(max=bins - 1)
-    return torch.bincount(place, minlength=bins)
+    index = ((x - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    return torch.bincount(index, minlength=bins)
 
 
 @pytest.mark.parametrize("bins, low, high", [(10, 0.0, 1.0), (1, -1.0, 1.0), (300, -3.0, 3.0), (128, -0.5, 7.5)])
@@ -166,8 +166,8 @@ def test_prefix_sum(shape, reverse):
     torch.testing.assert_close(program(x, reverse), sums(x, reverse), rtol=0, atol=1e-10)
 
 
-def test_prefix_sums_of_sums_of_parts():
-    """So many parts that their sums are summed by parts, too: a small tile makes them."""
+def test_prefix_sums_of_chunk_sums():
+    """So many chunks that their sums are summed in chunks, too: a small tile makes them."""
     module = load("prefix_sum")
     x, out = whole((3, 1000)), torch.empty(3, 1000, dtype=torch.int64)
     with pytest.MonkeyPatch.context() as patch:
@@ -202,8 +202,8 @@ def test_prefix_sum_on_the_emulator():
 
 def largest(x, k):
     # torch on a GPU takes a NaN with a sign for the least number, on a CPU for the greatest.
-    values, places = x.cpu().sort(dim=-1, descending=True, stable=True)
-    return values[..., :k].to(x.device), places[..., :k].to(x.device)
+    values, indices = x.cpu().sort(dim=-1, descending=True, stable=True)
+    return values[..., :k].to(x.device), indices[..., :k].to(x.device)
 
 
 def check_top_k(x, k):

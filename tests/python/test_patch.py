@@ -343,9 +343,9 @@ def test_functions_in_a_forward():
     assert tile_ops.patch(model).swapped == [("", "Head", "cross_entropy, log_softmax, softmax")]
     close(model(*args), expected)
     assert names_of_calls(model, *args) >= {"tile::cross_entropy", "tile::softmax", "tile::log_softmax"}
-    shares = F.softmax(torch.randn(3, 5), -1)  # probabilities of classes, which our operator does not take
-    ours = model(args[0], shares)
-    close(ours, tile_ops.unpatch(model)(args[0], shares))
+    probabilities = F.softmax(torch.randn(3, 5), -1)  # as a target our operator does not take them
+    ours = model(args[0], probabilities)
+    close(ours, tile_ops.unpatch(model)(args[0], probabilities))
 
 
 def test_autocast():

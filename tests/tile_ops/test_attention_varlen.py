@@ -94,8 +94,8 @@ def test_dropout_of_packed_sequences():
     value = torch.eye(155, dtype=torch.float64)[:, None].expand(155, 2, 155)
     kept = ours(rows, keys)(query, key, value, dropout_p=p, seed=seed)[0].transpose(0, 1) != 0  # [heads, rows, keys]
     assert not kept[:, :40, 90:].any() and not kept[:, 40:, :90].any()
-    share = (kept.sum() / (2 * (40 * 90 + 70 * 65))).item()
-    assert abs(share - 0.75) < 0.02
+    fraction = (kept.sum() / (2 * (40 * 90 + 70 * 65))).item()
+    assert abs(fraction - 0.75) < 0.02
     q, k, v = packed(rows, keys, 2, 2, dtype=torch.float64)
 
     def reference(q, k, v):
