@@ -52,8 +52,8 @@ def uniform(seed, numbers, dtype, stream=0):
     digits = DIGITS[dtype]
     width = 64 if dtype == torch.float64 else 32
     words = (words64 if width == 64 else words32)(seed, numbers, stream).astype(numpy.uint64)
-    whole = (words >> numpy.uint64(width - digits)).astype(numpy.float64)
-    return torch.from_numpy(whole * 2.0**-digits).to(dtype)
+    integer = (words >> numpy.uint64(width - digits)).astype(numpy.float64)
+    return torch.from_numpy(integer * 2.0**-digits).to(dtype)
 
 
 def normal(seed, numbers, dtype, stream=0):

@@ -72,15 +72,15 @@ def test_products_of_computed_tiles(more, tile, rows, depth):
     x[0, 0] = 1e-39  # denormal, as its product is
     p = torch.zeros(m, k, dtype=torch.bfloat16)
     p[:rows, :depth] = (x.float() * s).bfloat16()
-    whole = torch.zeros(m, k, dtype=torch.bfloat16)
-    whole[:rows, :depth] = x
+    padded = torch.zeros(m, k, dtype=torch.bfloat16)
+    padded[:rows, :depth] = x
     out = torch.full((m, n), 7.0)
     others = torch.full((k, k) if more == "transposed" else (m, k), 7.0)
     _C.run_ir((HEAD + PRODUCT + MORE[more] + "}}").format(m=m, k=k, n=n), (1, 1, 1), [x, s, b, out, others])
     sizes = p.double().abs() @ b.double().abs()
     close(out, p.double() @ b.double(), sizes)
     if more == "transposed":
-        close(others, p.T.double() @ whole.double(), p.T.double().abs() @ whole.double().abs())
+        close(others, p.T.double() @ padded.double(), p.T.double().abs() @ padded.double().abs())
     if more == "stored":
         assert torch.equal(others, p.float())
     if more == "seen later":

@@ -51,17 +51,17 @@ def products():
     Threads share them or do not, x is kept packed or is not, and they are of two matrices or of many."""
     ops = torch.ops.tile
 
-    def whole(*shape):
+    def integers(*shape):
         return torch.randint(-4, 5, shape).float()
 
     for m, n, k in ((300, 700, 1100), (130, 1030, 2100), (1030, 300, 4500), (200, 300, 64)):
         for dtype in (torch.float32, torch.bfloat16, torch.float64):
-            x, y = whole(m, k).to(dtype), whole(k, n).to(dtype)
+            x, y = integers(m, k).to(dtype), integers(k, n).to(dtype)
             call = lambda x=x, y=y: ops.matmul(x, y, out_dtype=torch.float64)  # noqa: E731
             yield f"{m} x {n} x {k} {dtype}", call, x.double() @ y.double()
-    x, y = whole(3, 200, 1024), whole(3, 1024, 300)
+    x, y = integers(3, 200, 1024), integers(3, 1024, 300)
     yield "batch", lambda: ops.matmul(x, y), x @ y
-    rows, gate, up = whole(260, 2048), whole(2048, 520), whole(2048, 520)
+    rows, gate, up = integers(260, 2048), integers(2048, 520), integers(2048, 520)
     yield "two", lambda: ops.gated_matmul(rows, gate, up, activation="none"), (rows @ gate) * (rows @ up)
 
 

@@ -33,7 +33,7 @@ class Gate:
     dtype: str
     arch: int
     kernel: str  # name, and which of the call's kernels of the name
-    configuration: str  # "usual", or how else the kernel is cut
+    configuration: str  # "usual", or the name of another one
     hash: str  # covers the chip, and the source and its device library headers without comments
     threads: int
     registers: int

@@ -25,7 +25,7 @@ def x(device):
 
 
 def check(ours, call, *args, **options):
-    """The numerics rule for a part of a result, which `call` gives of parts of the arguments."""
+    """The numerics rule for a slice of a result, which `call` gives of slices of the arguments."""
     numerics.check(ours, call(*args), call(*numerics.widen(args)), **options)
 
 
@@ -68,12 +68,12 @@ def test_elements(x, device):
     del out
     (got, _) = torch.ops.tile.swiglu_backward(grad, x, x, [True, False])
     for selected in SLICES:
-        part = x[selected].detach().requires_grad_()
-        wide = part.detach().double().requires_grad_()
+        x_slice = x[selected].detach().requires_grad_()
+        wide = x_slice.detach().double().requires_grad_()
         theirs, exact = (
-            torch.autograd.grad(F.silu(each) * each.detach(), each, torch.ones_like(each))[0] for each in (part, wide)
+            torch.autograd.grad(F.silu(each) * each.detach(), each, torch.ones_like(each))[0] for each in (x_slice, wide)
         )
-        numerics.check(got[selected], theirs, exact, gradient=True, incoming=numerics.largest(part))
+        numerics.check(got[selected], theirs, exact, gradient=True, incoming=numerics.largest(x_slice))
 
 
 def test_columns(x):

@@ -18,7 +18,7 @@ __global__ void twice(float* x, int n) {
   if (i < n) x[i] *= 2;
 }
 """
-SHAPE = 1024, 16384  # 64 MiB: a piece of memory that nothing else has
+SHAPE = 1024, 16384  # 64 MiB: a block of memory that nothing else has
 
 
 @tl.kernel

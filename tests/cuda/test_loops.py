@@ -68,8 +68,8 @@ def prefetch(dtype, shape, body):
 %none: {dtype}{shape} = broadcast %zero {{shape={shape}}}
 %sums: {dtype}{shape} = for %low, %high, %step, %none (%j: u32, %acc: {dtype}{shape}) {{
   %rest: u32 = mod %j, %stride
-  %whole: u32 = floordiv %j, %stride
-  %half: u32 = floordiv %whole, %two
+  %quotient: u32 = floordiv %j, %stride
+  %half: u32 = floordiv %quotient, %two
   %at: u32 = add %half, %rest
 {body}
   yield %sum

@@ -45,11 +45,11 @@ def combination(name, axis, tiles, dtypes, body, results, reverse=False):
 def program(name, shape, axis, dtypes, body, reverse=False):
     """Tiles of a row of arrays, combined, and stored behind one another."""
     out = [n for i, n in enumerate(shape) if name == "scan" or i != axis] or [1]
-    whole, at = list(shape), "%i" + ", %z" * (len(shape) - 1)
+    tile_shape, at = list(shape), "%i" + ", %z" * (len(shape) - 1)
     lines = []
     for i, d in enumerate(dtypes):
-        tile = f"{{pad={pad(d) if d in DTYPES else '0.0'}, shape={whole}, steps={whole}}}"
-        lines += [f"%t{i}: {d}{whole} = load %{chr(97 + i)}, {at} {tile}"]
+        tile = f"{{pad={pad(d) if d in DTYPES else '0.0'}, shape={tile_shape}, steps={tile_shape}}}"
+        lines += [f"%t{i}: {d}{tile_shape} = load %{chr(97 + i)}, {at} {tile}"]
     results = list(out) if name == "scan" or len(shape) > 1 else ""
     tiles = [f"%t{i}" for i in range(len(dtypes))]
     lines += [combination(name, axis, tiles, dtypes, body, results, reverse)]
@@ -221,8 +221,8 @@ def test_places_of_extremes(dtype):
             numbers = torch.tensor([min(ends.max, 2**63 - 1), ends.min, 0, 1, 2], dtype=torch.int64).to(own)
             x = numbers[torch.randint(0, 5 if n > 5 else 2, shape)]
         source = "0.0" if own.is_floating_point else "0"
-        whole = f"shape=[{m}, {n}], steps=[{m}, {n}]"
-        body = f"""%t: {dtype}[{m}, {n}] = load %a, %z, %z {{pad={source}, {whole}}}
+        attributes = f"shape=[{m}, {n}], steps=[{m}, {n}]"
+        body = f"""%t: {dtype}[{m}, {n}] = load %a, %z, %z {{pad={source}, {attributes}}}
 %p: i32[{n}] = argmax %t {{axis=0}}
 %q: i32[{m}] = argmax %t {{axis=1}}
 %r: i32[{n}] = argmin %t {{axis=0}}

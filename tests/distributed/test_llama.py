@@ -49,7 +49,7 @@ def _compare(device, prepare, split, inner=lambda model: model):
             loss.backward()
             if clip:  # torch's function rejects a mix of DTensors and plain tensors
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            first = first or {name: dm.whole(param.grad).clone() for name, param in inner(model).named_parameters()}
+            first = first or {name: dm.full_tensor(param.grad).clone() for name, param in inner(model).named_parameters()}
             optimizer.step()
             loss = loss.detach().clone()
             if split_batch:

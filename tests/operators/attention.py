@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from attention_reference import inputs, peer
 
 import tile_ops
-from operators.drawn import tensor, whole
+from operators.drawn import tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
@@ -202,12 +202,12 @@ def packed_inputs(dtype):
 
 
 def of_packed(query, key, value, *starts, is_causal):
-    parts = []
+    results = []
     for i in range(2):
         rows, keys = (slice(*start[i : i + 2].tolist()) for start in STARTS)
         one = peer(*(x.transpose(0, 1).unsqueeze(0) for x in (query[rows], key[keys], value[keys])), is_causal=is_causal)
-        parts.append((one[0][0].transpose(0, 1), one[1][0]))
-    return torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts], 1)
+        results.append((one[0][0].transpose(0, 1), one[1][0]))
+    return torch.cat([out for out, _ in results]), torch.cat([lse for _, lse in results], 1)
 
 
 def decode_inputs(dtype, length, paged=False):
@@ -219,8 +219,8 @@ def decode_inputs(dtype, length, paged=False):
 def decoded(query, key, value, lengths, *, block_table=None):
     if block_table is not None:
         key, value = (cache[block_table.long()].transpose(1, 2).flatten(2, 3) for cache in (key, value))
-    parts = [peer(query[b : b + 1], key[b : b + 1, :, :n], value[b : b + 1, :, :n]) for b, n in enumerate(lengths.tolist())]
-    return tuple(torch.cat(each) for each in zip(*parts))
+    results = [peer(query[b : b + 1], key[b : b + 1, :, :n], value[b : b + 1, :, :n]) for b, n in enumerate(lengths.tolist())]
+    return tuple(torch.cat(each) for each in zip(*results))
 
 
 def expected_attention(q, k, v, causal=False, bias=None):
@@ -243,14 +243,14 @@ def varlen_without_depth(q, k, v):
 
 
 def each_sequence(q, k, v):
-    parts = [expected_attention(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d]) for a, b, c, d in ((0, 2, 0, 3), (2, 5, 3, 7))]
-    return torch.cat([packed(out) for out, _ in parts]), torch.cat([lse[0] for _, lse in parts], 1)
+    results = [expected_attention(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d]) for a, b, c, d in ((0, 2, 0, 3), (2, 5, 3, 7))]
+    return torch.cat([packed(out) for out, _ in results]), torch.cat([lse[0] for _, lse in results], 1)
 
 
 def draw_attention(dtype):
     batch, key_heads, group = random.randint(1, 3), random.choice([1, 2, 8]), random.choice([1, 1, 2, 3])
-    row_sizes, keys = (whole(random.choice([1, 5, 33, 64, 130])) for _ in range(2))
-    depth, width = (whole(random.choice([1, 8, 64, 65, 96, 128, 160])) for _ in range(2))
+    row_sizes, keys = (whole_vectors(random.choice([1, 5, 33, 64, 130])) for _ in range(2))
+    depth, width = (whole_vectors(random.choice([1, 8, 64, 65, 96, 128, 160])) for _ in range(2))
     query = tensor([batch, key_heads * group, row_sizes, depth], dtype)
     key, value = tensor([batch, key_heads, keys, depth], dtype), tensor([batch, key_heads, keys, width], dtype)
     return tile.attention, (query, key, value), {"is_causal": random.random() < 0.5}
@@ -553,7 +553,7 @@ ATTENTION_DECODE = Operator(
     sharded={"attention_decode": lambda: sharded_decode(False), "attention_decode of pages": lambda: sharded_decode(True)},
     emulated={
         "attention_decode": lambda dtype: (decode_inputs(dtype, 33), {}),
-        "attention_decode_in_parts": lambda dtype: (decode_inputs(dtype, 600), {}),
+        "attention_decode_in_splits": lambda dtype: (decode_inputs(dtype, 600), {}),
         "attention_decode_in_pages": lambda dtype: (
             decode_inputs(dtype, 32, paged=True),
             {"block_table": torch.tensor([[2, 1], [0, 3]], dtype=torch.int32)},

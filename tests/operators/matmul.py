@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import tile_ops
-from operators.drawn import extent, shape, tensor, whole
+from operators.drawn import extent, shape, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import ALIGNED, UNALIGNED, bf, double, f, f64, grad, i64, leaf, meta, meta_leaf, transposed, twice
 from operators.texts import HERE, MOVE, OTHERS, RESULT, SAVED
@@ -78,7 +78,9 @@ def gated_matmul_in_torch(input, gate_weight, up_weight):
 
 def draw_matmul(dtype):
     m, n, k = (
-        (extent() for _ in range(3)) if random.random() < 0.8 else (whole(random.choice([1, 17, 300, 600])) for _ in range(3))
+        (extent() for _ in range(3))
+        if random.random() < 0.8
+        else (whole_vectors(random.choice([1, 17, 300, 600])) for _ in range(3))
     )
     batch = random.choice([[], [2], [3, 2], [2, 1, 2], [2, 3, 1, 2]])
     left, right = ([*random.choice([[], batch, [1] * len(batch)]), *own] for own in ([m, k], [k, n]))
@@ -87,7 +89,7 @@ def draw_matmul(dtype):
 
 
 def draw_gated_matmul(dtype):
-    *row_sizes, k, n = [*shape(random.randint(1, 3)), extent(), whole(random.choice([1, 17, 40, 300, 600]))]
+    *row_sizes, k, n = [*shape(random.randint(1, 3)), extent(), whole_vectors(random.choice([1, 17, 40, 300, 600]))]
     return tile.gated_matmul, (tensor([*row_sizes, k], dtype), tensor([k, n], dtype), tensor([k, n], dtype)), {}
 
 

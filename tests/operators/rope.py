@@ -5,7 +5,7 @@ import random
 import torch
 from rope_reference import rotate
 
-from operators.drawn import extent, tensor, whole
+from operators.drawn import extent, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
@@ -72,8 +72,8 @@ def rope_in_torch(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
 
 
 def draw_rope(dtype):
-    batch, length, width = random.randint(1, 3), extent(), whole(2 * random.choice([1, 4, 16, 32, 33, 64, 65, 100]))
-    rotary = whole(2 * random.randint(0, width // 2))
+    batch, length, width = random.randint(1, 3), extent(), whole_vectors(2 * random.choice([1, 4, 16, 32, 33, 64, 65, 100]))
+    rotary = whole_vectors(2 * random.randint(0, width // 2))
     tables = [batch] if random.random() < 0.5 else []
     cos, sin = (torch.randn(*tables, length, random.choice([rotary, rotary // 2]) if i else rotary) for i in (0, 0))
     query, key = (tensor([batch, random.choice([1, 2, 4, 17]), length, width], dtype) for _ in range(2))

@@ -211,9 +211,9 @@ class Half(nn.Module):
 def test_parametrization_after_patch():
     model, x = nn.Sequential(nn.Linear(4, 4)), torch.randn(2, 4)
     tile_ops.patch(model)
-    whole = model(x) - model[0].bias
+    product = model(x) - model[0].bias
     parametrize.register_parametrization(model[0], "weight", Half())
-    close(model(x) - model[0].bias, whole / 2)
+    close(model(x) - model[0].bias, product / 2)
     with pytest.raises(ValueError) as error:
         tile_ops.unpatch(model)
     assert str(error.value) == (

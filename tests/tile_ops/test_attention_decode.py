@@ -15,13 +15,13 @@ def caches(batch, heads, length, depth, dtype, page=0, value_depth=None):
     """Keys and values [batch, heads, length, depth], and what the operator is given: whole caches, or pages and their
     table."""
     if not page:
-        whole = [torch.randn(batch, heads, length, d).to(dtype) for d in (depth, value_depth or depth)]
-        return whole, whole, None
+        dense = [torch.randn(batch, heads, length, d).to(dtype) for d in (depth, value_depth or depth)]
+        return dense, dense, None
     each = -(-length // page)
     table = torch.randperm(each * batch + 3)[: each * batch].view(batch, each)
     pages = [torch.randn(each * batch + 3, heads, page, d).to(dtype) for d in (depth, value_depth or depth)]
-    whole = [p[table].transpose(1, 2).flatten(2, 3)[:, :, :length] for p in pages]
-    return whole, pages, table.int()
+    dense = [p[table].transpose(1, 2).flatten(2, 3)[:, :, :length] for p in pages]
+    return dense, pages, table.int()
 
 
 def signed(x):
@@ -100,14 +100,14 @@ def test_options(length, page):
 def test_layouts():
     (key, value), _, _ = caches(2, 2, 130, 32, torch.float32)
     query, lengths = torch.randn(2, 8, 3, 32), torch.tensor([130, 50])
-    whole = decode(query, key, value, lengths)
+    expected = decode(query, key, value, lengths)
 
-    def turned(x):
+    def transposed(x):
         return x.transpose(1, 2).contiguous().transpose(1, 2)
 
-    out, lse = decode(turned(query), turned(key), turned(value), lengths)
-    assert torch.equal(out, whole[0]) and torch.equal(lse, whole[1])
-    assert out.stride() == turned(query).stride()
+    out, lse = decode(transposed(query), transposed(key), transposed(value), lengths)
+    assert torch.equal(out, expected[0]) and torch.equal(lse, expected[1])
+    assert out.stride() == transposed(query).stride()
 
 
 def test_zero_sizes():

@@ -39,11 +39,11 @@ def each_alone(rows, keys):
     """torch's attention of every sequence."""
 
     def call(query, key, value, **options):
-        parts = []
+        results = []
         for q, k, v in zip(query.split(rows), key.split(keys), value.split(keys)):
             out, lse = peer(*(x.transpose(0, 1).unsqueeze(0) for x in (q, k, v)), **options)
-            parts.append((out[0].transpose(0, 1), lse[0]))
-        return torch.cat([out for out, _ in parts]), torch.cat([lse for _, lse in parts], 1)
+            results.append((out[0].transpose(0, 1), lse[0]))
+        return torch.cat([out for out, _ in results]), torch.cat([lse for _, lse in results], 1)
 
     return call
 
@@ -60,11 +60,11 @@ def test_equals_attention_of_each_sequence():
     rows, keys = [1, 70, 1, 5], [1, 90, 200, 1]
     q, k, v = packed(rows, keys)
     out, lse = ours(rows, keys)(q, k, v, is_causal=True)
-    parts = []
+    results = []
     for one in zip(q.split(rows), k.split(keys), v.split(keys)):
         each = torch.ops.tile.attention(*(x.transpose(0, 1).unsqueeze(0) for x in one), is_causal=True)
-        parts.append((each[0][0].transpose(0, 1), each[1][0]))
-    outs, lses = torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts], 1)
+        results.append((each[0][0].transpose(0, 1), each[1][0]))
+    outs, lses = torch.cat([out for out, _ in results]), torch.cat([lse for _, lse in results], 1)
     assert torch.equal(out, outs) and torch.equal(lse, lses)
     incoming = torch.randn_like(out), torch.randn_like(lse).masked_fill(lse == -torch.inf, 0)
     for mine, other in zip(
@@ -111,11 +111,11 @@ def test_dropout_of_packed_sequences():
 def test_layouts():
     rows, keys = [40, 30], [50, 20]
     q, k, v = packed(rows, keys)
-    whole = ours(rows, keys)(q, k, v)
-    turned = [x.detach().transpose(0, 1).contiguous().transpose(0, 1) for x in (q, k, v)]
-    for mine, other in zip(ours(rows, keys)(*turned), whole):
+    expected = ours(rows, keys)(q, k, v)
+    transposed = [x.detach().transpose(0, 1).contiguous().transpose(0, 1) for x in (q, k, v)]
+    for mine, other in zip(ours(rows, keys)(*transposed), expected):
         assert torch.equal(mine, other)
-    assert ours(rows, keys)(*turned)[0].stride()[1] > ours(rows, keys)(*turned)[0].stride()[0]
+    assert ours(rows, keys)(*transposed)[0].stride()[1] > ours(rows, keys)(*transposed)[0].stride()[0]
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,10 @@ def test_no_rows_or_columns(rows, columns, count):
 def test_int32_and_strides(dtype):
     weight, indices = make(50, 40, (6, 8), dtype)
     check_call(op, theirs, (weight, indices.int().t(), 3))
-    turned = weight.detach().t().contiguous().t().requires_grad_()
-    check_call(op, theirs, (turned, indices[:, ::2]))
-    (grad,) = torch.autograd.grad(op(turned, indices).sum(), turned)
-    assert grad.stride() == turned.stride()
+    transposed = weight.detach().t().contiguous().t().requires_grad_()
+    check_call(op, theirs, (transposed, indices[:, ::2]))
+    (grad,) = torch.autograd.grad(op(transposed, indices).sum(), transposed)
+    assert grad.stride() == transposed.stride()
     check_call(op, theirs, (weight.detach()[::3, 1:30].requires_grad_(), indices % 17))
     check_call(op, theirs, (weight.detach()[:1].expand(50, 40).requires_grad_(), indices[:1].expand(5, 8)))
 

@@ -129,7 +129,7 @@ def test_gradient_of_one_argument(kind, wanted):
 
 
 @pytest.mark.parametrize("shape, launches", [((8192, 11008), 1), ((3, 2**31), 6), ((2**32 + 8,), 4)])
-def test_more_elements_than_an_extent_counts_are_cut(shape, launches):
+def test_more_elements_than_an_extent_counts_take_several_launches(shape, launches):
     x = torch.empty(shape, dtype=torch.bfloat16, device="meta")
     assert [row["kernel"] for row in _C.inspect("usual", 90, 0, lambda: ops.swiglu(x, x))] == ["gated"] * launches
 

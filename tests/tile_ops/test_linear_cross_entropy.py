@@ -74,8 +74,8 @@ def test_rows_in_parts_of_memory():
     (input, weight, target), kwargs = make((6, 9, 16), 50)
     given = input.detach()[:, 1:7].requires_grad_()
     check_call(op, theirs, (given, weight, target[:, 1:7]), kwargs)
-    turned = input.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
-    check_call(op, theirs, (turned, weight.detach().t().contiguous().t().requires_grad_(), target), kwargs)
+    transposed = input.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_()
+    check_call(op, theirs, (transposed, weight.detach().t().contiguous().t().requires_grad_(), target), kwargs)
     check_call(op, theirs, (input.detach()[:, :1].expand(6, 9, 16).requires_grad_(), weight, target), {})
 
 

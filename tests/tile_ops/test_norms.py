@@ -197,7 +197,7 @@ def test_large_mean_small_variance(length):
 
 
 @pytest.mark.parametrize("shape, order", [((3, 140000), (0, 1)), ((1000, 70), (1, 0))])
-def test_rows_that_are_walked_keep_a_small_variance(shape, order):
+def test_looped_rows_keep_a_small_variance(shape, order):
     # torch rounds the mean, near which float32 numbers are 1e-3 of a deviation apart.
     x = (torch.randn(shape) + 1e4).permute(order)
     expected = F.layer_norm(x.double(), x.shape[1:])
