@@ -91,7 +91,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
             self.predicate: 2,
             self.where: 2,
             self.convert: 3,
-            self.beside_a_tie: 1,
+            self.near_a_tie: 1,
             self.move: 4,
             self.reduction: 3,
             self.combine: 1,

@@ -1,4 +1,4 @@
-"""Random loops and branches of tile programs; what stands in them comes from the program's other statements."""
+"""Random loops and branches of tile programs; their bodies come from the program's other statements."""
 
 import itertools
 import random

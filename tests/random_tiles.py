@@ -1,4 +1,4 @@
-"""Statements of random tile programs that take tiles apart: sub-tiles, bytes, rows at index
+"""Statements of random tile programs that access parts of tiles: sub-tiles, bytes, rows at index
 tiles."""
 
 import random

@@ -52,7 +52,7 @@ def test_every_number(name, dtype):
     for assembled in (True, False):
         _C.assemble_fused_loops(assembled)
         try:
-            for order in (torch.arange(len(x)), x.float().abs().sort().indices):  # these stand among their like
+            for order in (torch.arange(len(x)), x.float().abs().sort().indices):  # these are sorted
                 got[assembled, len(got) % 2] = y = torch.empty_like(x)
                 y[order] = results(name, x[order])
         finally:

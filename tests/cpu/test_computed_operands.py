@@ -23,7 +23,7 @@ PRODUCT = """
   %c: f32[{m},{n}] = mma %p, %tb, %zeros
   store %out, %c, %0, %0 {{steps=[{m},{n}]}}
 """
-# pᵀ x, and what reads p's numbers beside products: the fused loop itself, another one, a function of a view.
+# pᵀ x, and other readers of p's numbers than products: the fused loop itself, another one, a function of a view.
 MORE = {
     "": "",
     "transposed": """
@@ -87,7 +87,7 @@ def test_products_of_computed_tiles(more, tile, rows, depth):
         close(others, p.double() + out.double().sum(1, keepdim=True), n * sizes.sum(1, keepdim=True) + p.abs())
 
 
-def test_what_is_no_number_stays_in_its_row():
+def test_nan_and_infinity_stay_in_their_row():
     m, k, n = 32, 64, 16
     x, s, b = torch.randn(m, k).bfloat16(), torch.ones(m, 1), torch.randn(k, n).bfloat16()
     s[3], s[5], x[5] = float("nan"), float("inf"), x[5].abs() + 1

@@ -28,7 +28,7 @@ kernel leave(%x: array<f32,1>, %out: array<f32,1>, %iterations: array<i32,1>) {
 """
 
 
-def test_what_stands_behind_a_break_does_not_run():
+def test_statements_after_a_break_do_not_run():
     x = torch.arange(1.0, 6.0)
     for limit in range(4):
         for passes in (False, True):

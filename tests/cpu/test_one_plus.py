@@ -47,7 +47,7 @@ def test_values(form):
     assert (same | ((got.double() - exact).abs() <= 2.5 * ulp)).all()
 
 
-def test_a_tanh_that_others_read_is_itself():
+def test_a_tanh_with_other_readers_is_not_fused():
     x = numbers()
     text = TEXT.replace("SUM", "add %t, %ones").replace("store %y, %s", "%d: f32[4096] = sub %s, %t\n  store %y, %d")
     got = results(text, x, True)

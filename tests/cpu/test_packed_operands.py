@@ -35,7 +35,7 @@ kernel both(%a: array<bf16,2>, %b: array<bf16,2>, %out: array<f32,2>, %again: ar
 
 
 @pytest.mark.parametrize("products", [LOOP + WHOLE, WHOLE + LOOP], ids=["loop first", "whole first"])
-def test_blocks_of_k_and_a_whole_k_are_packed_apart(products):
+def test_blocks_of_k_and_all_of_k_are_packed_separately(products):
     torch.manual_seed(0)
     a, b = (torch.randint(-4, 5, shape).bfloat16() for shape in ((128, 512), (512, 128)))
     out, again = torch.full((128, 128), 7.0), torch.full((128, 128), 7.0)

@@ -51,9 +51,9 @@ def mistake(program, expected, passes, byte, run_ir, placed=surrounded):
         run_ir(program.text, program.grid, list(arrays), passes)
     except RuntimeError as error:
         return f"passes {passes}: {error}"
-    for array, got, same_beside, (x, bound) in zip(program.arrays, arrays, untouched, expected):
-        if not same_beside():
-            return f"passes {passes}: memory beside {array.name} was written"
+    for array, got, same_around, (x, bound) in zip(program.arrays, arrays, untouched, expected):
+        if not same_around():
+            return f"passes {passes}: memory next to {array.name} was written"
         wrong = differences(widened(got), x, bound)
         if wrong.any():
             at = tuple(wrong.nonzero()[0].tolist())

@@ -25,7 +25,7 @@ def programs():
 
 @pytest.mark.parametrize("passes", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_says_what_the_cpu_says(programs, name, passes):
+def test_errors_equal_those_of_the_cpu(programs, name, passes):
     check(CASES[name], lambda text, grid, arguments: emulate.run_ir(text, grid, arguments, passes))
 
 

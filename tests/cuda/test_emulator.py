@@ -147,7 +147,7 @@ def test_too_much_shared_memory():
     )
 
 
-def test_a_launch_after_a_report_starts_anew():
+def test_a_launch_after_a_report_has_fresh_state():
     assert report("if (thread() % 2) synchronize(0);") is not None
     assert (
         report("store_shared(shared + thread(), 1u, 5);\n  synchronize(0);\n  load_shared<u32>(shared + (thread() ^ 32), 6);")

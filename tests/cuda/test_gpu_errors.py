@@ -58,7 +58,7 @@ def numbers(device):
 
 
 def asserts(device):
-    """The launch returns, the next one tells, and all goes on: the context is well."""
+    """The launch returns, the next one raises the error, and the context is still usable."""
     x, bad, y = numbers(device)
     run(CHECK, bad, y)
     torch.cuda.synchronize(device)
@@ -166,7 +166,7 @@ def described(device):
     return f"device {index} ({torch.cuda.get_device_name(index)}, sm_{major}{minor})"
 
 
-def test_a_failed_assertion_leaves_the_gpu_well(started, described):
+def test_a_failed_assertion_leaves_the_gpu_usable(started, described):
     lines, stderr = started(asserts)
     assert lines == [FAILED + described, "nothing", FAILED + described, "nothing", FAILED + described]
     assert "assertion failed" not in stderr

@@ -22,7 +22,7 @@ def report(seed, passes, text, run_ir):
     """Returns the mistake and the program, made small."""
     program = Program(seed)
     ir, failed = program.text, f"seed {seed}, {text}"
-    if "bound" not in text and "beside" not in text:  # after some errors nothing runs any more
+    if "bound" not in text and "next to" not in text:  # after some errors nothing runs any more
         return f"{failed}\n{ir}"
     small = shrink(program, lambda each: not run(each, passes, _C.run_ir) and run(each, passes, run_ir))
     return f"{failed}\n{ir}\nsmaller: {run(small, passes, run_ir)}\n{small.text}"

@@ -10,9 +10,9 @@ from test_scans import ALL, COMPOSE, launch
 from test_scans import (  # noqa: F401
     test_both_axes_and_a_result_in_another_layout,
     test_four_tiles_at_once,
-    test_in_a_loop_beside_another_use_and_with_a_scalar_of_the_kernel,
+    test_scans_in_a_loop_with_a_scalar_of_the_kernel,
     test_order_is_kept_over_each_axis,
-    test_places_of_extremes,
+    test_indices_of_extremes,
     test_running_sums_in_every_dtype,
     test_sums_against_float64,
     test_sums_of_a_product,

@@ -11,7 +11,7 @@ from prims.test_products import TORCH
 from test_shapes import kernel, same_on_both
 
 COLUMNS, ROWS = 8192, 3
-WIDE = {"f64", "i64"}  # of which half as many sums stand in as many registers
+WIDE = {"f64", "i64"}  # of which as many registers hold half as many sums
 
 
 def sums_of_rows(dtype, count):
@@ -67,7 +67,7 @@ def test_sums_without_room_in_registers(dtype):
     assert torch.equal(case.arguments[1], expected)
 
 
-def test_of_layer_norm_the_sum_for_the_bias():
+def test_layer_norm_keeps_the_sum_for_the_bias_in_shared_memory():
     x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
     statistic = torch.empty(4096, 1, device="meta")
 
@@ -79,7 +79,7 @@ def test_of_layer_norm_the_sum_for_the_bias():
     assert "Spilled<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)
 
 
-def test_a_third_row_beside_the_sum_for_the_weight():
+def test_add_rms_norm_prefetches_three_rows_and_spills_one_sum():
     x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
     statistic, mask = torch.empty(4096, 1, device="meta"), [True] * 2
     text = tile_ops.inspect(torch.ops.tile.add_rms_norm_backward, x, x, x, [16384], w, statistic, mask, what="cuda", arch=90)
@@ -124,7 +124,7 @@ def test_loads_of_the_next_iteration(dtype, rows, columns, prefetch):
     same_on_both([launch])
 
 
-def test_a_product_behind_them_has_other_memory():
+def test_a_product_after_the_loop_has_other_memory():
     """A thread may still read its elements when the next one copies what all multiply."""
     tile = "[64, 64]"
     load = f"{{pad=0.0, shape={tile}, steps={tile}}}"

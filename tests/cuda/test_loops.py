@@ -76,7 +76,7 @@ def prefetch(dtype, shape, body):
 }}"""
 
 
-def test_no_turn_behind_the_last_is_loaded():
+def test_nothing_is_loaded_after_the_last_iteration():
     shape = "[1, 64]"
     body = prefetch(
         "i32",
@@ -104,7 +104,7 @@ def test_stages_end_with_the_loop():
     assert torch.equal(out, x.float() @ y.float())
 
 
-def test_a_branch_beside_a_product_reads_its_buffer():
+def test_a_branch_next_to_a_product_reads_its_buffer():
     """The ring's buffers are not taken early then: the branch reads behind the product."""
     x, y, w = values("bf16", 16, 256), values("bf16", 256, 16), values("bf16", 16, 16)
     sums, last = torch.zeros(16, 16), torch.zeros(16, 16)

@@ -86,7 +86,7 @@ def test_an_operand_is_written_once_and_one_barrier_serves_all(m, n, k, expected
     same_on_both([launch])
 
 
-def test_operands_without_room_take_the_place_of_others():
+def test_operands_without_room_reuse_the_memory_of_others():
     """Two of 16 KB fit: the third waits for their readers, and the first is written again where it is read again."""
     launch = loop(64, 128, 128, 3, [("%h0t", "%x"), ("%h1t", "%x"), ("%h2t", "%x"), ("%h0t", "%x"), ("%h0", "%y")])
     body = body_lines(launch)

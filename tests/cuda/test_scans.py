@@ -128,7 +128,7 @@ store %c, %p, %z, %z {{steps=[{n}, {m}]}}"""
         assert torch.equal(table.long(), x.long().cumsum(0).cumsum(1)) and torch.equal(other.t(), table)
 
 
-def test_in_a_loop_beside_another_use_and_with_a_scalar_of_the_kernel():
+def test_scans_in_a_loop_with_a_scalar_of_the_kernel():
     """Turns of shared memory, and a function that takes a value from outside."""
     body = """%one: i32 = constant {dtype=i32, value=1}
 %n: i32 = dim %a {axis=0}
@@ -205,7 +205,7 @@ SPECIAL = float("nan"), float("-inf"), float("inf"), 0.0, -0.0, 1.0
 
 
 @pytest.mark.parametrize("dtype", [d for d in [*ALL, "i16", "u8", "u32"] if d != "bool"])
-def test_places_of_extremes(dtype):
+def test_indices_of_extremes(dtype):
     """Ties, NaN, infinities and the ends of integers, over each axis."""
     own = {**ALL, "i16": torch.int16, "u8": torch.uint8, "u32": torch.uint32}[dtype]
     launches = []
@@ -257,7 +257,7 @@ def test_rows_in_a_cluster_are_combined_in_order(columns, dtypes, body):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int8])
-def test_places_of_extremes_in_a_cluster(dtype):
+def test_indices_of_extremes_in_a_cluster(dtype):
     name = {value: key for key, value in ALL.items()}[dtype]
     x, at = torch.randint(-3, 4, (3, 4096)).to(dtype), torch.zeros(3, dtype=torch.int32)
     tile = f"{{pad={'0.0' if x.is_floating_point() else '0'}, shape=[1,4096], steps=[1,4096]}}"
@@ -279,7 +279,7 @@ def test_lines_of_a_warp_need_no_shared_memory():
     assert "Steps<Lanes<1, 32>, Registers<4>>" in program["text"] and program["shared_bytes"] == 0
 
 
-def test_columns_stand_in_registers_before_warps():
+def test_columns_are_in_registers_before_warps():
     """A thread goes down its rows; warps then exchange one total a column."""
     text, grid, arguments = launch("scan", (256, 32), 0, ("f32",), "  %s: f32 = add %x0, %y0\n  yield %s")
     program = Case(text, grid, arguments).program

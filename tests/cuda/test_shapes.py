@@ -88,7 +88,7 @@ store %e, %s, %z, %z {{steps=[{m}, {2 * n}]}}"""
     same_on_both(launches)
 
 
-def test_places_before_and_behind_an_array():
+def test_indices_before_and_after_an_array():
     """Windows and slices that begin at negative indices, and reach beyond the end, in whole vectors and not."""
     launches = []
     for dtype in DTYPES:

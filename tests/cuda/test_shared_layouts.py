@@ -23,7 +23,7 @@ TILE_KERNEL(32, 1) element_offsets(ArrayParameter<i32, 2> offsets) {{
 BYTES = {"i8": 1, "bf16": 2, "f32": 4, "f64": 8}
 
 
-def test_staged_tiles_stand_where_the_layout_says():
+def test_staged_tiles_are_where_the_layout_says():
     """Tests all numbers of chunks up to 25 and some more: they include rows of 80, 96, 176 and 192 elements of 16 bits."""
     cases = [(dtype, bytes, chunks) for dtype, bytes in BYTES.items() for chunks in (*range(1, 26), 33, 40, 44, 48)]
     texts = [TEXT.format(dtype=dtype, rows=32, width=chunks * 16 // bytes) for dtype, bytes, chunks in cases]

@@ -114,7 +114,7 @@ def test_operands_from_registers(pair):
     check(cases)
 
 
-def test_a_arch_without_8_bit_floats_adds_them_up():
+def test_an_arch_without_8_bit_floats_uses_fma():
     pair = ("f8e4m3", "f8e5m2", "f32")
     text, arrays, expected = prims.product(pair, (32, 32, 32))
     case = emulate.Case(text, (2, 1, 1), arrays, arch=80)

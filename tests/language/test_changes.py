@@ -341,7 +341,7 @@ def test_threads_that_launch_while_it_changes():
     assert not wrong
 
 
-def test_the_package_has_no_say():
+def test_changes_of_the_package_are_not_tracked():
     """Tests that the package's own functions are not tracked for changes."""
     notebook = Notebook("def helper(t): return tl.exp(t) * 0 + tile_ops.language.cdiv(4, 2)\nimport tile_ops")
     notebook.run(KERNEL)

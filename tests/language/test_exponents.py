@@ -73,7 +73,7 @@ def test_casts_name_their_mode(dtype):
 
 
 def test_memory_and_ways():
-    """Views, elements at indices and offsets, sub-tiles; beside its own bits in a loop and an if."""
+    """Views, elements at indices and offsets, sub-tiles; with its own bits in a loop and an if."""
 
     @ct.kernel
     def moved(x, out, seen, n):

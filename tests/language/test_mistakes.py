@@ -1,4 +1,4 @@
-"""Each mistake in a kernel is a located error of its class with its exact text, and leaves the process well.
+"""Each mistake in a kernel is a located error of its class with its exact text, and leaves the process usable.
 
 `python tests/language/test_mistakes.py` writes mistakes.txt again. Read what changed."""
 
@@ -182,7 +182,7 @@ def test_a_mistake(snippet):
     assert "kernels.py:" in str(error) and "^" in str(error)
 
 
-def test_the_process_stays_well():
+def test_the_process_works_after_all_mistakes():
     for snippet in SNIPPETS[::7]:
         error_of(snippet)
 

@@ -1,4 +1,4 @@
-"""break, continue and return inside of `with`: what stands behind the generator's yield runs at each way out."""
+"""break, continue and return inside of `with`: the statements after the generator's yield run at each way out."""
 
 import contextlib
 

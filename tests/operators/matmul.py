@@ -121,7 +121,8 @@ MATMUL = Operator(
             ),
             (
                 lambda: tile.matmul(f(2, 3), f(3, 2), residual=f(4, 2, 2)),
-                "residual [4, 2, 2] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
+                "residual [4, 2, 2] does not broadcast to the product [2, 2]; its extents must be 1 or equal, "
+                "counted from the last",
             ),
             (lambda: tile.matmul(f(2, 3), f(3, 2), activation="tanh"), UNKNOWN_ACTIVATION),
         ],

@@ -76,6 +76,6 @@ def check(operator, case):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_gives_what_it_says(family):
+def test_results_equal_the_reference(family):
     for case in FAMILIES[family]():
         check(torch.ops.tt.language, case)

@@ -81,7 +81,7 @@ def test_seeds_and_streams(draw, kind, dtype, key, stream):
 
 
 @each
-def test_tiles_do_not_matter(draw, kind, dtype):
+def test_numbers_do_not_depend_on_the_tiles(draw, kind, dtype):
     size = (37, 130)
     first = draw(kind, dtype, size, (64, 256), offset=5)
     for tile in ((1, 1), (1, 130), (5, 33), (7, 64), (16, 16), (64, 8)):

@@ -1,4 +1,4 @@
-"""examples/python: sums, transposes, histograms, running sums and top k, beside torch; on the emulator, too."""
+"""examples/python: sums, transposes, histograms, running sums and top k, against torch; on the emulator, too."""
 
 import math
 

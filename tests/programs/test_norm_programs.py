@@ -1,4 +1,4 @@
-"""examples/python: the norms, beside float64, with gradients; on the emulator, too."""
+"""examples/python: the norms, against float64, with gradients; on the emulator, too."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""examples/python: products of matrices, beside float64, with gradients; on the emulator, too."""
+"""examples/python: products of matrices, against float64, with gradients; on the emulator, too."""
 
 import pytest
 import torch

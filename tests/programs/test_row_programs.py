@@ -1,4 +1,4 @@
-"""examples/python: softmax, cross entropy and attention, beside float64, with gradients; on the emulator, too."""
+"""examples/python: softmax, cross entropy and attention, against float64, with gradients; on the emulator, too."""
 
 import math
 

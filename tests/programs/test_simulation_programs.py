@@ -1,4 +1,4 @@
-"""examples/python: Fourier transforms, heat on a plate and option prices, beside float64; on the emulator, too."""
+"""examples/python: Fourier transforms, heat on a plate and option prices, against float64; on the emulator, too."""
 
 import math
 

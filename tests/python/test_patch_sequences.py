@@ -95,7 +95,7 @@ def test_replaced_modules():
     close(ours, module(x))
 
 
-def test_an_activation_in_two_places():
+def test_an_activation_used_twice():
     act = nn.SiLU()
     module, x = nn.Sequential(nn.Linear(4, 4), act, act, nn.Linear(4, 4), nn.Dropout(0.0), act), torch.randn(3, 4)
     expected = module(x)

@@ -72,7 +72,7 @@ def test_an_infinite_gradient_stays_in_its_row():
 @pytest.mark.parametrize("rows, columns, count", [(3, 5, 1000), (3, 4099, 40), (70, 33, 500), (1031, 7, 3000)])
 def test_sums_are_those_of_float32_in_order(rows, columns, count, padding, dtype):
     weight, indices = make(rows, columns, (count,), dtype)
-    indices[: count // 2] %= 5  # long chains beside short ones
+    indices[: count // 2] %= 5  # long chains and short ones
     grads = torch.randn(count, columns).to(dtype)
     (grad,) = torch.autograd.grad(op(weight, indices, padding), weight, grads)
     expected = torch.zeros(rows, columns)

@@ -75,7 +75,7 @@ def test_only_rotated_columns_are_written(name, rotary):
     assert torch.equal(query[..., rotary:], expected[0][..., rotary:])
 
 
-def test_parts_of_one_projection():
+def test_views_of_one_projection():
     """Interleaved in memory, but no element is in both."""
     for divide in (
         lambda p: p.view(2, 6, 5, 16).transpose(1, 2).split([3, 1, 1], 1),
