@@ -13,7 +13,7 @@ def said(error):
 
 @dataclasses.dataclass
 class Asserting:
-    body: str  # over arrays %a and %b of f32; %z and %one are 0 and 1, %i, %j and %k the block's place
+    body: str  # over arrays %a and %b of f32; %z and %one are 0 and 1, %i, %j and %k the block's index
     a: torch.Tensor
     expected: torch.Tensor  # of b, which begins as zeros; of blocks that fail, what they must not have stored stays 0
     error: str | None  # behind "ir:LINE: ", where LINE is the first one that asserts
@@ -142,24 +142,24 @@ assert %no {message="third"}""",
             "assertion failed: second; element [0] of bool[9] in block (0, 0, 0) of kernel check",
             line=1,
         ),
-        "a turn of a loop": Asserting(
+        "an iteration of a loop": Asserting(
             """%n: i32 = dim %a {axis=0}
-for %z, %n, %one (%turn: i32) {
-  %t: f32[1] = load %a, %turn {pad=1.0, shape=[1], steps=[1]}
+for %z, %n, %one (%iteration: i32) {
+  %t: f32[1] = load %a, %iteration {pad=1.0, shape=[1], steps=[1]}
   %zeros: f32[1] = broadcast %zero {shape=[1]}
   %ok: bool[1] = gt %t, %zeros
-  assert %ok {message="every turn"}
-  store %b, %t, %turn {steps=[1]}
+  assert %ok {message="every iteration"}
+  store %b, %t, %iteration {steps=[1]}
   yield
 }""",
             counted,
             but(counted, slice(3, 6)),
-            "assertion failed: every turn; element [0] of bool[1] in block (0, 0, 0) of kernel check",
+            "assertion failed: every iteration; element [0] of bool[1] in block (0, 0, 0) of kernel check",
         ),
-        "not out of a loop of no turn": Asserting(
+        "not out of a loop without iterations": Asserting(
             """%ok: bool = lt %one, %i
-for %z, %i, %one (%turn: i32) {
-  assert %ok {message="no turn"}
+for %z, %i, %one (%iteration: i32) {
+  assert %ok {message="no iteration"}
   yield
 }
 %t: f32[9] = load %a, %i {pad=1.0, shape=[9], steps=[9]}
@@ -186,9 +186,9 @@ store %b, %t, %i {steps=[3]}""",
             (3, 1, 1),
         ),
         "a loop that would not end": Asserting(
-            """%end: i32 = loop %z (%turn: i32) {
-  %more: i32 = add %turn, %one
-  %few: f32[1] = load %a, %turn {pad=-1.0, shape=[1], steps=[1]}
+            """%end: i32 = loop %z (%iteration: i32) {
+  %more: i32 = add %iteration, %one
+  %few: f32[1] = load %a, %iteration {pad=-1.0, shape=[1], steps=[1]}
   %zeros: f32[1] = broadcast %zero {shape=[1]}
   %ok: bool[1] = gt %few, %zeros
   assert %ok {message="inside"}

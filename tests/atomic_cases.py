@@ -40,7 +40,7 @@ class Case:
     given: torch.Tensor
 
 
-def whole(dtype, *sizes):
+def integers(dtype, *sizes):
     """Whole numbers that every dtype holds, with their sums."""
     if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         return torch.randint(0, 4, sizes).float().to(dtype)
@@ -59,16 +59,16 @@ def case(name, dtype, torch_dtype, order="", scalar=False, flat=False):
     offsets into the memory of a turned matrix, those outside masked out."""
     values = NAMES[name]
     count = len(INDICES)
-    places = INDICES[:1] if scalar else INDICES
-    memory = whole(torch_dtype, 12)
+    positions = INDICES[:1] if scalar else INDICES
+    memory = integers(torch_dtype, 12)
     index = torch.tensor(INDICES, dtype=torch.int32)
     mask = torch.tensor([i not in MASKED and (not flat or 0 <= at < 12) for i, at in enumerate(INDICES)])
-    operands = [whole(torch_dtype, count) for _ in range(values)]
+    operands = [integers(torch_dtype, count) for _ in range(values)]
     if values == 2:  # some are what is expected
         for i, at in enumerate(INDICES):
             if 0 <= at < 12 and i % 2:
                 operands[0][i] = memory[at]
-    result = whole(torch_dtype, count)
+    result = integers(torch_dtype, count)
     pad = "0.0" if torch_dtype.is_floating_point else "0"
     arrays = f"%m: array<{dtype},{2 if flat else 1}>, %i: array<i32,1>, %k: array<bool,1>, "
     arrays += "".join(f"%v{n}: array<{dtype},1>, " for n in range(values)) + f"%r: array<{dtype},1>"
@@ -96,7 +96,7 @@ def case(name, dtype, torch_dtype, order="", scalar=False, flat=False):
     text = f"kernel k({arrays}) {{\n" + "\n".join(lines) + "\n}\n"
 
     after, out = plain(memory), plain(result)
-    for i, at in enumerate(places):
+    for i, at in enumerate(positions):
         inside = 0 <= at < 12 and i not in MASKED
         given = [plain(operand)[i] for operand in operands]
         if name != "atomic_store":

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 
 def distances(rows, keys, causal_align):
-    """[rows, keys]: how far behind a query's own place a key stands."""
+    """[rows, keys]: how many positions a key is before the query's own."""
     offset = keys - rows if causal_align == "bottom_right" else 0
     return torch.arange(rows).unsqueeze(1) + offset - torch.arange(keys)
 

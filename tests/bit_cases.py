@@ -244,14 +244,14 @@ def elements(dtype):
         f"%r: {dtype}[1024] = reshape %g {{shape=[1024]}}\n"
     )
     x = patterns(dtype)
-    places = (torch.arange(COUNT) * 30011 + 5) % COUNT
+    positions = (torch.arange(COUNT) * 30011 + 5) % COUNT
     case = one_to_one(
         dtype,
         body,
         1024,
-        lambda x, y: y[places],
+        lambda x, y: y[positions],
         {"i": ("i32", 1), "p": (dtype, 1)},
-        [(places.int(), None), (torch.zeros_like(x), DTYPES[dtype])],
+        [(positions.int(), None), (torch.zeros_like(x), DTYPES[dtype])],
     )
     case.wanted.append((4, mixed(x)))
     return case
@@ -329,11 +329,11 @@ def turned(dtype):
 def bits(dtype):
     """Bitcasts to integers and back, and packs to bytes and back."""
     size = DTYPES[dtype].itemsize
-    whole = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
+    integer = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
     body = (
-        f"%w: {whole}[1024] = bitcast %t {{dtype={whole}}}\n"
+        f"%w: {integer}[1024] = bitcast %t {{dtype={integer}}}\n"
         + store("w", "w", "[1024]", "%b")
-        + load("v", "w", whole, "[1024]", "%b", "0")
+        + load("v", "w", integer, "[1024]", "%b", "0")
         + f"%r: {dtype}[1024] = bitcast %v {{dtype={dtype}}}\n"
         f"%p: u8[{1024 * size}] = pack_to_bytes %t\n"
         + store("p", "p", f"[{1024 * size}]", "%b")
@@ -348,7 +348,7 @@ def bits(dtype):
         body,
         1024,
         "x",
-        {"w": (whole, 1), "p": ("u8", 1), "g": ("u8", 1)},
+        {"w": (integer, 1), "p": ("u8", 1), "g": ("u8", 1)},
         [(torch.zeros_like(x), None), (torch.zeros(COUNT * size, dtype=torch.uint8), None), (raw, None)],
     )
     case.arguments[1] = torch.zeros_like(x)

@@ -19,7 +19,7 @@ pytest_plugins = ["googletest", "gpus"]
 
 def pytest_addoption(parser):
     group = parser.getgroup("tile_ops")
-    group.addoption("--shard", default="1/1", metavar="I/N", help="run part I of N; the parts are disjoint and even")
+    group.addoption("--shard", default="1/1", metavar="I/N", help="run shard I of N; the shards are disjoint and even")
     group.addoption(
         "--done",
         metavar="FILE",
@@ -44,7 +44,7 @@ def pytest_configure(config):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # torch's products are else no deterministic ones
         import torch
 
-        # Tensors that files make while they are imported, too. Without the switch no mode stands between a test and
+        # Tensors that files make while they are imported, too. Without the switch no mode is between a test and
         # torch.
         torch.set_default_device(config.getoption("device"))
 

@@ -116,8 +116,8 @@ def expanded_gradients(op, args, kwargs):
     wanted = [r for r in dense if r.requires_grad]
     ones = [torch.ones((), dtype=r.dtype).expand(r.shape) for r in wanted]
     assert_same(gradients(op, args, kwargs, ones)[1], expected)
-    turned = [torch.ones(r.shape[::-1], dtype=r.dtype).permute(tuple(range(r.dim() - 1, -1, -1))) for r in wanted]
-    assert_same(gradients(op, args, kwargs, turned)[1], expected)
+    reversed_axes = [torch.ones(r.shape[::-1], dtype=r.dtype).permute(tuple(range(r.dim() - 1, -1, -1))) for r in wanted]
+    assert_same(gradients(op, args, kwargs, reversed_axes)[1], expected)
 
 
 def noncontiguous(op, args, kwargs):
@@ -125,10 +125,10 @@ def noncontiguous(op, args, kwargs):
     _, expected = gradients(op, args, kwargs)
     results = outputs(op(*args, **kwargs))
 
-    def strided(tensor, turn):
+    def strided(tensor, reverse_axes):
         if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
             return tensor
-        if turn:
+        if reverse_axes:
             order = list(range(tensor.dim()))[::-1]
             copy = tensor.detach().permute(order).contiguous().permute(order)
         else:
@@ -136,8 +136,8 @@ def noncontiguous(op, args, kwargs):
             copy.copy_(tensor.detach())
         return copy.requires_grad_(tensor.requires_grad)
 
-    for turn in (False, True):
-        given = tuple(strided(a, turn) for a in args)
+    for reverse_axes in (False, True):
+        given = tuple(strided(a, reverse_axes) for a in args)
         assert_same(outputs(op(*given, **kwargs)), results)
         assert_same(gradients(op, given, kwargs)[1], expected)
 

@@ -64,7 +64,7 @@ def trained_alone(start, device, steps=3, clip=None, optimizer=None, batch=BATCH
     return losses, gradients, alone
 
 
-def whole(tensor):
+def full_tensor(tensor):
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
@@ -74,7 +74,10 @@ def assert_same(found, expected, **tolerance):
     expected = dict(expected)
     for name, tensor in found:
         torch.testing.assert_close(
-            whole(tensor.detach()), expected.pop(name).detach(), msg=lambda text, name=name: f"{name}: {text}", **tolerance
+            full_tensor(tensor.detach()),
+            expected.pop(name).detach(),
+            msg=lambda text, name=name: f"{name}: {text}",
+            **tolerance,
         )
     assert not expected, expected.keys()
 
@@ -86,11 +89,11 @@ def _plan(sequence):
     between = Shard(1) if sequence else Replicate()
     columns = lambda: ColwiseParallel(use_local_output=False)  # noqa: E731
     rows = lambda: RowwiseParallel(output_layouts=between, use_local_output=False)  # noqa: E731
-    whole = lambda *others: PrepareModuleInput(  # noqa: E731
+    replicated = lambda *others: PrepareModuleInput(  # noqa: E731
         input_layouts=(between, *others), desired_input_layouts=(Replicate(), *others)
     )
     plan = {
-        "self_attn": whole(None), "mlp": whole(),
+        "self_attn": replicated(None), "mlp": replicated(),
         "self_attn.q_proj": columns(), "self_attn.k_proj": columns(), "self_attn.v_proj": columns(),
         "self_attn.o_proj": rows(), "mlp.gate_proj": columns(), "mlp.up_proj": columns(), "mlp.down_proj": rows(),
     }  # fmt: skip

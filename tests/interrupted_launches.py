@@ -54,9 +54,9 @@ def added(x):
 
 
 @tl.kernel
-def counted(out, turns: int):
+def counted(out, iterations: int):
     total = 0
-    for i in range(turns):
+    for i in range(iterations):
         total = total * 3 + i
     tl.store(out, 0, total)
 
@@ -139,12 +139,12 @@ def handlers_run_and_the_launch_goes_on():
 
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
-    out, turns = torch.zeros(1, dtype=torch.int32), 10**6
+    out, iterations = torch.zeros(1, dtype=torch.int32), 10**6
     while len(seen) < 3:  # however fast the machine is
         before = len(seen)
-        counted[1](out, turns)
+        counted[1](out, iterations)
         during = len(seen) - before
-        turns = turns if during else min(turns * 2, 2**31 - 1)
+        iterations = iterations if during else min(iterations * 2, 2**31 - 1)
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert inner.item() == 5
     total = 0

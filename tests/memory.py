@@ -9,7 +9,7 @@ MIB = 1 << 20
 
 
 def allocated(call, path, device):
-    """(bytes at most, bytes left at the end, result) of a call, beyond what stood before. path: of a file to write."""
+    """(bytes at most, bytes left at the end, result) of a call, beyond what was there before. path: of a file to write."""
     if device.type != "cpu":
         gc.collect()  # what an earlier test left is not to go while this one is counted
         torch.cuda.synchronize()

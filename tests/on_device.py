@@ -8,7 +8,7 @@ _here = _C.run_ir
 
 
 def run_ir(device, text, grid, arguments, passes=True):
-    """_C.run_ir on the device. What lies beside the tensors in their memory travels too, so that stray writes show."""
+    """_C.run_ir on the device. What lies around the tensors in their memory is copied too, so that stray writes show."""
     memories = {}
 
     def away(argument):

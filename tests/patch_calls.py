@@ -6,6 +6,8 @@ import tile_ops
 import torch
 from torch.overrides import TorchFunctionMode
 
+FUSED_BEFORE = "computed by the module before it"  # what a report says of a fused activation
+
 
 class Functions(TorchFunctionMode):
     """Notes torch's functions that are called from Python."""
@@ -24,6 +26,21 @@ def activations(module, *args):
     with Functions() as functions:
         module(*args)
     return sum(name in ("gelu", "silu", "relu", "relu_") for name in functions.names)
+
+
+def called_modules(module, x):
+    """The modules whose calls a global hook sees, in order."""
+    seen = []
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda each, *_: seen.append(each))
+    try:
+        module(x)
+    finally:
+        handle.remove()
+    return seen
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def results(module, x):
@@ -49,7 +66,7 @@ def names_of_calls(function, *args):
 
 
 def error(ours, theirs, scale=None):
-    """The largest difference, as a share of the largest value (of `scale`)."""
+    """The largest difference, as a fraction of the largest value (of `scale`)."""
     return ((ours.double() - theirs.double()).abs().max() / (theirs if scale is None else scale).abs().max()).item()
 
 

@@ -1,4 +1,4 @@
-"""Forwards in which an activation stands behind a Linear or a GroupNorm, and others that only look alike."""
+"""Forwards in which an activation follows a Linear or a GroupNorm, and others that only look alike."""
 
 import functools
 
@@ -43,7 +43,7 @@ class Functions(Form):
 
 
 class Branches(Form):
-    """The activation stands behind both branches; only one of them ends in a norm."""
+    """The activation follows both branches; only one of them ends in a norm."""
 
     def forward(self, x):
         if self.kind == "scaled":

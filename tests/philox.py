@@ -25,26 +25,26 @@ def philox(counter, key):
 
 
 def _words(seed, numbers, stream, bits):
-    """The blocks of the numbers, [n, 4], of 2^bits elements each, and the elements' places in them."""
+    """The blocks of the numbers, [n, 4], of 2^bits elements each, and the elements' positions in them."""
     numbers = numpy.asarray(numbers, dtype=numpy.uint64).reshape(-1)
     halves = lambda x: [x & 0xFFFFFFFF, x >> 32 & 0xFFFFFFFF]  # noqa: E731
     block = numbers >> numpy.uint64(bits)
     counter = [block & numpy.uint64(0xFFFFFFFF), block >> numpy.uint64(32)]
     counter += [numpy.full_like(block, half) for half in halves(stream)]
-    place = (numbers & numpy.uint64((1 << bits) - 1)).astype(numpy.int64)
-    return philox(numpy.stack(counter, 1), halves(seed)), numpy.arange(len(numbers)), place
+    position = (numbers & numpy.uint64((1 << bits) - 1)).astype(numpy.int64)
+    return philox(numpy.stack(counter, 1), halves(seed)), numpy.arange(len(numbers)), position
 
 
 def words32(seed, numbers, stream=0):
     """random_u32 of integers seed and stream, each modulo 2^64, and of uint64 numbers."""
-    words, row, place = _words(seed, numbers, stream, 2)
-    return words[row, place].reshape(numpy.shape(numbers))
+    words, row, position = _words(seed, numbers, stream, 2)
+    return words[row, position].reshape(numpy.shape(numbers))
 
 
 def words64(seed, numbers, stream=0):
-    words, row, place = _words(seed, numbers, stream, 1)
+    words, row, position = _words(seed, numbers, stream, 1)
     wide = words.astype(numpy.uint64)
-    return (wide[row, 2 * place] | wide[row, 2 * place + 1] << numpy.uint64(32)).reshape(numpy.shape(numbers))
+    return (wide[row, 2 * position] | wide[row, 2 * position + 1] << numpy.uint64(32)).reshape(numpy.shape(numbers))
 
 
 def uniform(seed, numbers, dtype, stream=0):
@@ -52,8 +52,8 @@ def uniform(seed, numbers, dtype, stream=0):
     digits = DIGITS[dtype]
     width = 64 if dtype == torch.float64 else 32
     words = (words64 if width == 64 else words32)(seed, numbers, stream).astype(numpy.uint64)
-    whole = (words >> numpy.uint64(width - digits)).astype(numpy.float64)
-    return torch.from_numpy(whole * 2.0**-digits).to(dtype)
+    integer = (words >> numpy.uint64(width - digits)).astype(numpy.float64)
+    return torch.from_numpy(integer * 2.0**-digits).to(dtype)
 
 
 def normal(seed, numbers, dtype, stream=0):

@@ -6,8 +6,8 @@ TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
 def close(got, want, scale=1.0, torchs=None):
-    """got beside a float64 want, as far as got's dtype goes, or 4 times as far off as torchs, torch's own result in that
-    dtype: what cancels has no digits left in either. scale: how much more than one rounding is expected."""
+    """Compares got with a float64 want, as far as got's dtype goes, or 4 times as far off as torchs, torch's own result in
+    that dtype: what cancels has no digits left in either. scale: how much more than one rounding is expected."""
     bound = scale * TOLERANCE.get(got.dtype, 0)
     least = bound * (want.abs().max().item() if want.numel() else 0.0)
     if torchs is not None and want.numel():
@@ -16,7 +16,7 @@ def close(got, want, scale=1.0, torchs=None):
 
 
 def compare(program, exact, tensors, *options, scale=1.0):
-    """program(*tensors, *options) and its gradients, with fresh incoming ones, beside those of exact in float64."""
+    """program(*tensors, *options) and its gradients, with fresh incoming ones, against those of exact in float64."""
     results, gradients, incoming = [], [], None
     for function, kind in (program, None), (exact, torch.float64), (exact, None):
         given = [each.detach().clone() for each in tensors]

@@ -42,9 +42,9 @@ def rows(columns):
 def module_of(bodies):
     """Returns a module with a kernel(x, out, n, s) for each body; `; ` separates the statements of a body."""
     text = HEAD
-    for place, body in enumerate(bodies):
+    for index, body in enumerate(bodies):
         lines = body.replace("; ", "\n    ")
-        text += f"@tl.kernel\ndef kernel{place}(x, out, n, s):\n    {lines}\n\n\n"
+        text += f"@tl.kernel\ndef kernel{index}(x, out, n, s):\n    {lines}\n\n\n"
     path = pathlib.Path(tempfile.mkdtemp()) / "lines.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location("lines_of_a_page", path)

@@ -5,7 +5,7 @@ import math
 import tile_ops.language as tl
 import torch
 
-PROGRAMS = {}  # name: function without arguments -> (kernel, grid, arguments, {place of an output: what it should be})
+PROGRAMS = {}  # name: function without arguments -> (kernel, grid, arguments, {index of an output: what it should be})
 
 
 def program(make):
@@ -287,15 +287,15 @@ def matrix_times_vector():
 @tl.kernel
 def bitonic_kernel(x, out, N: tl.Constant[int]):
     t = tl.load(x, 0, N)
-    place = tl.arange(N, dtype=tl.int32)
+    index = tl.arange(N, dtype=tl.int32)
     for stage in tl.static_iter(range(1, N.bit_length())):
         for step in tl.static_iter(range(stage - 1, -1, -1)):
             half = 1 << step
             pairs = t.reshape((N // (2 * half), 2, half))
-            part = (N // (2 * half), 1, half)
-            other = tl.cat((pairs.extract((0, 1, 0), part), pairs.extract((0, 0, 0), part)), 1).reshape((N,))
-            rising = (place & 1 << stage) == 0
-            first = (place & half) == 0
+            half_shape = (N // (2 * half), 1, half)
+            other = tl.cat((pairs.extract((0, 1, 0), half_shape), pairs.extract((0, 0, 0), half_shape)), 1).reshape((N,))
+            rising = (index & 1 << stage) == 0
+            first = (index & half) == 0
             t = tl.where(rising == first, tl.minimum(t, other), tl.maximum(t, other))
     tl.store(out, 0, t)
 

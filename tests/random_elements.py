@@ -72,11 +72,11 @@ class Elements:
 
     def order(self, *others):
         """Attributes of an atomic operation."""
-        parts = [f'order="{random.choice(["relaxed", *others])}"'] if random.random() < 0.5 else []
-        parts += [f'scope="{random.choice(["device", "system"])}"'] if random.random() < 0.3 else []
-        return f" {{{', '.join(parts)}}}" if parts else ""
+        attributes = [f'order="{random.choice(["relaxed", *others])}"'] if random.random() < 0.5 else []
+        attributes += [f'scope="{random.choice(["device", "system"])}"'] if random.random() < 0.3 else []
+        return f" {{{', '.join(attributes)}}}" if attributes else ""
 
-    def own_places(self, size):
+    def own_elements(self, size):
         """Numbers of elements, and indices that are the block's alone: each once, perhaps the last one first."""
         own = self.binary_of("mul", self.bids[0], self.constant("i32", size))
         number = self.numbers(size)
@@ -101,7 +101,7 @@ class Elements:
         if len(self.blocks) > 1 or self.depth:
             return
         array, size = self.elements(random.choice(self.dtypes))
-        number, index = self.own_places(size)
+        number, index = self.own_elements(size)
         value, mask = self.like(Value("", array.dtype, (size,), array.known), known=array.known), self.some_of(number)
         self.line(f"scatter {array.name}, {names(value, index, mask)}")
 
@@ -140,8 +140,8 @@ class Elements:
 
         self.does(run)
 
-    def atomic_of_own_places(self):
-        """Any change of elements that no other block touches: what stood there is known."""
+    def atomic_of_own_elements(self):
+        """Any change of elements that no other block touches: the value before is known."""
         if len(self.blocks) > 1:
             return
         name = random.choice(CHANGES)
@@ -152,7 +152,7 @@ class Elements:
         array.known = True
         if dtype in HELD:
             array.tensor = array.tensor.double().nan_to_num(1.0).to(array.tensor.dtype)
-        number, index = self.own_places(size)
+        number, index = self.own_elements(size)
         mask = self.some_of(number)
         values = [self.like(Value("", dtype, (size,), True), known=True) for _ in range(1 + (name == "atomic_cas"))]
         if name == "atomic_cas" and random.random() < 0.6:  # where it changes something

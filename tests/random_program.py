@@ -91,7 +91,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
             self.predicate: 2,
             self.where: 2,
             self.convert: 3,
-            self.beside_a_tie: 1,
+            self.near_a_tie: 1,
             self.move: 4,
             self.reduction: 3,
             self.combine: 1,
@@ -103,7 +103,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
             self.reload: 5,
             self.scatter: 1,
             self.atomic_of_all_blocks: 1,
-            self.atomic_of_own_places: 1,
+            self.atomic_of_own_elements: 1,
             self.critical: 1,
             self.subtile: 2,
             self.as_bytes: 1,
@@ -115,7 +115,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
 
     # Memory.
     def array(self, own=False, dtype=None, tile=None):
-        """An array of the program; one of its own is written by each block at its own place."""
+        """An array of the program; one of its own is written by each block at its own index."""
         dtype = dtype or random.choice(self.dtypes)
         if tile is None:
             tile = [random.choice(self.extents) for _ in range(random.randint(len(self.blocks) if own else 1, 3))]
@@ -174,15 +174,15 @@ class Program(Arithmetic, Regions, Tiles, Elements):
 
         def meaning(s):
             x, e = find(s)
-            places, full = place(x, e, [int(s.values[i][0]) for i in index], tile, steps)
+            inside, full = overlap(x, e, [int(s.values[i][0]) for i in index], tile, steps)
             out = torch.full(tile, filling, dtype=x.dtype)
             if full is not None:
-                out[full] = x[places]
+                out[full] = x[inside]
             bound = None
             if isinstance(e, torch.Tensor):
                 bound = torch.zeros(tile, dtype=torch.float64)
                 if full is not None:
-                    bound[full] = e[places]
+                    bound[full] = e[inside]
             return out, bound
 
         indices = "".join(f", {i.name}" for i in index)
@@ -218,10 +218,10 @@ class Program(Arithmetic, Regions, Tiles, Elements):
 
         def run(s):
             (x, e), (tile, bound) = s.memory[array.name], s.values[value]
-            places, full = place(x, e, [int(s.values[i][0]) for i in index], array.tile, array.tile)
+            inside, full = overlap(x, e, [int(s.values[i][0]) for i in index], array.tile, array.tile)
             if full is not None:
-                x[places] = tile[full]
-                e[places] = 0.0 if bound is None else bound[full]
+                x[inside] = tile[full]
+                e[inside] = 0.0 if bound is None else bound[full]
 
         self.does(run)
 
@@ -282,14 +282,14 @@ class State:
                     self.values[value] = self.values[self.program.standing_for(value)]
 
 
-def place(x, e, index, tile, steps):
+def overlap(x, e, index, tile, steps):
     """Returns a tile's slices in an array and the part of the tile inside it; None if it is outside."""
-    places, full = [], []
+    inside, full = [], []
     for i, extent, step, size in zip(index, tile, steps, x.shape):
         low = i * step
         first, last = max(low, 0), min(low + extent, size)
         if first >= last or isinstance(e, str):
             return None, None
-        places.append(slice(first, last))
+        inside.append(slice(first, last))
         full.append(slice(first - low, last - low))
-    return tuple(places), tuple(full)
+    return tuple(inside), tuple(full)

@@ -1,4 +1,4 @@
-"""Random loops and branches of tile programs; what stands in them comes from the program's other statements."""
+"""Random loops and branches of tile programs; their bodies come from the program's other statements."""
 
 import itertools
 import random
@@ -28,7 +28,7 @@ class Regions:
         return values, inner
 
     def next_of(self, argument):
-        """A value that the argument may have in the next turn."""
+        """A value that the argument may have in the next iteration."""
         return self.like(argument, known=argument.known)
 
     @staticmethod
@@ -131,8 +131,8 @@ class Regions:
 
         def run(s):
             now = [s.values[start]] + [s.values[v] for v in values]
-            for turn in itertools.count():
-                assert turn < 50
+            for iteration in itertools.count():
+                assert iteration < 50
                 s.values.update(zip([count, *inner], now))
                 s.run(first)
                 if bool(s.values[stop][0]):

@@ -16,7 +16,7 @@ def ways_without(program, statement):
     """{result: operand} of values that may stand for the statement's results: of their types, and no more is known of
     what they stand for. First the way without any, for results that nobody needs.
 
-    Not for an i32: places in arrays are, and what bounds a loop."""
+    Not for an i32: indices of arrays are, and what bounds a loop."""
     yield {}
     texts = [line.text for line in program.lines if statement in line.statements]
     texts[0] = texts[0].split(" = ", 1)[-1]

@@ -324,7 +324,7 @@ class Arithmetic:
         if x.known or target in HELD:
             self.astype(x, target)
 
-    def beside_a_tie(self):
+    def near_a_tie(self):
         """A constant next to the middle of two numbers of the float that it becomes; a float on the way hides that."""
         target = random.choice([d for d in self.dtypes if d in HELD and d != "f64"])
         half = torch.finfo(HELD[target]).eps / 2

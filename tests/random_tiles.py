@@ -1,4 +1,4 @@
-"""Statements of random tile programs that take tiles apart: sub-tiles, bytes, rows at index
+"""Statements of random tile programs that access parts of tiles: sub-tiles, bytes, rows at index
 tiles."""
 
 import random
@@ -47,13 +47,13 @@ class Tiles:
             value = out if random.random() < 0.5 else self.like(out, known=x.known)
 
             def inserted(s):
-                (a, ea), (b, eb), place = s.values[x], s.values[value], box(s, put)
-                a, b = a.clone(), b.reshape(a[place].shape)
-                a[place] = b
+                (a, ea), (b, eb), slices = s.values[x], s.values[value], box(s, put)
+                a, b = a.clone(), b.reshape(a[slices].shape)
+                a[slices] = b
                 if ea is None and eb is None:
                     return a, None
                 bound = torch.zeros(a.shape, dtype=torch.float64) if ea is None else ea.clone()
-                bound[place] = torch.zeros_like(b, dtype=torch.float64) if eb is None else eb.reshape(b.shape)
+                bound[slices] = torch.zeros_like(b, dtype=torch.float64) if eb is None else eb.reshape(b.shape)
                 return a, bound
 
             self.op(f"insert {x.name}, {value.name}, {names(put)}", x.dtype, x.shape, inserted, x.known and value.known)
@@ -92,14 +92,14 @@ class Tiles:
 
         def meaning(s):
             x, _ = s.memory[array.name]
-            given, places = iter(others), []
+            given, indices = iter(others), []
             for i, (n, step) in enumerate(zip(shape, steps)):
                 at = s.values[index][0] if i == axis else torch.arange(n) + step * int(s.values[next(given)][0])
-                places.append(at.reshape([-1 if k == i else 1 for k in range(rank)]))
+                indices.append(at.reshape([-1 if k == i else 1 for k in range(rank)]))
             there = torch.ones(shape, dtype=torch.bool)
-            for at, n in zip(places, x.shape):
+            for at, n in zip(indices, x.shape):
                 there = there & (at >= 0) & (at < n)
-            found = x[tuple(torch.where((at >= 0) & (at < n), at, 0) for at, n in zip(places, x.shape))]
+            found = x[tuple(torch.where((at >= 0) & (at < n), at, 0) for at, n in zip(indices, x.shape))]
             filling = nearest(torch.tensor(pad), array.dtype).item() if array.dtype in HELD else pad
             return torch.where(there, found, torch.tensor(filling, dtype=x.dtype)), None
 

@@ -3,17 +3,17 @@
 import torch
 
 
-def turn(x, cos, sin, interleaved=False, rotary=None):
+def rotate(x, cos, sin, interleaved=False, rotary=None):
     """x rotated as the formula says, in the dtype that torch promotes to, rounded once."""
     rotary = x.shape[-1] if rotary is None else rotary
     part, rest = x[..., :rotary], x[..., rotary:]
     first, second = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
-    turned = first * cos - second * sin, second * cos + first * sin
-    turned = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
-    return torch.cat((turned.to(x.dtype), rest), -1)
+    halves = first * cos - second * sin, second * cos + first * sin
+    columns = torch.stack(halves, -1).flatten(-2) if interleaved else torch.cat(halves, -1)
+    return torch.cat((columns.to(x.dtype), rest), -1)
 
 
-def turned(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
+def rotated(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
     """Returns the results of tile::rope."""
     rotary = query.shape[-1] if rotary_dim is None else rotary_dim
     wide = []
@@ -26,7 +26,7 @@ def turned(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position
             batch = max(table.shape[0], ids.shape[0])
             table = torch.stack([table[b % table.shape[0]][ids[b % ids.shape[0]].long()] for b in range(batch)])
         wide.append(table[:, None])
-    return tuple(turn(x, *wide, interleaved, rotary) for x in (query, key))
+    return tuple(rotate(x, *wide, interleaved, rotary) for x in (query, key))
 
 
 def tables(positions, width, rotary, interleaved=False, dtype=torch.float32, batch=None):

@@ -22,17 +22,17 @@ def case(x_dtype, y_dtype, shape, each, batch=0):
     result = (x.double() * wide(xs, -1)) @ (y.double() * wide(ys, -2)) + acc
     arrays = {"a": (x_dtype, x), "b": ("u8", xs), "c": (y_dtype, y), "d": ("u8", ys), "e": ("f32", acc)}
     rank = len(lead) + 2
-    place = ", ".join(["%z"] * rank)
+    origin = ", ".join(["%z"] * rank)
     lines = ["%z: i32 = constant {dtype=i32, value=0}"]
     for name, (dtype, tensor) in arrays.items():
         sizes = list(tensor.shape)
         lines.append(
-            f"%t{name}: {dtype}{sizes} = load %{name}, {place} {{pad={'0' if dtype == 'u8' else '0.0'}, "
+            f"%t{name}: {dtype}{sizes} = load %{name}, {origin} {{pad={'0' if dtype == 'u8' else '0.0'}, "
             f"shape={sizes}, steps={sizes}}}"
         )
     sizes = [*lead, m, n]
     lines.append(f"%r: f32{sizes} = mma_scaled %ta, %tb, %tc, %td, %te")
-    lines.append(f"store %o, %r, {place} {{steps={sizes}}}")
+    lines.append(f"store %o, %r, {origin} {{steps={sizes}}}")
     parameters = ", ".join(f"%{name}: array<{dtype},{rank}>" for name, (dtype, _) in arrays.items())
     text = f"kernel k({parameters}, %o: array<f32,{rank}>) {{\n" + "\n".join(lines) + "\n}\n"
     return text, [*(tensor for _, tensor in arrays.values()), torch.full((*lead, m, n), -1.0)], result.float()

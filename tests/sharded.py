@@ -16,7 +16,7 @@ def _reference(case, device):
     return tensors, [each.detach() for each in out], incoming
 
 
-def whole(value):
+def full_tensor(value):
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
@@ -32,14 +32,14 @@ def compare(case, mesh, placements, device, incoming_on=None):
     out = out if isinstance(out, tuple) else (out,)
     for each, right in zip(out, expected, strict=True):
         assert isinstance(each, DTensor) and each.shape == right.shape and each.dtype == right.dtype
-        torch.testing.assert_close(whole(each.detach()), right, msg=lambda text: f"result, {placements}: {text}")
+        torch.testing.assert_close(full_tensor(each.detach()), right, msg=lambda text: f"result, {placements}: {text}")
     if case.differentiable:
         split = incoming_on and all(each.dim() for each in out)
         on = incoming_on if split else [Replicate()] * mesh.ndim
         torch.autograd.backward(out, [distribute_tensor(each, mesh, on) for each in incoming])
         for name, right in zip(case.tensors, plain):
             if name in case.differentiable:
-                found = whole(tensors[name].grad)
+                found = full_tensor(tensors[name].grad)
                 assert found.shape == right.shape
                 torch.testing.assert_close(found, right.grad, msg=lambda text: f"grad of {name}, {placements}: {text}")
     return [each.placements for each in out]

@@ -25,10 +25,10 @@ def collected(*flags: str, paths=("tests/test_project.py", "tests/support")) -> 
 
 @pytest.mark.slow
 def test_shards_cover_the_suite_once():
-    whole = collected()
-    parts = [collected("--shard", f"{i}/3") for i in (1, 2, 3)]
-    assert len(whole) > 10 and sorted(sum(parts, [])) == sorted(whole)
-    assert all(parts)
+    every_test = collected()
+    shards = [collected("--shard", f"{i}/3") for i in (1, 2, 3)]
+    assert len(every_test) > 10 and sorted(sum(shards, [])) == sorted(every_test)
+    assert all(shards)
 
 
 KINDS = {"f16": "half", "bf16": "half", "f32": "float", "f64": "float"}
@@ -38,7 +38,7 @@ KINDS |= {f"{sign}{bits}": "integer" for sign in "iu" for bits in (8, 16, 32, 64
 @pytest.mark.slow
 def test_a_run_without_long_emulates_every_primitive_in_each_kind_of_dtype():
     paths = ["tests/cuda/test_primitives.py", "tests/cuda/test_float_modes_emulated.py"]
-    whole, kept = collected("--long", paths=paths), collected(paths=paths)
+    every_test, kept = collected("--long", paths=paths), collected(paths=paths)
 
     def of_kinds(tests):
         """Returns each test's function and parameters, with the kind of a dtype instead of its name. Leaves out casts of
@@ -46,7 +46,7 @@ def test_a_run_without_long_emulates_every_primitive_in_each_kind_of_dtype():
         parts = [re.split(r"[\[\]-]", test) for test in tests]
         return {tuple(KINDS.get(part, part) for part in each) for each in parts if len(set(each)) == len(each)}
 
-    assert len(whole) > 2 * len(kept) > 0 and of_kinds(kept) == of_kinds(whole)
+    assert len(every_test) > 2 * len(kept) > 0 and of_kinds(kept) == of_kinds(every_test)
 
 
 @pytest.mark.slow
@@ -101,8 +101,8 @@ def test_files_that_need_more_gpus_are_left_out_and_named(monkeypatch, device, c
     assert not list(gpus.left_out(config))
 
 
-@pytest.mark.parametrize("turn", [0, 1])
-def test_every_test_starts_from_its_seed(turn, seed):
+@pytest.mark.parametrize("repeated", [0, 1])
+def test_every_test_starts_from_its_seed(repeated, seed):
     assert torch.initial_seed() == seed
     drawn = random.random()
     assert drawn == random.Random(seed).random()

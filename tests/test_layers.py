@@ -153,7 +153,7 @@ def test_only_the_python_module_includes_python():
 
 
 def test_no_header_of_ours_hides_one_of_torch():
-    # csrc stands before torch on the include path.
+    # csrc is before torch on the include path.
     roots = [pathlib.Path(torch.__file__).parent / "include"]
     roots.append(roots[0] / "torch/csrc/api/include")
     headers = [path.relative_to(CSRC) for path in CSRC.rglob("*.h")]
@@ -190,7 +190,7 @@ def test_python_imports_go_down():
     assert wrong == []
 
 
-# A folder of the Python language may import what stands here, and itself; the files beside them import all.
+# A folder of the Python language may import what is listed here, and itself; the files outside of them import all.
 LANGUAGE = {
     "core": "",
     "functions": "core",

@@ -58,8 +58,8 @@ def plain(code: str) -> str:
 
 @functools.cache
 def sources() -> list[str]:
-    places = [path for folder in ("examples", "tile_ops", "tests", "csrc") for path in (ROOT / folder).rglob("*.*")]
-    return [plain(path.read_text()) for path in places if path.suffix in (".cpp", ".h", ".def")]
+    sources = [path for folder in ("examples", "tile_ops", "tests", "csrc") for path in (ROOT / folder).rglob("*.*")]
+    return [plain(path.read_text()) for path in sources if path.suffix in (".cpp", ".h", ".def")]
 
 
 @each_page

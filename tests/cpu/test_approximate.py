@@ -52,7 +52,7 @@ def test_every_number(name, dtype):
     for assembled in (True, False):
         _C.assemble_fused_loops(assembled)
         try:
-            for order in (torch.arange(len(x)), x.float().abs().sort().indices):  # these stand among their like
+            for order in (torch.arange(len(x)), x.float().abs().sort().indices):  # these are sorted
                 got[assembled, len(got) % 2] = y = torch.empty_like(x)
                 y[order] = results(name, x[order])
         finally:
@@ -62,8 +62,8 @@ def test_every_number(name, dtype):
         assert torch.equal(first.view(torch.int16), other.view(torch.int16))
     rounded = exact.to(dtype)
     same = (first == rounded) | (first.isnan() & rounded.isnan())
-    place = (exact.abs().log2().floor().exp2() * step).clamp_min(smallest)
-    assert (same | ((first.double() - exact).abs() <= 0.52 * place)).all()
+    ulp = (exact.abs().log2().floor().exp2() * step).clamp_min(smallest)
+    assert (same | ((first.double() - exact).abs() <= 0.52 * ulp)).all()
     assert torch.equal(first.isnan(), rounded.isnan())
 
 

@@ -23,7 +23,7 @@ PRODUCT = """
   %c: f32[{m},{n}] = mma %p, %tb, %zeros
   store %out, %c, %0, %0 {{steps=[{m},{n}]}}
 """
-# pᵀ x, and what reads p's numbers beside products: the fused loop itself, another one, a function of a view.
+# pᵀ x, and other readers of p's numbers than products: the fused loop itself, another one, a function of a view.
 MORE = {
     "": "",
     "transposed": """
@@ -72,22 +72,22 @@ def test_products_of_computed_tiles(more, tile, rows, depth):
     x[0, 0] = 1e-39  # denormal, as its product is
     p = torch.zeros(m, k, dtype=torch.bfloat16)
     p[:rows, :depth] = (x.float() * s).bfloat16()
-    whole = torch.zeros(m, k, dtype=torch.bfloat16)
-    whole[:rows, :depth] = x
+    padded = torch.zeros(m, k, dtype=torch.bfloat16)
+    padded[:rows, :depth] = x
     out = torch.full((m, n), 7.0)
     others = torch.full((k, k) if more == "transposed" else (m, k), 7.0)
     _C.run_ir((HEAD + PRODUCT + MORE[more] + "}}").format(m=m, k=k, n=n), (1, 1, 1), [x, s, b, out, others])
     sizes = p.double().abs() @ b.double().abs()
     close(out, p.double() @ b.double(), sizes)
     if more == "transposed":
-        close(others, p.T.double() @ whole.double(), p.T.double().abs() @ whole.double().abs())
+        close(others, p.T.double() @ padded.double(), p.T.double().abs() @ padded.double().abs())
     if more == "stored":
         assert torch.equal(others, p.float())
     if more == "seen later":
         close(others, p.double() + out.double().sum(1, keepdim=True), n * sizes.sum(1, keepdim=True) + p.abs())
 
 
-def test_what_is_no_number_stays_in_its_row():
+def test_nan_and_infinity_stay_in_their_row():
     m, k, n = 32, 64, 16
     x, s, b = torch.randn(m, k).bfloat16(), torch.ones(m, 1), torch.randn(k, n).bfloat16()
     s[3], s[5], x[5] = float("nan"), float("inf"), x[5].abs() + 1

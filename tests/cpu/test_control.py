@@ -4,7 +4,7 @@ import torch
 from tile_ops import _C
 
 BREAKS = """
-kernel leave(%x: array<f32,1>, %out: array<f32,1>, %turns: array<i32,1>) {
+kernel leave(%x: array<f32,1>, %out: array<f32,1>, %iterations: array<i32,1>) {
   %zero: i32 = constant {dtype=i32, value=0}
   %one: i32 = constant {dtype=i32, value=1}
   %limit: i32 = constant {dtype=i32, value=LIMIT}
@@ -23,18 +23,18 @@ kernel leave(%x: array<f32,1>, %out: array<f32,1>, %turns: array<i32,1>) {
     continue %next
   }
   %r: i32[1] = reshape %end {shape=[1]}
-  store %turns, %r, %zero {steps=[1]}
+  store %iterations, %r, %zero {steps=[1]}
 }
 """
 
 
-def test_what_stands_behind_a_break_does_not_run():
+def test_statements_after_a_break_do_not_run():
     x = torch.arange(1.0, 6.0)
     for limit in range(4):
         for passes in (False, True):
-            out, turns = torch.full((15,), 7.0), torch.full((1,), -1, dtype=torch.int32)
-            _C.run_ir(BREAKS.replace("LIMIT", str(limit)), (1, 1, 1), [x, out, turns], passes)
-            assert turns.item() == limit
+            out, iterations = torch.full((15,), 7.0), torch.full((1,), -1, dtype=torch.int32)
+            _C.run_ir(BREAKS.replace("LIMIT", str(limit)), (1, 1, 1), [x, out, iterations], passes)
+            assert iterations.item() == limit
             assert torch.equal(out[: 5 * limit], (-x * x).repeat(limit))
             assert (out[5 * limit :] == 7).all()
 

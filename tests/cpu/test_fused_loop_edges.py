@@ -70,7 +70,7 @@ kernel weighed(%x: array<{dtype},2>, %r: array<f32,2>, %rows: array<f32,2>, %col
 @pytest.mark.parametrize("columns", [1, 8, 33, 48, 63, 64])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kind, value", [("sum", "y"), ("sum", "square"), ("max", "y"), ("min", "square")])
-def test_what_lies_past_an_array_counts_as_often_as_it_is_there(rows, columns, dtype, kind, value):
+def test_reductions_include_the_padding_outside_an_array(rows, columns, dtype, kind, value):
     blocks = (rows + 31) // 32
     x, r = torch.randn(rows, columns).to(dtype), torch.randn(rows, 1)
     y, added = torch.full((32 * blocks, 64), 0.5), torch.full((32 * blocks, 1), -1.0)

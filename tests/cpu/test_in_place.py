@@ -61,7 +61,7 @@ CASES = {
 
 
 def blocks_of(x, f):
-    return torch.cat([f(part) for part in x.split(512)])
+    return torch.cat([f(chunk) for chunk in x.split(512)])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -182,13 +182,13 @@ BOTH = {
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("dtype, word", [(torch.float32, "f32"), (torch.bfloat16, "bf16"), (torch.float16, "f16")])
 @pytest.mark.parametrize("size", [512, 1300, 517, 3])
-def test_parts_that_are_apart(name, dtype, word, size):
-    """Each part is made of both: all that reads them runs before, or with, what is stored."""
+def test_halves_that_do_not_overlap(name, dtype, word, size):
+    """Each half is made of both: all that reads them runs before, or with, what is stored."""
     middle, meaning = BOTH[name]
     text = HALVES.replace("MIDDLE", middle).replace("T", word)
     for passes in (False, True):
         x, y = torch.rand(2, size).to(dtype) + 1, torch.zeros(size, dtype=dtype)
-        parts = [meaning(*(row.float() for row in both.unbind())) for both in x.split(512, 1)]
-        want = [torch.cat(each).to(dtype) for each in zip(*parts)]
+        chunks = [meaning(*(row.float() for row in both.unbind())) for both in x.split(512, 1)]
+        want = [torch.cat(each).to(dtype) for each in zip(*chunks)]
         _C.run_ir(text, ((size + 511) // 512, 1, 1), [x, y], passes)
         torch.testing.assert_close((x[0], x[1], y), tuple(want))

@@ -51,9 +51,9 @@ def mistake(program, expected, passes, byte, run_ir, placed=surrounded):
         run_ir(program.text, program.grid, list(arrays), passes)
     except RuntimeError as error:
         return f"passes {passes}: {error}"
-    for array, got, same_beside, (x, bound) in zip(program.arrays, arrays, untouched, expected):
-        if not same_beside():
-            return f"passes {passes}: memory beside {array.name} was written"
+    for array, got, same_around, (x, bound) in zip(program.arrays, arrays, untouched, expected):
+        if not same_around():
+            return f"passes {passes}: memory next to {array.name} was written"
         wrong = differences(widened(got), x, bound)
         if wrong.any():
             at = tuple(wrong.nonzero()[0].tolist())
@@ -75,12 +75,12 @@ def run(seed, placed=surrounded):
     return torch.tensor([[b.numel(), int((b < math.inf).sum()), int((b == 0).sum())] for b in bounds]).sum(0)
 
 
-PARTS = 10
+GROUPS = 10
 
 
-@pytest.mark.parametrize("part", [*range(2), *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, PARTS))])
-def test_random_programs(part, long, fused_loops):
-    total = sum(run(PARTS * i + part) for i in range(1000 if long else 50))
+@pytest.mark.parametrize("group", [*range(2), *(pytest.param(group, marks=pytest.mark.slow) for group in range(2, GROUPS))])
+def test_random_programs(group, long, fused_loops):
+    total = sum(run(GROUPS * i + group) for i in range(1000 if long else 50))
     elements, compared, exact = total.tolist()
     assert compared > 0.8 * elements and exact > 0.5 * elements, (elements, compared, exact)
 

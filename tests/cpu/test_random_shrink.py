@@ -14,7 +14,7 @@ MANY = [("maximum", "minimum"), ("reduce_sum", "reduce_max")]  # many programs h
 @pytest.mark.parametrize(
     "name, other", [*(pytest.param(*each, marks=pytest.mark.slow) for each in MANY), ("abs", "neg"), ("sub", "add")]
 )
-def test_what_is_left_is_what_fails(name, other):
+def test_a_shrunk_program_still_fails(name, other):
     def run_ir(text, *rest):
         _C.run_ir(text.replace(f" {name} ", f" {other} "), *rest)
 

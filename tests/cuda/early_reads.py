@@ -59,7 +59,7 @@ def early_reads(found, cycles):
 
 
 def unwaited(found):
-    """Accesses of global memory that stand before the wait; what has none waits nowhere."""
+    """Accesses of global memory before the wait, or all of them where there is no wait."""
     texts = [re.sub(r"^@!?U?P\d+ ", "", text) for _, _, text in found]
     waits = next((i for i, text in enumerate(texts) if text.startswith("ACQBULK")), len(texts))
     return [text for text in texts[:waits] if GLOBAL.match(text)]

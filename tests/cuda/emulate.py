@@ -139,7 +139,7 @@ def emulator():
 
 
 def batch_text(programs):
-    """One file of many programs. Each stands in a namespace of its own within the device library's, in which it finds
+    """One file of many programs. Each is in a namespace of its own within the device library's, in which it finds
     the names that it would find there."""
     lines = [f'#include "{device_library()}"']
     for i, program in enumerate(programs):

@@ -21,7 +21,7 @@ def on_host(x):
     return torch.frombuffer(memory, dtype=x.dtype).as_strided(x.shape, x.stride(), x.storage_offset())
 
 
-def whole(x):
+def storage_of(x):
     """All elements of a tensor's storage."""
     count = x.untyped_storage().nbytes() // x.itemsize
     return x.detach().as_strided((count,), (1,), 0)
@@ -30,7 +30,7 @@ def whole(x):
 def as_stored(x, device):
     """A copy whose storage holds what that of x holds."""
     copy = torch.empty(x.untyped_storage().nbytes() // x.itemsize, dtype=x.dtype, device=device)
-    on_host(copy).copy_(on_host(whole(x)))
+    on_host(copy).copy_(on_host(storage_of(x)))
     return copy.as_strided(x.shape, x.stride(), x.storage_offset())
 
 

@@ -33,7 +33,7 @@ class Gate:
     dtype: str
     arch: int
     kernel: str  # name, and which of the call's kernels of the name
-    configuration: str  # "usual", or how else the kernel is cut
+    configuration: str  # "usual", or the name of another one
     hash: str  # covers the chip, and the source and its device library headers without comments
     threads: int
     registers: int
@@ -161,12 +161,12 @@ def compiled(found):
     return [Gate(*text.key, text.hash, *known[text.hash]) for text in found]
 
 
-def brought_up(jobs, gates, anew=False):
+def brought_up(jobs, gates, compile_all=False):
     """(texts, new gates): a gate for every text. What is compiled may want others to be."""
     new = []
     while True:
         found = list(wanted(jobs, [*gates, *new]))
-        missing = unknown(found, new if anew else [*gates, *new])
+        missing = unknown(found, new if compile_all else [*gates, *new])
         if not missing:
             return found, new
         new += compiled(missing)
@@ -208,7 +208,7 @@ def main():
     options.add_argument("--all", action="store_true", help="compile what the table knows, too")
     options = options.parse_args()
     gates, version = read()
-    found, new = brought_up(list(gate_calls.jobs()), gates, anew=options.all or version != nvrtc())
+    found, new = brought_up(list(gate_calls.jobs()), gates, compile_all=options.all or version != nvrtc())
     print("\n".join(broken(gates, new)) or "no kernel takes more than its gate")
     if options.write:
         table = {gate.key: gate for gate in [*gates, *new]}

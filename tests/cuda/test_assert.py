@@ -25,21 +25,21 @@ def programs():
 
 @pytest.mark.parametrize("passes", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_says_what_the_cpu_says(programs, name, passes):
+def test_errors_equal_those_of_the_cpu(programs, name, passes):
     check(CASES[name], lambda text, grid, arguments: emulate.run_ir(text, grid, arguments, passes))
 
 
-@pytest.mark.parametrize("place", [None, (3, 5), (2, 1111), (1, 2047)])
-def test_all_blocks_of_a_cluster_end(place):
+@pytest.mark.parametrize("index", [None, (3, 5), (2, 1111), (1, 2047)])
+def test_all_blocks_of_a_cluster_end(index):
     """Whichever of them holds the element; the cluster stands for one block of the grid."""
     a = torch.rand(12, 2048) + 0.5
     row = 8
     error = None
-    if place:
-        a[row + place[0], place[1]] = -1
-        error = f"assertion failed: a is positive; element [{place[0]},{place[1]}] of bool[4,2048] in block (2, 0, 0) of kernel check"
+    if index:
+        a[row + index[0], index[1]] = -1
+        error = f"assertion failed: a is positive; element [{index[0]},{index[1]}] of bool[4,2048] in block (2, 0, 0) of kernel check"
     expected = a.clone()
-    if place:
+    if index:
         expected[row:] = 0
     # After the assertion there is a sum that the blocks exchange.
     body = (
@@ -55,7 +55,7 @@ store %b, %w, %i, %z {steps=[4,1]}"""
     (report,) = emulate.run([given])
     assert report == (error and (case.message,))
     out = given.arguments[1]
-    assert not out[row:].any() if place else torch.equal(out[:, 1:], a[:, 1:])
+    assert not out[row:].any() if index else torch.equal(out[:, 1:], a[:, 1:])
     torch.testing.assert_close(out[:row, 0], a[:row].sum(1))
 
 

@@ -84,7 +84,8 @@ store %b, %u, %i {{steps=[1]}}""",
 
 
 def over_rows(width, start, body):
-    """From rows of `start`, %c, a turn each row of %a: body, of it %t, whose %x is the next %c; the last is stored."""
+    """A loop over the rows of %a: body makes %x, the next %c, of the row, %t, and of %c, at first rows of `start`. Stores the
+    last %c."""
     row = f"f32[1,{width}]"
     return kernel(
         [("f32", 2), ("f32", 1)],
@@ -102,7 +103,7 @@ store %b, %y, %z {{steps=[{width}]}}""",
 
 
 def test_sums_in_a_loop_take_turns():
-    """Blocks that run ahead write into the other place."""
+    """Blocks that run ahead write into the other buffer."""
     a, b = torch.randn(7, 1024), torch.zeros(1024)
     text = over_rows(
         1024,

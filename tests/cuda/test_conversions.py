@@ -38,9 +38,9 @@ def pad(dtype):
 def copied(dtype, m, n, permuted=False):
     """A tile loaded as it lies in %a and stored as it lies in %b."""
     shape = [n, m] if permuted else [m, n]
-    turn = f"%u: {dtype}{shape} = permute %t {{axes=[1, 0]}}" if permuted else ""
+    permute = f"%u: {dtype}{shape} = permute %t {{axes=[1, 0]}}" if permuted else ""
     return f"""%t: {dtype}[{m}, {n}] = load %a, %i, %z {{pad={pad(dtype)}, shape=[{m}, {n}], steps=[{m}, {n}]}}
-{turn}
+{permute}
 store %b, %{"u" if permuted else "t"}, %i, %z {{steps={shape}}}"""
 
 

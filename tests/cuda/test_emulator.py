@@ -147,7 +147,7 @@ def test_too_much_shared_memory():
     )
 
 
-def test_a_launch_after_a_report_starts_anew():
+def test_a_launch_after_a_report_has_fresh_state():
     assert report("if (thread() % 2) synchronize(0);") is not None
     assert (
         report("store_shared(shared + thread(), 1u, 5);\n  synchronize(0);\n  load_shared<u32>(shared + (thread() ^ 32), 6);")
@@ -159,10 +159,10 @@ WAITING = """#include "cuda/device/reduce.cuh"
 
 namespace tile {
 
-TILE_KERNEL(1024) k(ArrayParameter<i32, 1> p0, i32 turns) {
+TILE_KERNEL(1024) k(ArrayParameter<i32, 1> p0, i32 iterations) {
   u32* shared = (u32*)shared_memory();
   u32 x = thread();
-  for (i32 i = 0; i < turns; ++i) {
+  for (i32 i = 0; i < iterations; ++i) {
     store_shared(shared + thread(), x + 1, 1);
     synchronize(0);
     x = load_shared<u32>(shared + (thread() + 33) % 1024, 2);
@@ -177,11 +177,11 @@ TILE_KERNEL(1024) k(ArrayParameter<i32, 1> p0, i32 turns) {
 
 
 def test_the_largest_block():
-    """Shuffles and barriers of 1024 threads, and atomics of all blocks at the same places."""
-    sums, turns = torch.zeros(2, dtype=torch.int32), 3
-    assert emulate.run_text(WAITING, 1024, 4096, [sums, turns], (2, 1, 1)) is None
+    """Shuffles and barriers of 1024 threads, and atomics of all blocks at the same elements."""
+    sums, iterations = torch.zeros(2, dtype=torch.int32), 3
+    assert emulate.run_text(WAITING, 1024, 4096, [sums, iterations], (2, 1, 1)) is None
     at, x = torch.arange(1024), torch.arange(1024)
-    for _ in range(turns):
+    for _ in range(iterations):
         x = (x + 1)[(at + 33) % 1024]
         x = x[at ^ 5] + x[at ^ 16]
     assert sums.tolist() == [2 * int(x[0::2].sum()), 2 * int(x[1::2].sum())]

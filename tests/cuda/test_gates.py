@@ -91,8 +91,8 @@ def test_a_hash_is_of_what_the_text_includes(tmp_path):
     assert gates.with_included(text, tmp_path) == text + '#include "cuda/device/b.cuh"\nint b;\n'
     assert gates.code_of("// a\nint x;  // b\n  // c\nchar y = '/';\n") == "int x;\nchar y = '/';\n"
     row = next(iter(_C.inspect("usual", 90, 0, lambda: gate_calls.call("softmax[8192,8192]", gate_calls.f32))))
-    whole = gates.with_included(row["text"])
-    assert "TILE_KERNEL(...)" in whole and "mma_sync" not in whole  # machine.cuh, far below; no tensor cores
+    included = gates.with_included(row["text"])
+    assert "TILE_KERNEL(...)" in included and "mma_sync" not in included  # machine.cuh, far below; no tensor cores
     assert gates.hash_of(row["text"], 90) != gates.hash_of(row["text"], 80)
 
 

@@ -167,7 +167,7 @@ def test_inspect_shows_the_gpu_s_own_kernel_and_runs_nothing(device):
     assert row["arch"] == arch_of(device) and row["spill_stores"] == 0
 
 
-def test_the_doctor_finds_the_gpu_well(device, capsys):
+def test_the_doctor_finds_no_fault(device, capsys):
     tile_ops.doctor()
     lines = [line.split(None, 3) for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines if line[1] == "device"] == ["ok"] * torch.cuda.device_count()

@@ -180,18 +180,18 @@ def test_raw_kernels(first, second):
 def test_raw_kernels_take_more_shared_memory_on_each_device(first, second):
     source = """
 extern __shared__ float tile[];
-__global__ void turn(float* x, int n) {
+__global__ void reverse(float* x, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) tile[i] = x[i];
   __syncthreads();
   for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = tile[n - 1 - i];
 }
 """
-    turn = tile_ops.cuda_kernel(source, "turn")
+    reverse = tile_ops.cuda_kernel(source, "reverse")
     for device in (first, second):
         for n in (15_000, 20_000, 16_000):
             x = torch.randn(n, device=device)
             y = x.clone()
-            turn[1, 256, 4 * n](y, n)
+            reverse[1, 256, 4 * n](y, n)
             assert torch.equal(y, x.flip(0))
 
 

@@ -58,7 +58,7 @@ def numbers(device):
 
 
 def asserts(device):
-    """The launch returns, the next one tells, and all goes on: the context is well."""
+    """The launch returns, the next one raises the error, and the context is still usable."""
     x, bad, y = numbers(device)
     run(CHECK, bad, y)
     torch.cuda.synchronize(device)
@@ -111,13 +111,13 @@ def asserts_in_a_cluster(device):
     run_large(x)
     tile_ops.synchronize(device)
     assert torch.equal(x, y)
-    for place in (0, 262143, 262144 + 100_000, 3 * 262144 - 1):
+    for index in (0, 262143, 262144 + 100_000, 3 * 262144 - 1):
         bad = x.clone()
-        bad[place] = -1
+        bad[index] = -1
         y.zero_()
         run_large(bad)
         print(told(lambda: tile_ops.synchronize(device)))
-        block = place // 262144
+        block = index // 262144
         assert not y[block * 262144 : (block + 1) * 262144].any()
 
 
@@ -166,7 +166,7 @@ def described(device):
     return f"device {index} ({torch.cuda.get_device_name(index)}, sm_{major}{minor})"
 
 
-def test_a_failed_assertion_leaves_the_gpu_well(started, described):
+def test_a_failed_assertion_leaves_the_gpu_usable(started, described):
     lines, stderr = started(asserts)
     assert lines == [FAILED + described, "nothing", FAILED + described, "nothing", FAILED + described]
     assert "assertion failed" not in stderr
@@ -185,8 +185,8 @@ def test_in_a_captured_graph(started, described):
 def test_in_a_cluster(started, described):
     lines, _ = started(asserts_in_a_cluster)
     text = "root.py:7: assertion failed: no root of a negative number; element [{}] of bool[262144] in block ({}, 0, 0) of kernel check, on "
-    places = (0, 262143, 262144 + 100_000, 3 * 262144 - 1)
-    assert lines == [text.format(place % 262144, place // 262144) + described for place in places]
+    indices = (0, 262143, 262144 + 100_000, 3 * 262144 - 1)
+    assert lines == [text.format(index % 262144, index // 262144) + described for index in indices]
 
 
 def test_at_the_end_of_the_process(started, described):

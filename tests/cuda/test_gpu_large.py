@@ -10,7 +10,7 @@ from tile_ops import _C
 
 ROWS, COLUMNS = 70_000, 32_768  # 2.3e9 elements
 # Rows at both ends, and on both sides of element 2^31.
-PLACES = [slice(0, 3), slice(2**31 // COLUMNS - 2, 2**31 // COLUMNS + 2), slice(ROWS - 3, ROWS)]
+SLICES = [slice(0, 3), slice(2**31 // COLUMNS - 2, 2**31 // COLUMNS + 2), slice(ROWS - 3, ROWS)]
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def x(device):
 
 
 def check(ours, call, *args, **options):
-    """The numerics rule for a part of a result, which `call` gives of parts of the arguments."""
+    """The numerics rule for a slice of a result, which `call` gives of slices of the arguments."""
     numerics.check(ours, call(*args), call(*numerics.widen(args)), **options)
 
 
@@ -37,8 +37,8 @@ def test_rows(x, device):
         (lambda x, w: tile_ops.layer_norm(x, [COLUMNS], w), lambda x, w: F.layer_norm(x, [COLUMNS], w)),
     ]:
         out = ours(x, weight)
-        for place in PLACES:
-            check(out[place], theirs, x[place], weight)
+        for selected in SLICES:
+            check(out[selected], theirs, x[selected], weight)
         del out
 
 
@@ -54,33 +54,33 @@ def test_gradients_of_rows(x, device):
             return torch.autograd.grad(function(x), x, grad)[0]
 
         got = gradient(x, grad, ours)
-        for place in PLACES:
-            incoming = numerics.largest(grad[place]) * max(1.0, numerics.largest(x[place]))
-            check(got[place], gradient, x[place], grad[place], gradient=True, incoming=incoming)
+        for selected in SLICES:
+            incoming = numerics.largest(grad[selected]) * max(1.0, numerics.largest(x[selected]))
+            check(got[selected], gradient, x[selected], grad[selected], gradient=True, incoming=incoming)
         del got
 
 
 def test_elements(x, device):
     out = tile_ops.swiglu(x, x)  # more elements than an extent may count
-    for place in PLACES:
-        check(out[place], lambda x: F.silu(x) * x, x[place])
+    for selected in SLICES:
+        check(out[selected], lambda x: F.silu(x) * x, x[selected])
     grad = torch.ones((), dtype=torch.bfloat16, device=device).expand_as(x)
     del out
     (got, _) = torch.ops.tile.swiglu_backward(grad, x, x, [True, False])
-    for place in PLACES:
-        part = x[place].detach().requires_grad_()
-        wide = part.detach().double().requires_grad_()
+    for selected in SLICES:
+        x_slice = x[selected].detach().requires_grad_()
+        wide = x_slice.detach().double().requires_grad_()
         theirs, exact = (
-            torch.autograd.grad(F.silu(each) * each.detach(), each, torch.ones_like(each))[0] for each in (part, wide)
+            torch.autograd.grad(F.silu(each) * each.detach(), each, torch.ones_like(each))[0] for each in (x_slice, wide)
         )
-        numerics.check(got[place], theirs, exact, gradient=True, incoming=numerics.largest(part))
+        numerics.check(got[selected], theirs, exact, gradient=True, incoming=numerics.largest(x_slice))
 
 
 def test_columns(x):
     """An axis whose stride is large: the last columns of the transposed tensor."""
     out = tile_ops.softmax(x.t(), 0)
-    for place in PLACES:
-        check(out[:, place], lambda x: torch.softmax(x, 0), x[place].t())
+    for selected in SLICES:
+        check(out[:, selected], lambda x: torch.softmax(x, 0), x[selected].t())
 
 
 def test_group_norm(device):
@@ -94,16 +94,16 @@ def test_products(device):
     x = torch.randn(ROWS, COLUMNS, dtype=torch.bfloat16, device=device)
     w = torch.randn(COLUMNS, 64, dtype=torch.bfloat16, device=device) / COLUMNS**0.5
     out = tile_ops.matmul(x, w)
-    for place in PLACES:
-        check(out[place], torch.matmul, x[place], w)
+    for selected in SLICES:
+        check(out[selected], torch.matmul, x[selected], w)
     del out
     narrow, wide = (
         torch.randn(ROWS, 16, dtype=torch.bfloat16, device=device),
         torch.randn(16, COLUMNS, dtype=torch.bfloat16, device=device),
     )
     out = tile_ops.matmul(narrow, wide)
-    for place in PLACES:
-        check(out[place], torch.matmul, narrow[place], wide)
+    for selected in SLICES:
+        check(out[selected], torch.matmul, narrow[selected], wide)
 
 
 def rotated(x, cos, sin):

@@ -11,7 +11,7 @@ from random_program import Program
 from random_shrink import shrink
 from tile_ops import _C
 
-PARTS = 20
+GROUPS = 20
 
 
 def run(program, passes, run_ir):
@@ -21,17 +21,17 @@ def run(program, passes, run_ir):
 def report(seed, passes, text, run_ir):
     """Returns the mistake and the program, made small."""
     program = Program(seed)
-    whole, failed = program.text, f"seed {seed}, {text}"
-    if "bound" not in text and "beside" not in text:  # after some errors nothing runs any more
-        return f"{failed}\n{whole}"
+    ir, failed = program.text, f"seed {seed}, {text}"
+    if "bound" not in text and "next to" not in text:  # after some errors nothing runs any more
+        return f"{failed}\n{ir}"
     small = shrink(program, lambda each: not run(each, passes, _C.run_ir) and run(each, passes, run_ir))
-    return f"{failed}\n{whole}\nsmaller: {run(small, passes, run_ir)}\n{small.text}"
+    return f"{failed}\n{ir}\nsmaller: {run(small, passes, run_ir)}\n{small.text}"
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_programs(part, device, long):
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_random_programs(group, device, long):
     run_ir = functools.partial(on_device.run_ir, device)
-    for seed in range(part, 2000 if long else 60, PARTS):
+    for seed in range(group, 2000 if long else 60, GROUPS):
         program = Program(seed)
         expected = program.evaluate()
         for passes in (False, True):

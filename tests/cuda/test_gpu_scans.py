@@ -1,4 +1,4 @@
-"""The scans, combine regions and places of extremes of test_scans.py on a GPU; rows that fill a cluster
+"""The scans, combine regions and indices of extremes of test_scans.py on a GPU; rows that fill a cluster
 there; sums of 16-bit floats in memory."""
 
 import emulate
@@ -10,9 +10,9 @@ from test_scans import ALL, COMPOSE, launch
 from test_scans import (  # noqa: F401
     test_both_axes_and_a_result_in_another_layout,
     test_four_tiles_at_once,
-    test_in_a_loop_beside_another_use_and_with_a_scalar_of_the_kernel,
+    test_scans_in_a_loop_with_a_scalar_of_the_kernel,
     test_order_is_kept_over_each_axis,
-    test_places_of_extremes,
+    test_indices_of_extremes,
     test_running_sums_in_every_dtype,
     test_sums_against_float64,
     test_sums_of_a_product,
@@ -38,7 +38,7 @@ def test_rows_in_a_cluster(columns):
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_sums_of_16_bits_in_memory(dtype):
-    """Many blocks at the same places, in pairs and one by one; whole numbers that the dtype holds."""
+    """Many blocks at the same elements, in pairs and one by one; whole numbers that the dtype holds."""
     body = f"""%t: {dtype}[4,64] = load %a, %i, %z {{pad=0.0, shape=[4,64], steps=[4,64]}}
 add_tile %b, %t, %z, %z {{steps=[4,64]}}
 %n: i32[4,64] = load %d, %i, %z {{pad=0, shape=[4,64], steps=[4,64]}}

@@ -18,7 +18,7 @@ __global__ void twice(float* x, int n) {
   if (i < n) x[i] *= 2;
 }
 """
-SHAPE = 1024, 16384  # 64 MiB: a piece of memory that nothing else has
+SHAPE = 1024, 16384  # 64 MiB: a block of memory that nothing else has
 
 
 @tl.kernel
@@ -230,16 +230,16 @@ def test_raw_kernels_follow_the_current_stream(device, main, side):
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("blocks", [1, 100, 2112, 2113, 6000])
 def test_a_kernel_reads_what_the_one_before_it_wrote(device, main, blocks, captured):
-    """Turns of adding one, each from a place of its own to the next, so that what is read early is seen."""
-    count, turns = 64 * blocks, 50
-    places = torch.full((turns + 1, count), torch.nan, device=device)
+    """Launches that add one, each from a row of its own to the next, so that what is read early is seen."""
+    count, launches = 64 * blocks, 50
+    rows = torch.full((launches + 1, count), torch.nan, device=device)
 
     def chain():
-        for i in range(turns):
-            shifted[(blocks,)](places[i], places[i + 1], blocks)
+        for i in range(launches):
+            shifted[(blocks,)](rows[i], rows[i + 1], blocks)
 
     expected = torch.arange(count, device=device, dtype=torch.float32)
-    places[0] = expected
+    rows[0] = expected
     chain()
     torch.cuda.synchronize(device)
     rounds = torch.cuda.CUDAGraph() if captured else None
@@ -247,6 +247,6 @@ def test_a_kernel_reads_what_the_one_before_it_wrote(device, main, blocks, captu
         with torch.cuda.graph(rounds):
             chain()
     for _ in range(20):
-        places[1:] = torch.nan
+        rows[1:] = torch.nan
         rounds.replay() if captured else chain()
-        assert torch.equal(places[-1], expected.roll(64 * (turns % blocks)) + turns)
+        assert torch.equal(rows[-1], expected.roll(64 * (launches % blocks)) + launches)

@@ -7,7 +7,7 @@ from prims.test_language import FAMILIES, check
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_gives_what_it_says(family):
+def test_results_equal_the_reference(family):
     operator = Emulation().operator(torch.ops.tt.language)
     for case in FAMILIES[family]():
         check(operator, case)

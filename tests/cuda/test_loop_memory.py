@@ -1,4 +1,4 @@
-"""Tests what a loop keeps in shared memory for lack of registers: tiles that it carries, and loads of its next turn."""
+"""Tests what a loop keeps in shared memory for lack of registers: tiles that it carries, and loads of its next iteration."""
 
 import re
 
@@ -11,7 +11,7 @@ from prims.test_products import TORCH
 from test_shapes import kernel, same_on_both
 
 COLUMNS, ROWS = 8192, 3
-WIDE = {"f64", "i64"}  # of which half as many sums stand in as many registers
+WIDE = {"f64", "i64"}  # of which as many registers hold half as many sums
 
 
 def sums_of_rows(dtype, count):
@@ -67,7 +67,7 @@ def test_sums_without_room_in_registers(dtype):
     assert torch.equal(case.arguments[1], expected)
 
 
-def test_of_layer_norm_the_sum_for_the_bias():
+def test_layer_norm_keeps_the_sum_for_the_bias_in_shared_memory():
     x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
     statistic = torch.empty(4096, 1, device="meta")
 
@@ -79,7 +79,7 @@ def test_of_layer_norm_the_sum_for_the_bias():
     assert "Spilled<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)
 
 
-def test_a_third_row_beside_the_sum_for_the_weight():
+def test_add_rms_norm_prefetches_three_rows_and_spills_one_sum():
     x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
     statistic, mask = torch.empty(4096, 1, device="meta"), [True] * 2
     text = tile_ops.inspect(torch.ops.tile.add_rms_norm_backward, x, x, x, [16384], w, statistic, mask, what="cuda", arch=90)
@@ -92,7 +92,7 @@ SHAPE = "[1, 4096]"
 
 
 def six_sums(dtype):
-    """r = the sum over rows of the squares of six arrays: six tiles a turn, which registers have no room for."""
+    """r = the sum over rows of the squares of six arrays: six tiles an iteration, which registers have no room for."""
     names, pad = "abcdef", "0.0" if dtype[0] in "fb" else "0"
     loads = "\n".join(
         f"""  %x{n}: {dtype}{SHAPE} = load %{n}, %j, %z {{pad={pad}, shape={SHAPE}, steps={SHAPE}}}
@@ -116,7 +116,7 @@ store %g, %r, %z, %z {{steps={SHAPE}}}"""
 @pytest.mark.parametrize(
     "rows, columns, prefetch", [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)]
 )
-def test_loads_of_the_next_turn(dtype, rows, columns, prefetch):
+def test_loads_of_the_next_iteration(dtype, rows, columns, prefetch):
     """Vectors that an edge cuts in two are loaded where they are wanted."""
     arrays = [torch.randint(0, 3, (rows, columns)).to(TORCH[dtype]) for _ in range(6)]
     launch = (kernel([(dtype, 2)] * 7, six_sums(dtype)), (1, 1, 1), [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])
@@ -124,7 +124,7 @@ def test_loads_of_the_next_turn(dtype, rows, columns, prefetch):
     same_on_both([launch])
 
 
-def test_a_product_behind_them_has_other_memory():
+def test_a_product_after_the_loop_has_other_memory():
     """A thread may still read its elements when the next one copies what all multiply."""
     tile = "[64, 64]"
     load = f"{{pad=0.0, shape={tile}, steps={tile}}}"
@@ -140,6 +140,6 @@ store %h, %p, %z, %z {{steps={tile}}}""",
     )
     arrays = [torch.randint(0, 3, (64, 4096)).bfloat16() for _ in range(6)]
     launch = (text, (1, 1, 1), [*arrays, torch.zeros(1, 4096).bfloat16(), torch.zeros(64, 64)])
-    places = re.findall(r"> [tv]\d+ = \{staged_memory\(\) \+ (\d+)\}", emulate.Case(*launch).program["text"])
-    assert len(places) == 8 and len(set(places)) == 8, places
+    offsets = re.findall(r"> [tv]\d+ = \{staged_memory\(\) \+ (\d+)\}", emulate.Case(*launch).program["text"])
+    assert len(offsets) == 8 and len(set(offsets)) == 8, offsets
     same_on_both([launch])

@@ -35,11 +35,11 @@ def test_the_index_does_not_wrap():
                 "\n".join(bounds)
                 + f"""
 %one: i32 = constant {{dtype=i32, value=1}}
-%turns: i32 = for %low, %high, %step, %z (%j: {dtype}, %turn: i32) {{
+%iterations: i32 = for %low, %high, %step, %z (%j: {dtype}, %iteration: i32) {{
   %k: i64 = astype %j {{dtype=i64}}
   %t: i64[1] = broadcast %k {{shape=[1]}}
-  store %b, %t, %turn {{steps=[1]}}
-  %next: i32 = add %turn, %one
+  store %b, %t, %iteration {{steps=[1]}}
+  %next: i32 = add %iteration, %one
   yield %next
 }}"""
             )
@@ -68,15 +68,15 @@ def prefetch(dtype, shape, body):
 %none: {dtype}{shape} = broadcast %zero {{shape={shape}}}
 %sums: {dtype}{shape} = for %low, %high, %step, %none (%j: u32, %acc: {dtype}{shape}) {{
   %rest: u32 = mod %j, %stride
-  %whole: u32 = floordiv %j, %stride
-  %half: u32 = floordiv %whole, %two
+  %quotient: u32 = floordiv %j, %stride
+  %half: u32 = floordiv %quotient, %two
   %at: u32 = add %half, %rest
 {body}
   yield %sum
 }}"""
 
 
-def test_no_turn_behind_the_last_is_loaded():
+def test_nothing_is_loaded_after_the_last_iteration():
     shape = "[1, 64]"
     body = prefetch(
         "i32",
@@ -104,7 +104,7 @@ def test_stages_end_with_the_loop():
     assert torch.equal(out, x.float() @ y.float())
 
 
-def test_a_branch_beside_a_product_reads_its_buffer():
+def test_a_branch_next_to_a_product_reads_its_buffer():
     """The ring's buffers are not taken early then: the branch reads behind the product."""
     x, y, w = values("bf16", 16, 256), values("bf16", 256, 16), values("bf16", 16, 16)
     sums, last = torch.zeros(16, 16), torch.zeros(16, 16)

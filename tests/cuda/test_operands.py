@@ -8,8 +8,8 @@ from tile_ops import _C
 
 
 def loop(m, n, k, rounded, products):
-    """Three turns, each the scores [m, n] of m rows and n columns of depth k, `rounded` of them to 16 bits, times 1, 2, 3;
-    `products` of (left, right, sum) add up in sums that the loop carries, the last one is stored by each turn."""
+    """Three iterations, each the scores [m, n] of m rows and n columns of depth k, `rounded` of them to 16 bits, times 1, 2,
+    3; `products` of (left, right, sum) add up in sums that the loop carries, the last one is stored by each iteration."""
     lines = [
         "%zero: f32 = constant {dtype=f32, value=0.0}",
         "%n: i32 = constant {dtype=i32, value=3}",
@@ -54,14 +54,14 @@ def loop(m, n, k, rounded, products):
     return text, (1, 1, 1), arrays
 
 
-def turn_of(text):
-    """The lines of the loop."""
+def body_lines(text):
+    """The lines of the loop's body that multiply, write or wait."""
     lines = Case(*text).program["text"].split("TILE_LOOP")[1].split("\n  }\n")[0].split("\n")
     return [line for line in lines if "mma_sync<" in line or "write_tile<" in line or "synchronize(" in line]
 
 
-def kinds(turn):
-    return ["mma" if "mma_sync" in line else "write" if "write" in line else "wait" for line in turn]
+def kinds(body):
+    return ["mma" if "mma_sync" in line else "write" if "write" in line else "wait" for line in body]
 
 
 # Products of attention's gradients: 64 queries and 128 keys of width 128, and fewer.
@@ -80,17 +80,17 @@ BY_ROWS = [
 def test_an_operand_is_written_once_and_one_barrier_serves_all(m, n, k, expected):
     """A grid of warps multiplies large tiles: it reads less from shared memory than warps with whole rows."""
     launch = loop(m, n, k, 2, GRADIENTS)
-    turn = turn_of(launch)
-    parts = [line.split("Part<bf16, ")[1].split(", ", 1)[1].split(">")[0] for line in turn if "Part" in line]
-    assert (tuple(kinds(turn)), tuple(parts)) == tuple(expected), "\n".join(turn)
+    body = body_lines(launch)
+    operand_layouts = [line.split("Part<bf16, ")[1].split(", ", 1)[1].split(">")[0] for line in body if "Part" in line]
+    assert (tuple(kinds(body)), tuple(operand_layouts)) == tuple(expected), "\n".join(body)
     same_on_both([launch])
 
 
-def test_operands_without_room_take_the_place_of_others():
-    """Two of 16 KB fit: the third waits for their readers, and the first is written anew where it is read again."""
+def test_operands_without_room_reuse_the_memory_of_others():
+    """Two of 16 KB fit: the third waits for their readers, and the first is written again where it is read again."""
     launch = loop(64, 128, 128, 3, [("%h0t", "%x"), ("%h1t", "%x"), ("%h2t", "%x"), ("%h0t", "%x"), ("%h0", "%y")])
-    turn = turn_of(launch)
-    assert kinds(turn) == [
+    body = body_lines(launch)
+    assert kinds(body) == [
         "wait",
         "mma",
         "write",
@@ -105,7 +105,7 @@ def test_operands_without_room_take_the_place_of_others():
         "wait",
         "mma",
         "mma",
-    ], "\n".join(turn)
+    ], "\n".join(body)
     same_on_both([launch])
 
 

@@ -18,9 +18,9 @@ CASES = {
 }
 
 
-# Kernels cut otherwise, as those are whose registers spill: the number of each in cuda::configurations.
+# Other configurations, as kernels have whose registers spill: the number of each in cuda::configurations.
 CONFIGURATIONS = {"in_register_loops": 1, "without_prefetch": 4, "of_more_warps": 5, "of_fewer_warps": 6}
-CUT_OTHERWISE = ("softmax", "layer_norm", "group_norm_silu", "matmul_in_stages", "attention_in_stages")
+CONFIGURED = ("softmax", "layer_norm", "group_norm_silu", "matmul_in_stages", "attention_in_stages")
 
 
 def check(emulation, name, dtype):
@@ -98,8 +98,8 @@ def test_attention_adds_in_a_fixed_order_where_torch_asks():
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
 @pytest.mark.parametrize("dtype", (torch.bfloat16,), ids=lambda dtype: str(dtype)[6:])
-@pytest.mark.parametrize("name", CUT_OTHERWISE)
-def test_operator_cut_otherwise(name, dtype, configuration, programs):
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_operator_in_other_configurations(name, dtype, configuration, programs):
     check(Emulation(configuration=configuration), name, dtype)
 
 

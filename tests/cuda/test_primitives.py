@@ -33,5 +33,5 @@ def on_the_emulator(programs, monkeypatch):
 
 
 def test_every_primitive_has_a_body_for_gpus():
-    # A constant stands where it is used.
+    # A constant is written where it is used.
     assert [name for name, row in TABLE.items() if row["cpu"] and not row["cuda"]] == ["constant"]

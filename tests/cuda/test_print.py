@@ -7,7 +7,7 @@ import print_cases
 from tile_ops import _C
 
 
-def test_says_it(capfd):
+def test_prints_the_expected_text(capfd):
     assert emulate.run([emulate.Case(print_cases.TEXT, (1, 1, 1), print_cases.arguments())]) == [None]
     ctypes.CDLL(None).fflush(None)
     assert capfd.readouterr().out == print_cases.SAID

@@ -46,7 +46,7 @@ def test_equals_the_cpu(kind, dtype):
 
 
 def test_tiles_across_a_cluster():
-    """Numbers that a load gives, so that they stand in registers."""
+    """Numbers that a load gives, so that they are in registers."""
     text = """kernel k(%a: array<u64,1>, %b: array<u32,1>, %c: array<u64,1>) {
 %z: i32 = constant {dtype=i32, value=0}
 %k: u64 = constant {dtype=u64, value=7}

@@ -7,7 +7,7 @@ from cpu.test_random_programs import far_apart, mistake, surrounded
 from random_program import Program
 from random_shrink import shrink
 
-PARTS = 4
+GROUPS = 4
 
 
 def what_is_wrong(program, passes, placed):
@@ -26,9 +26,9 @@ def run(seeds, placed):
                 pytest.fail(f"seed {seed}, made smaller: {what_is_wrong(program, passes, placed)}\n{program.text}")
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
-def test_random_programs(part, long):
-    run(range(part, 1000 if long else 100, PARTS), surrounded)
+@pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, GROUPS))])
+def test_random_programs(group, long):
+    run(range(group, 1000 if long else 100, GROUPS), surrounded)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def test_every_operator_is_called():
     assert names >= {name[6:-9] for name in backward if name.startswith("tile::") and "double" not in name}
 
 
-def test_a_tool_that_is_not_there(monkeypatch, capsys):
+def test_a_missing_tool(monkeypatch, capsys):
     monkeypatch.setattr(sanitize, "found_tool", lambda: None)
     monkeypatch.setattr("sys.argv", ["sanitize.py"])
     assert sanitize.main() == 2

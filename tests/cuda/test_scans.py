@@ -1,4 +1,4 @@
-"""Scans, reductions with a combine region and the places of extremes, on the emulator: over every axis,
+"""Scans, reductions with a combine region and the indices of extremes, on the emulator: over every axis,
 through registers, lanes, warps and blocks of a cluster, in order."""
 
 import itertools
@@ -45,11 +45,11 @@ def combination(name, axis, tiles, dtypes, body, results, reverse=False):
 def program(name, shape, axis, dtypes, body, reverse=False):
     """Tiles of a row of arrays, combined, and stored behind one another."""
     out = [n for i, n in enumerate(shape) if name == "scan" or i != axis] or [1]
-    whole, at = list(shape), "%i" + ", %z" * (len(shape) - 1)
+    tile_shape, at = list(shape), "%i" + ", %z" * (len(shape) - 1)
     lines = []
     for i, d in enumerate(dtypes):
-        tile = f"{{pad={pad(d) if d in DTYPES else '0.0'}, shape={whole}, steps={whole}}}"
-        lines += [f"%t{i}: {d}{whole} = load %{chr(97 + i)}, {at} {tile}"]
+        tile = f"{{pad={pad(d) if d in DTYPES else '0.0'}, shape={tile_shape}, steps={tile_shape}}}"
+        lines += [f"%t{i}: {d}{tile_shape} = load %{chr(97 + i)}, {at} {tile}"]
     results = list(out) if name == "scan" or len(shape) > 1 else ""
     tiles = [f"%t{i}" for i in range(len(dtypes))]
     lines += [combination(name, axis, tiles, dtypes, body, results, reverse)]
@@ -62,10 +62,10 @@ def program(name, shape, axis, dtypes, body, reverse=False):
     return kernel(arrays, "\n".join(lines)), out
 
 
-def launch(name, shape, axis, dtypes, body, reverse=False, place=lambda x: x):
+def launch(name, shape, axis, dtypes, body, reverse=False, layout=lambda x: x):
     text, out = program(name, shape, axis, dtypes, body, reverse)
     sizes = 2 * shape[0], *shape[1:]
-    inputs = [place(torch.randint(0, 2 if d == "bool" else 4, sizes).to(ALL[d])) for d in dtypes]
+    inputs = [layout(torch.randint(0, 2 if d == "bool" else 4, sizes).to(ALL[d])) for d in dtypes]
     return text, (2, 1, 1), [*inputs, *(torch.zeros(2 * out[0], *out[1:], dtype=ALL[d]) for d in dtypes)]
 
 
@@ -78,9 +78,9 @@ def both_ways(*given, **more):
 def test_order_is_kept_over_each_axis():
     launches = []
     for shape, axis in itertools.product([*SHAPES, (1, 2048), (2048, 3), (3, 520)], (0, 1)):
-        for place in (lambda x: x, transposed):
-            launches.append(launch("reduce", shape, axis, *COMPOSE, place=place))
-            launches += both_ways(shape, axis, *COMPOSE, place=place)
+        for layout in (lambda x: x, transposed):
+            launches.append(launch("reduce", shape, axis, *COMPOSE, layout=layout))
+            launches += both_ways(shape, axis, *COMPOSE, layout=layout)
     others = [((size,), 0) for size in (1, 3, 100, 1000, 4096)]
     for shape, axis in [*others, ((3, 7, 33), 1), ((4, 40, 8), 1), ((2, 3, 130), 0)]:
         launches.append(launch("reduce", shape, axis, *COMPOSE))
@@ -128,7 +128,7 @@ store %c, %p, %z, %z {{steps=[{n}, {m}]}}"""
         assert torch.equal(table.long(), x.long().cumsum(0).cumsum(1)) and torch.equal(other.t(), table)
 
 
-def test_in_a_loop_beside_another_use_and_with_a_scalar_of_the_kernel():
+def test_scans_in_a_loop_with_a_scalar_of_the_kernel():
     """Turns of shared memory, and a function that takes a value from outside."""
     body = """%one: i32 = constant {dtype=i32, value=1}
 %n: i32 = dim %a {axis=0}
@@ -205,7 +205,7 @@ SPECIAL = float("nan"), float("-inf"), float("inf"), 0.0, -0.0, 1.0
 
 
 @pytest.mark.parametrize("dtype", [d for d in [*ALL, "i16", "u8", "u32"] if d != "bool"])
-def test_places_of_extremes(dtype):
+def test_indices_of_extremes(dtype):
     """Ties, NaN, infinities and the ends of integers, over each axis."""
     own = {**ALL, "i16": torch.int16, "u8": torch.uint8, "u32": torch.uint32}[dtype]
     launches = []
@@ -221,8 +221,8 @@ def test_places_of_extremes(dtype):
             numbers = torch.tensor([min(ends.max, 2**63 - 1), ends.min, 0, 1, 2], dtype=torch.int64).to(own)
             x = numbers[torch.randint(0, 5 if n > 5 else 2, shape)]
         source = "0.0" if own.is_floating_point else "0"
-        whole = f"shape=[{m}, {n}], steps=[{m}, {n}]"
-        body = f"""%t: {dtype}[{m}, {n}] = load %a, %z, %z {{pad={source}, {whole}}}
+        attributes = f"shape=[{m}, {n}], steps=[{m}, {n}]"
+        body = f"""%t: {dtype}[{m}, {n}] = load %a, %z, %z {{pad={source}, {attributes}}}
 %p: i32[{n}] = argmax %t {{axis=0}}
 %q: i32[{m}] = argmax %t {{axis=1}}
 %r: i32[{n}] = argmin %t {{axis=0}}
@@ -231,9 +231,9 @@ store %b, %p, %z {{steps=[{n}]}}
 store %c, %q, %z {{steps=[{m}]}}
 store %d, %r, %z {{steps=[{n}]}}
 store %e, %s, %z {{steps=[{m}]}}"""
-        for place in (lambda x: x, transposed):
+        for layout in (lambda x: x, transposed):
             outputs = [torch.full((k,), -1, dtype=torch.int32) for k in (n, m, n, m)]
-            launches.append((kernel([(dtype, 2), *[("i32", 1)] * 4], body), (1, 1, 1), [place(x), *outputs]))
+            launches.append((kernel([(dtype, 2), *[("i32", 1)] * 4], body), (1, 1, 1), [layout(x), *outputs]))
     copies = [[x, *(out.clone() for out in outputs)] for _, _, (x, *outputs) in launches]
     cases = [Case(text, grid, arguments) for (text, grid, _), arguments in zip(launches, copies)]
     assert emulate.run(cases) == [None] * len(cases)
@@ -257,7 +257,7 @@ def test_rows_in_a_cluster_are_combined_in_order(columns, dtypes, body):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int8])
-def test_places_of_extremes_in_a_cluster(dtype):
+def test_indices_of_extremes_in_a_cluster(dtype):
     name = {value: key for key, value in ALL.items()}[dtype]
     x, at = torch.randint(-3, 4, (3, 4096)).to(dtype), torch.zeros(3, dtype=torch.int32)
     tile = f"{{pad={'0.0' if x.is_floating_point() else '0'}, shape=[1,4096], steps=[1,4096]}}"
@@ -279,7 +279,7 @@ def test_lines_of_a_warp_need_no_shared_memory():
     assert "Steps<Lanes<1, 32>, Registers<4>>" in program["text"] and program["shared_bytes"] == 0
 
 
-def test_columns_stand_in_registers_before_warps():
+def test_columns_are_in_registers_before_warps():
     """A thread goes down its rows; warps then exchange one total a column."""
     text, grid, arguments = launch("scan", (256, 32), 0, ("f32",), "  %s: f32 = add %x0, %y0\n  yield %s")
     program = Case(text, grid, arguments).program

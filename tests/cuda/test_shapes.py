@@ -50,7 +50,7 @@ def test_reductions_over_each_axis_and_both():
     for number, shape in enumerate(SHAPES):
         dtype = list(DTYPES)[number % len(DTYPES)]
         name = {"bool": "reduce_any", "i8": "reduce_max"}.get(dtype, "reduce_sum")
-        for place in (lambda x: x, transposed):
+        for layout in (lambda x: x, transposed):
             m, n = shape
             body = f"""%t: {dtype}[{m}, {n}] = load %a, %i, %z {{pad={pad(dtype)}, shape=[{m}, {n}], steps=[{m}, {n}]}}
 %r: {dtype}[{n}] = {name} %t {{axes=[0]}}
@@ -62,7 +62,7 @@ store %b, %v, %i, %z {{steps=[1, {n}]}}
 store %c, %s, %i {{steps=[{m}]}}
 store %d, %w, %i {{steps=[1]}}"""
             arrays = [(dtype, 2), (dtype, 2), (dtype, 1), (dtype, 1)]
-            x = place(values(dtype, 2 * m - m // 3, n + 2))
+            x = layout(values(dtype, 2 * m - m // 3, n + 2))
             outputs = [torch.zeros(2, n), torch.zeros(2 * m), torch.zeros(2)]
             launches.append((kernel(arrays, body), (2, 1, 1), [x, *(out.to(DTYPES[dtype]) for out in outputs)]))
     same_on_both(launches)
@@ -88,8 +88,8 @@ store %e, %s, %z, %z {{steps=[{m}, {2 * n}]}}"""
     same_on_both(launches)
 
 
-def test_places_before_and_behind_an_array():
-    """Windows and slices that begin at negative places, and reach beyond the end, in whole vectors and not."""
+def test_indices_before_and_after_an_array():
+    """Windows and slices that begin at negative indices, and reach beyond the end, in whole vectors and not."""
     launches = []
     for dtype in DTYPES:
         for columns in (32, 37):

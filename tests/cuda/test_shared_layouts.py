@@ -1,4 +1,4 @@
-"""Tiles in shared memory stand where the host's layouts say."""
+"""Tiles in shared memory are where the host's layouts say."""
 
 import emulate
 import pytest
@@ -9,7 +9,7 @@ TEXT = """#include "cuda/device/shared_tile.cuh"
 
 namespace tile {{
 
-TILE_KERNEL(32, 1) places(ArrayParameter<i32, 2> offsets) {{
+TILE_KERNEL(32, 1) element_offsets(ArrayParameter<i32, 2> offsets) {{
   const SharedTile<{dtype}, {rows}, {width}> staged = {{shared_memory()}};
   constexpr int chunks = {width} * sizeof({dtype}) / 16;
   for (int i = thread(); i < {rows} * chunks; i += 32)
@@ -23,7 +23,7 @@ TILE_KERNEL(32, 1) places(ArrayParameter<i32, 2> offsets) {{
 BYTES = {"i8": 1, "bf16": 2, "f32": 4, "f64": 8}
 
 
-def test_staged_tiles_stand_where_the_layout_says():
+def test_staged_tiles_are_where_the_layout_says():
     """Tests all numbers of chunks up to 25 and some more: they include rows of 80, 96, 176 and 192 elements of 16 bits."""
     cases = [(dtype, bytes, chunks) for dtype, bytes in BYTES.items() for chunks in (*range(1, 26), 33, 40, 44, 48)]
     texts = [TEXT.format(dtype=dtype, rows=32, width=chunks * 16 // bytes) for dtype, bytes, chunks in cases]
@@ -32,7 +32,7 @@ def test_staged_tiles_stand_where_the_layout_says():
         offsets = torch.zeros(32, chunks, dtype=torch.int32)
         assert emulate.run_text(text, 32, 32 * chunks * 16, [offsets]) is None
         assert offsets.flatten().tolist() == _C.shared_offsets(32, chunks * 16 // bytes, bytes), text
-        # Each place once.
+        # Each offset once.
         assert sorted(offsets.flatten().tolist()) == list(range(0, 32 * chunks * 16, 16))
 
 

@@ -49,7 +49,7 @@ def test_a_reduction_asks_for_one_sum_a_warp():
 store %b, %s, %i {steps=[1]}""",
     )
     program = Case(text, (1, 1, 1), [torch.zeros(1, 4096), torch.zeros(1)]).program
-    assert (program["threads"], program["shared_bytes"]) == (256, 2 * 128)  # the next takes another place
+    assert (program["threads"], program["shared_bytes"]) == (256, 2 * 128)  # the next takes another buffer
 
 
 def test_staged_tiles_that_do_not_fit_at_once_are_loaded_to_registers():
@@ -75,8 +75,8 @@ def test_staged_tiles_that_do_not_fit_at_once_are_loaded_to_registers():
 
 
 @pytest.mark.parametrize("before, stages, bytes", [("", 3, 3 * 32768), (JOINED, 2, 2 * 32768 + 192 * 64 * 4)])
-def test_a_ring_leaves_room_for_two_blocks_beside_what_steps_take(before, stages, bytes):
-    """With three stages beside the steps a multiprocessor of 228 KB would hold one block."""
+def test_staging_leaves_room_for_two_blocks(before, stages, bytes):
+    """With three stages and the steps' memory a multiprocessor of 228 KB would hold one block."""
     joined = "store %d, %v, %z, %z {steps=[192, 64]}" if before else ""
     text = kernel(
         [("bf16", 2), ("bf16", 2), ("f32", 2), ("f32", 2)],

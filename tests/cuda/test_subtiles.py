@@ -12,7 +12,7 @@ def kernel(parameters, body):
     return f"kernel k({parameters}) {{\n{ZERO}{body}\n}}\n"
 
 
-def whole(name, array, dtype, shape):
+def load_tile(name, array, dtype, shape):
     pad = "0" if dtype[0] in "iu" else "0.0"
     return f"%{name}: {dtype}{shape} = load {array}{', %z' * len(shape)} {{pad={pad}, shape={shape}, steps={shape}}}\n"
 
@@ -29,13 +29,13 @@ def same_as_cpu(case):
 
 @pytest.mark.parametrize("op", ["extract", "insert"])
 @pytest.mark.parametrize("index", ["%one", "%i"])
-def test_parts_that_registers_hold_do_not_move(op, index):
-    """The parts stay in their registers with a constant index and with a computed one."""
-    body = whole("t", "%a", "f32", [128, 64])
+def test_subtiles_that_registers_hold_do_not_move(op, index):
+    """The sub-tiles stay in their registers with a constant index and with a computed one."""
+    body = load_tile("t", "%a", "f32", [128, 64])
     if op == "extract":
         body += f"%r: f32[32,64] = extract %t, {index}, %z {{shape=[32,64]}}\nstore %b, %r, %z, %z {{steps=[32,64]}}"
     else:
-        body += whole("v", "%b", "f32", [32, 64])
+        body += load_tile("v", "%b", "f32", [32, 64])
         body += f"%r: f32[128,64] = insert %t, %v, {index}, %z\nstore %a, %r, %z, %z {{steps=[128,64]}}"
     case = Case(
         kernel("%a: array<f32,2>, %b: array<f32,2>, %i: i32", body), (1, 1, 1), [torch.randn(128, 64), torch.randn(32, 64), 2]
@@ -45,9 +45,9 @@ def test_parts_that_registers_hold_do_not_move(op, index):
     same_as_cpu(case)
 
 
-def test_parts_that_lanes_hold_pass_through_shared_memory():
+def test_subtiles_that_lanes_hold_pass_through_shared_memory():
     body = (
-        whole("t", "%a", "f32", [64, 128])
+        load_tile("t", "%a", "f32", [64, 128])
         + """%r: f32[64,64] = extract %t, %z, %i {shape=[64,64]}
 %s: f32 = extract %r, %i, %one {shape=[]}
 %u: f32[64,64] = broadcast %s {shape=[64,64]}
@@ -66,7 +66,7 @@ store %b, %x, %z, %z {steps=[64,128]}"""
 def rows_text(dtype, steps, index):
     return kernel(
         f"%a: array<{dtype},2>, %b: array<{dtype},2>, %c: array<i32,1>, %i: i32",
-        whole("q", "%c", "i32", [32])
+        load_tile("q", "%c", "i32", [32])
         + f"""%t: {dtype}[32,128] = gather_rows %a, %q, %i {{axis=0, pad=0.0, \
 shape=[32,128], steps=[1,{steps}]}}
 scatter_rows %b, %t, %q, {index} {{axis=0, steps=[1,{steps}]}}""",
@@ -98,16 +98,16 @@ def test_rows_come_in_vectors(dtype, steps, columns, width):
     same_as_cpu(case)
 
 
-PARTS = """%e: f32[{part}] = load %a, %z, %z {{pad=0.0, shape=[{part}], steps=[{part}]}}
-%f: f32[{part}] = add %e, %e
+SUBTILES = """%e: f32[{subtile}] = load %a, %z, %z {{pad=0.0, shape=[{subtile}], steps=[{subtile}]}}
+%f: f32[{subtile}] = add %e, %e
 %r: f32[16,64] = insert %t, %f, {index}
-%p: f32[{part}] = extract %r, {index} {{shape=[{part}]}}
+%p: f32[{subtile}] = extract %r, {index} {{shape=[{subtile}]}}
 %q: f32[16,64] = insert %r, %zero, %one, %one
 %s: f32 = extract %q, %one, %z {{shape=[]}}
 %u: f32[16,64] = broadcast %s {{shape=[16,64]}}
 %v: f32[16,64] = add %q, %u
 store %b, %v, %z, %z {{steps=[16,64]}}
-store %b, %p, %z, %z {{steps=[{part}]}}"""
+store %b, %p, %z, %z {{steps=[{subtile}]}}"""
 
 
 def over_clusters(bodies, columns=64):
@@ -126,10 +126,10 @@ def over_clusters(bodies, columns=64):
     return [case.program["cluster"] for case in cases]
 
 
-def test_parts_of_each_block_stay_there():
+def test_subtiles_of_each_block_stay_there():
     """Halves of columns, which registers hold; rows are distributed over blocks."""
     halves = (
-        whole("t", "%a", "f32", [16, 256])
+        load_tile("t", "%a", "f32", [16, 256])
         + """%p: f32[16,128] = extract %t, %z, %i {shape=[16,128]}
 %u: f32[16,128] = add %p, %p
 %r: f32[16,256] = insert %t, %u, %z, %z
@@ -140,13 +140,13 @@ store %b, %q, %z, %z {steps=[16,256]}"""
 
 
 @pytest.mark.slow
-def test_parts_that_would_leave_a_block():
+def test_subtiles_that_would_leave_a_block():
     """Then fewer blocks hold the tile."""
     zero = "%zero: f32 = constant {dtype=f32, value=0.0}\n"
     assert set(
         over_clusters(
-            zero + whole("t", "%a", "f32", [16, 64]) + PARTS.format(part=part, index=index)
-            for part in ("4,64", "16,16", "1,64", "8,8")
+            zero + load_tile("t", "%a", "f32", [16, 64]) + SUBTILES.format(subtile=subtile, index=index)
+            for subtile in ("4,64", "16,16", "1,64", "8,8")
             for index in ("%one, %z", "%z, %i")
         )
     ) == {1}
@@ -157,7 +157,7 @@ def test_rows_offsets_and_bytes_across_a_cluster():
         min(
             over_clusters(
                 [
-                    whole("q", "%c", "i32", [16])
+                    load_tile("q", "%c", "i32", [16])
                     + """%t: f32[16,64] = gather_rows %a, %q, %z {axis=0, pad=0.0, shape=[16,64], \
 steps=[1,64]}
 scatter_rows %b, %t, %q, %z {axis=0, steps=[1,64]}""",

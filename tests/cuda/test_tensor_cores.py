@@ -44,8 +44,8 @@ def test_staged_products_of_other_widths_than_powers_of_two(pair):
     )
     for i, (shape, edges) in enumerate(shapes):
         for j in (0, 1):
-            by_rows, turns = prims.ORDERS[(i + 2 * j) % 4], prims.ORDERS[(3 * i + j) % 4]
-            text, arrays, expected = prims.product(pair, shape, edges, by_rows, turns)
+            by_rows, transposed = prims.ORDERS[(i + 2 * j) % 4], prims.ORDERS[(3 * i + j) % 4]
+            text, arrays, expected = prims.product(pair, shape, edges, by_rows, transposed)
             program = emulate.Case(text, (2, 1, 1), arrays).program["text"]
             # Where edges cut vectors in two, arrays are read element by element.
             if not any(edge % 16 for edge in edges):
@@ -67,22 +67,25 @@ def test_float32_as_tf32():
     prims.check_rounded(arrays[2], *expected)
 
 
-def computed(pair, shape, turns, twice):
+def computed(pair, shape, transposed, twice):
     """The product of operands that are computed in registers; `twice`: what the left one is made of is stored too."""
     (x_type, y_type, sums), (m, n, k) = pair, shape
     wide = "i32" if sums == "i32" else "f64" if sums == "f64" else "f32"
-    x, y = (prims.values("f64", *sizes[:: -1 if turn else 1]) for sizes, turn in zip(((m, k), (k, n)), turns))
+    x, y = (prims.values("f64", *sizes[:: -1 if transpose else 1]) for sizes, transpose in zip(((m, k), (k, n)), transposed))
     x, y = x.abs().to(TORCH[wide]) % 3, y.abs().to(TORCH[wide]) % 3
     lines = []
-    for name, array, dtype, sizes, turn in (("x", "a", x_type, [m, k], turns[0]), ("y", "b", y_type, [k, n], turns[1])):
-        tile = sizes[::-1] if turn else sizes
+    for name, array, dtype, sizes, transpose in (
+        ("x", "a", x_type, [m, k], transposed[0]),
+        ("y", "b", y_type, [k, n], transposed[1]),
+    ):
+        tile = sizes[::-1] if transpose else sizes
         lines += [
             f"%{name}0: {wide}{tile} = load %{array}, %z, %z {{pad={prims.zero(wide)}, shape={tile}, steps={tile}}}",
             f"%{name}1: {wide}{tile} = add %{name}0, %{name}0",
         ]
         narrow = f"astype %{name}1 {{dtype={dtype}}}" if dtype != wide else f"mul %{name}1, %{name}0"
-        lines.append(f"%{name if not turn else name + '2'}: {dtype}{tile} = {narrow}")
-        if turn:
+        lines.append(f"%{name if not transpose else name + '2'}: {dtype}{tile} = {narrow}")
+        if transpose:
             lines.append(f"%{name}: {dtype}{sizes} = permute %{name}2 {{axes=[1, 0]}}")
     if twice:
         lines += [f"store %a, %x1, %z, %z {{steps={list(x.shape)}}}"]
@@ -96,20 +99,22 @@ def computed(pair, shape, turns, twice):
 store %c, %r, %z, %z {{steps=[{m}, {n}]}}""",
     )
     of = [2 * t.double() if pair[0] != wide else 2 * t.double() ** 2 for t in (x, y)]
-    of = [t.t() if turn else t for t, turn in zip(of, turns)]
+    of = [t.t() if transpose else t for t, transpose in zip(of, transposed)]
     return text, (1, 1, 1), [x, y, torch.zeros(m, n, dtype=TORCH[sums])], of[0] @ of[1]
 
 
 @each_pair
 def test_operands_from_registers(pair):
     shapes = ((64, 32, 64), (16, 16, 32))
-    cases = [computed(pair, shape, turns, turns[0] == (shape[0] == 16)) for shape in shapes for turns in prims.ORDERS]
+    cases = [
+        computed(pair, shape, transposed, transposed[0] == (shape[0] == 16)) for shape in shapes for transposed in prims.ORDERS
+    ]
     for text, grid, arrays, _ in cases:
         assert "mma_sync<Part<" in emulate.Case(text, grid, arrays).program["text"]
     check(cases)
 
 
-def test_a_arch_without_8_bit_floats_adds_them_up():
+def test_an_arch_without_8_bit_floats_uses_fma():
     pair = ("f8e4m3", "f8e5m2", "f32")
     text, arrays, expected = prims.product(pair, (32, 32, 32))
     case = emulate.Case(text, (2, 1, 1), arrays, arch=80)
@@ -159,10 +164,10 @@ def test_each_instruction_compiles(arch):
     for i, (x, y, sums) in enumerate(PAIRS):
         a, b = (chr(97 + kinds.index(prims.in_memory(t))) for t in (x, y))
         c = chr(97 + len(kinds) + results.index(sums))
-        for j, turns in enumerate(((False, False), (True, True))):
+        for j, transposed in enumerate(((False, False), (True, True))):
             name = f"{i}{'nt'[j]}"
-            body += f"""{prims.operand(f"x{name}", a, x, [32, 32], ["%z", "%z"], turns[0])}
-{prims.operand(f"y{name}", b, y, [32, 32], ["%z", "%z"], turns[1])}
+            body += f"""{prims.operand(f"x{name}", a, x, [32, 32], ["%z", "%z"], transposed[0])}
+{prims.operand(f"y{name}", b, y, [32, 32], ["%z", "%z"], transposed[1])}
 %f{name}: {sums} = constant {{dtype={sums}, value={prims.zero(sums)}}}
 %g{name}: {sums}[32, 32] = broadcast %f{name} {{shape=[32, 32]}}
 %p{name}: {sums}[32, 32] = mma %x{name}, %y{name}, %g{name}
@@ -203,8 +208,8 @@ TILE_KERNEL(32) k(ArrayParameter<i32, 1> p0) {
   using S = SharedTile<ELEMENT, ROWS, WIDTH>;
   const Matrices<S, OWN, DEPTH, ALONG, RIGHT> matrices(S{shared_memory()}, BEGIN);
   for (int i = 0; i < 4; ++i) {
-    const i32 place = (i32)(matrices.at(i % 2 * 16, i / 2 * STEP) - shared_address(shared_memory()));
-    store_global(p0.data + i * 32 + lane(), Words<4>{{(u32)place}}, true, 1);
+    const i32 offset = (i32)(matrices.at(i % 2 * 16, i / 2 * STEP) - shared_address(shared_memory()));
+    store_global(p0.data + i * 32 + lane(), Words<4>{{(u32)offset}}, true, 1);
   }
 }
 
@@ -258,5 +263,5 @@ def test_lanes_that_read_together_meet_all_banks(element, step):
         # Bytes across rows of other numbers of chunks than multiples of 4: two lanes share a bank.
         shared = 2 if element == "u8" and not along and width // 16 % 4 else 1
         for lanes in out.view(-1, 128 // word).tolist():
-            banks = [place % 128 // word for place in lanes]
+            banks = [offset % 128 // word for offset in lanes]
             assert max(map(banks.count, banks)) == shared, (names, lanes)

@@ -24,7 +24,7 @@ def test_functions_of_what_ends_as_16_bits_are_the_archs_fast_ones():
 
 
 @pytest.mark.parametrize("behind, approximate", [("%r: f32[64] = add %e, %t", True), ("%r: f32[64] = floor %e", False)])
-def test_a_step_behind_a_function_asks_for_the_exact_one(behind, approximate):
+def test_an_op_after_a_function_needs_the_exact_function(behind, approximate):
     body = f"""%t: f32[64] = load %a, %i {{pad=0.0, shape=[64], steps=[64]}}
 %e: f32[64] = div %t, %t
 {behind}
@@ -61,7 +61,7 @@ def test_a_kernel_first_waits_for_those_before_it():
 
 
 @pytest.mark.parametrize("arch", [90, 100, 120])
-def test_no_access_of_memory_stands_before_the_wait(arch):
+def test_no_memory_access_precedes_the_wait(arch):
     heads, weight = of(1, 4, 256, 64), of(4096)
     for operator, *arguments in [
         (ops.softmax, of(64, 1024), 1),
@@ -96,7 +96,7 @@ def test_parameters_stay_16_bits_wide_through_a_loop():
     assert "astype_here<f32>(" in loop
 
 
-def test_rows_are_converted_again_behind_a_sum():
+def test_rows_are_converted_again_after_a_sum():
     text = text_of(ops.layer_norm, of(64, 4096), [4096], of(4096), of(4096))
     first = text.index("reduce<Sum")
     assert "astype<f32>(" in text[:first] and "astype_here<f32>(" in text[first:]

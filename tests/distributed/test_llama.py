@@ -39,22 +39,22 @@ def _compare(device, prepare, split, inner=lambda model: model):
     import torch
     import torch.distributed as dist
 
-    def train(model, share):
+    def train(model, split_batch):
         optimizer = tile_ops.optim.AdamW(model.parameters(), lr=1e-2)
         losses, first = [], {}
         for tokens, _ in dm.batches(device):
-            tokens = tokens.chunk(2)[dist.get_rank()] if share else tokens
+            tokens = tokens.chunk(2)[dist.get_rank()] if split_batch else tokens
             loss = model(tokens, labels=tokens).loss
             optimizer.zero_grad()
             loss.backward()
             if clip:  # torch's function rejects a mix of DTensors and plain tensors
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            first = first or {name: dm.whole(param.grad).clone() for name, param in inner(model).named_parameters()}
+            first = first or {name: dm.full_tensor(param.grad).clone() for name, param in inner(model).named_parameters()}
             optimizer.step()
             loss = loss.detach().clone()
-            if share:
+            if split_batch:
                 dist.all_reduce(loss)
-            losses.append(loss / (2 if share else 1))
+            losses.append(loss / (2 if split_batch else 1))
         return torch.stack(losses), first
 
     alone = _llama(device)

@@ -32,9 +32,9 @@ def _compare(device, sequence, head):
         loss = dm.loss_of(logits, distribute_tensor(targets, mesh, [Replicate()]))
         optimizer.zero_grad()
         loss.backward()
-        first = first or {name: dm.whole(param.grad).clone() for name, param in model.named_parameters()}
+        first = first or {name: dm.full_tensor(param.grad).clone() for name, param in model.named_parameters()}
         optimizer.step()
-        found.append(dm.whole(loss.detach()))
+        found.append(dm.full_tensor(loss.detach()))
     torch.testing.assert_close(torch.stack(found), torch.stack(losses), rtol=1e-4, atol=1e-5)
     dm.assert_same(first.items(), gradients, rtol=1e-3, atol=1e-5)
     dm.assert_same(model.named_parameters(), alone.named_parameters())
@@ -77,14 +77,14 @@ def dropout_of_shards(device):
         x = DTensor.from_local(local, mesh, [placement])
         out = tile_ops.dropout(x, 0.25)
         assert out.placements == (placement,)
-        whole = out.full_tensor()
-        share = (whole == 0).float().mean().item()
-        assert 0.2 < share < 0.3
+        full = out.full_tensor()
+        fraction = (full == 0).float().mean().item()
+        assert 0.2 < fraction < 0.3
         if placement != Replicate():
-            halves = whole.chunk(2, placement.dim)
+            halves = full.chunk(2, placement.dim)
             assert not torch.equal(*halves)
-        alike = [torch.empty_like(whole) for _ in range(2)]
-        dist.all_gather(alike, whole.contiguous())
+        alike = [torch.empty_like(full) for _ in range(2)]
+        dist.all_gather(alike, full.contiguous())
         assert torch.equal(*alike)
 
 

@@ -43,7 +43,7 @@ def _train(model, optimizer, device, steps=3, clip=None):
         loss.backward()
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
-        gradients = gradients or {name: dm.whole(param.grad).clone() for name, param in model.named_parameters()}
+        gradients = gradients or {name: dm.full_tensor(param.grad).clone() for name, param in model.named_parameters()}
         optimizer.step()
         loss = loss.detach().clone()
         dist.all_reduce(loss)
@@ -122,7 +122,7 @@ def fsdp2_with_mixed_precision(device):
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()
-        expected = {name: dm.whole(each) for name, each in theirs.named_parameters()}
+        expected = {name: dm.full_tensor(each) for name, each in theirs.named_parameters()}
         dm.assert_same(ours.named_parameters(), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -143,7 +143,7 @@ def fsdp2_states_are_torch_s(device):
     ours = tile_ops.optim.AdamW(start.parameters(), lr=1e-2)
     ours.load_state_dict(copy.deepcopy(states))
     _train(start, ours, device, steps=1)
-    found = {name: dm.whole(param.detach()).clone() for name, param in start.named_parameters()}
+    found = {name: dm.full_tensor(param.detach()).clone() for name, param in start.named_parameters()}
     with torch.no_grad():
         for name, param in start.named_parameters():
             param.copy_(kept[name])
@@ -182,4 +182,6 @@ def fsdp2_checkpoint(device):
     dcp.load(loaded, checkpoint_id=folder[0])
     set_state_dict(other, another, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
     _train(other, another, device, steps=2)
-    dm.assert_same(other.named_parameters(), {name: dm.whole(each) for name, each in model.named_parameters()}, rtol=0, atol=0)
+    dm.assert_same(
+        other.named_parameters(), {name: dm.full_tensor(each) for name, each in model.named_parameters()}, rtol=0, atol=0
+    )

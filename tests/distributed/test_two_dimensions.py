@@ -29,10 +29,10 @@ def _compare(device, names, prepare):
         fully_shard(block, mesh=over)
     fully_shard(model, mesh=over)
     optimizer = tile_ops.optim.AdamW(model.parameters(), lr=1e-2)
-    parts, part = (2, mesh.get_local_rank("data")) if parallel else (4, dist.get_rank())
+    chunks, chunk = (2, mesh.get_local_rank("data")) if parallel else (4, dist.get_rank())
     found, first = [], {}
     for tokens, targets in dm.batches(device):
-        tokens, targets = (each.chunk(parts)[part] for each in (tokens, targets))
+        tokens, targets = (each.chunk(chunks)[chunk] for each in (tokens, targets))
         logits = model(tokens)
         if isinstance(logits, DTensor):
             targets = distribute_tensor(targets, mesh["heads"], [Replicate()])
@@ -40,9 +40,9 @@ def _compare(device, names, prepare):
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        first = first or {name: dm.whole(param.grad).clone() for name, param in model.named_parameters()}
+        first = first or {name: dm.full_tensor(param.grad).clone() for name, param in model.named_parameters()}
         optimizer.step()
-        loss = dm.whole(loss.detach()).clone()
+        loss = dm.full_tensor(loss.detach()).clone()
         dist.all_reduce(loss)
         found.append(loss / 4)
     torch.testing.assert_close(torch.stack(found), torch.stack(losses), rtol=1e-4, atol=1e-5)

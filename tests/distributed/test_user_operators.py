@@ -12,7 +12,7 @@ CASES = []
 
 
 @pytest.mark.parametrize("name", [
-    "elementwise", "a_sum", "a_mean", "a_maximum", "rows_with_a_gradient_class", "a_text", "a_function", "parts_of_a_sum",
+    "elementwise", "a_sum", "a_mean", "a_maximum", "rows_with_a_gradient_class", "a_text", "a_function", "partial_sums",
     "registered_by_name", "without_a_rule",
     "mixed_tensors", "outside_the_mesh", "written_in_place", "wrong_rules", "two_meshes", "indices_of_no_row",
 ])  # fmt: skip
@@ -194,7 +194,7 @@ def a_function(device):
 
 
 @case
-def parts_of_a_sum(device):
+def partial_sums(device):
     from sharded import compare
     from operators.record import Sharded
     from torch.distributed.tensor import Partial, Replicate, Shard, init_device_mesh

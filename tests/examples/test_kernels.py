@@ -85,8 +85,8 @@ def test_histogram(ops, n, bins, dtype):
     x = torch.randn(n).to(dtype)
     x[:3] = torch.tensor([math.nan, math.inf, 1])[: len(x)].to(dtype)
     inside = x.float()[(x >= -1) & (x <= 1)]
-    place = ((inside + 1) / 2 * bins).long().clamp(max=bins - 1)
-    assert torch.equal(ops.histogram(x, bins, -1, 1), torch.bincount(place, minlength=bins))
+    index = ((inside + 1) / 2 * bins).long().clamp(max=bins - 1)
+    assert torch.equal(ops.histogram(x, bins, -1, 1), torch.bincount(index, minlength=bins))
 
 
 @pytest.mark.parametrize("rows, columns, k", [(0, 5, 2), (1, 1, 1), (3, 40, 40), (2, 20_000, 33), (2, 1500, 1024)])
@@ -106,10 +106,10 @@ def test_top_k(ops, rows, columns, k, dtype):
 def test_fft(kernels, ops, n, signals):
     x = torch.randn(signals, n, dtype=torch.complex64)
     for inverse, theirs in ((False, torch.fft.fft), (True, torch.fft.ifft)):
-        for tf32, share in ((False, 1e-6), (True, 2e-3)):
+        for tf32, bound in ((False, 1e-6), (True, 2e-3)):
             ours = ops.fft(x, inverse, tf32)
             assert ours.shape == x.shape
-            assert not signals or kernels.error(ours, theirs(x.to(torch.complex128))) < share
+            assert not signals or kernels.error(ours, theirs(x.to(torch.complex128))) < bound
 
 
 @pytest.mark.parametrize("height, width, depth", [(1, 1, 8), (3, 5, 64), (13, 11, 80)])

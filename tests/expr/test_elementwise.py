@@ -257,4 +257,4 @@ def test_no_derivative_is_named():
 
     x = torch.randn(3, requires_grad=True)
     assert torch.equal(bits(x), x)
-    assert not torch.autograd.grad(bits(x).sum(), x)[0].any()  # an integer stands between
+    assert not torch.autograd.grad(bits(x).sum(), x)[0].any()  # an integer is in between

@@ -119,12 +119,12 @@ def test_several_tensors_and_totals():
 def test_a_combination_of_ones_own():
     for shape, dim in (((70, 50), 1), ((50, 70), 0), ((3, 9000), 1), ((100_000,), None), ((5, 6, 7), (0, 2))):
         x, y = torch.randn(shape), torch.randn(shape)
-        distance, place = farthest(x, y, dim=dim)
+        distance, index = farthest(x, y, dim=dim)
         wanted = (x - y).abs()
         every = tuple(range(x.dim())) if dim is None else dim
         torch.testing.assert_close(distance, wanted.amax(every))
         chosen = torch.where(wanted == wanted.amax(every, keepdim=True), x, -torch.inf).amax(every)
-        torch.testing.assert_close(place, chosen)
+        torch.testing.assert_close(index, chosen)
     with pytest.raises(NotImplementedError, match="tile_re::farthest: has no gradient"):
         farthest(x.requires_grad_(), y)[0].sum().backward()
 

@@ -205,8 +205,8 @@ def make(rng):
         case["args"] = cast(case["args"], old, new)
         case["kwargs"] = {k: cast(v, old, new) for k, v in case["kwargs"].items()}
     for _ in range(rng.randint(0, 2)):
-        places = [(case["args"], i) for i in range(len(case["args"]))] + [(case["kwargs"], k) for k in case["kwargs"]]
-        where, key = rng.choice(places)
+        arguments = [(case["args"], i) for i in range(len(case["args"]))] + [(case["kwargs"], k) for k in case["kwargs"]]
+        where, key = rng.choice(arguments)
         where[key] = changed(where[key], rng)
     return json.dumps(case)
 

@@ -273,7 +273,7 @@ def test_errors(function, text):
     assert re.sub(r"line \d+", "line N", error.value.message) == text
 
 
-def test_a_loop_that_gives_nothing_is_what_it_was():
+def test_names_assigned_before_their_next_read_do_not_leave_a_loop():
     """Tests that a name that is reassigned before its next read is not a live-out of the loop."""
 
     @tl.kernel

@@ -15,22 +15,22 @@ OTHERS = ("max", "min", "add", "xchg", "cas")
 @tl.kernel
 def elements(x, which: tl.Constant[str], dtype: tl.Constant):
     update = tl.full((4,), 1, dtype)
-    place = tl.arange(4, dtype=tl.int32)
+    index = tl.arange(4, dtype=tl.int32)
     if which == "cas":
-        tl.atomic_cas(x, place, update, update)
+        tl.atomic_cas(x, index, update, update)
     else:
-        getattr(tl, tl.static_eval("atomic_" + which))(x, place, update)
+        getattr(tl, tl.static_eval("atomic_" + which))(x, index, update)
 
 
 @tl.kernel
 def offsets(x, which: tl.Constant[str], dtype: tl.Constant):
     update = tl.full((4,), 1, dtype)
-    place = tl.arange(4, dtype=tl.int32)
+    index = tl.arange(4, dtype=tl.int32)
     function = getattr(x.get_raw_memory(), tl.static_eval(f"atomic_{which}_offset"))
     if which == "cas":
-        function(place, update, update)
+        function(index, update, update)
     else:
-        function(place, update)
+        function(index, update)
 
 
 @tl.kernel

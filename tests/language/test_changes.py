@@ -205,8 +205,8 @@ def test_other_changes_compile_nothing():
     notebook.run("class Config:\n    n, other = 1, 2\nc = Config()\n")
     notebook.run("def helper(t): return t * SCALE * tl.static_eval(c.n)")
     notebook.run(KERNEL)
-    for turn in range(4):
-        notebook.run(f"OTHER = {turn}\nc.other = {turn}\nSCALE = float('2')\nfor turn in range(3): pass")
+    for repeat in range(4):
+        notebook.run(f"OTHER = {repeat}\nc.other = {repeat}\nSCALE = float('2')\nfor repeat in range(3): pass")
         assert launched(notebook["kernel"]) == 2
     assert notebook["kernel"].compiled_count == 1
 
@@ -329,19 +329,19 @@ def test_threads_that_launch_while_it_changes():
     threads = [threading.Thread(target=launch) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for turn in range(300):
-        notebook.names["N"] = turn % 3 + 1
+    for repeat in range(300):
+        notebook.names["N"] = repeat % 3 + 1
         x, out = torch.ones(4), torch.zeros(4)
         kernel[1](x, out)
-        if out[0].item() != turn % 3 + 1:
-            wrong.append((turn, out.tolist()))
+        if out[0].item() != repeat % 3 + 1:
+            wrong.append((repeat, out.tolist()))
     done.set()
     for thread in threads:
         thread.join()
     assert not wrong
 
 
-def test_the_package_has_no_say():
+def test_changes_of_the_package_are_not_tracked():
     """Tests that the package's own functions are not tracked for changes."""
     notebook = Notebook("def helper(t): return tl.exp(t) * 0 + tile_ops.language.cdiv(4, 2)\nimport tile_ops")
     notebook.run(KERNEL)

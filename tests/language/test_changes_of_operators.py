@@ -114,10 +114,10 @@ def test_threads_without_the_interpreter():
     threads = [threading.Thread(target=call) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for turn in range(200):
-        notebook.names["SCALE"] = turn % 3 + 1
-        if expression(torch.ones(4)).tolist() != [turn % 3 + 1] * 4:
-            wrong.append(turn)
+    for repeat in range(200):
+        notebook.names["SCALE"] = repeat % 3 + 1
+        if expression(torch.ones(4)).tolist() != [repeat % 3 + 1] * 4:
+            wrong.append(repeat)
     done.set()
     for thread in threads:
         thread.join()

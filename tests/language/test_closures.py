@@ -147,11 +147,11 @@ def out_of_branches(n):
     """Uses after a branch every kind of object that can hold a value computed in it."""
     if n > 0:
         y = n * 5
-        f, d, cut, method = (lambda x=y: x + 1), dict_of(a=y, b=(y, 1)), slice(y, 9), make(y)
+        f, d, span, method = (lambda x=y: x + 1), dict_of(a=y, b=(y, 1)), slice(y, 9), make(y)
     else:
         z = n + 2
-        f, d, cut, method = (lambda x=z: x + 1), dict_of(a=z, b=(z, 4)), slice(z, 9), make(3)
-    return f() if n > 0 else 5, d["a"], d["b"][0] + d["b"][1], cut.start if n is None else 3, method(2)
+        f, d, span, method = (lambda x=z: x + 1), dict_of(a=z, b=(z, 4)), slice(z, 9), make(3)
+    return f() if n > 0 else 5, d["a"], d["b"][0] + d["b"][1], span.start if n is None else 3, method(2)
 
 
 def dict_of(**named):

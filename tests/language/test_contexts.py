@@ -314,7 +314,7 @@ def test_errors(manager):
     assert [frame["function"] for frame in error.value.frames] == ["kernel", manager.__name__]
 
 
-def test_an_error_in_the_body_is_at_its_place():
+def test_an_error_in_the_body_has_its_own_line():
     @tl.kernel
     def kernel(out, n: int):
         with around(n) as f:

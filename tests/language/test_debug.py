@@ -41,8 +41,8 @@ def test_program(name):
     _, _, debugged, _ = PROGRAMS[name]()
     kernel[grid](*launched)
     kernel.debug(grid, *debugged)
-    for place in wanted:
-        one, other = launched[place], debugged[place]
+    for index in wanted:
+        one, other = launched[index], debugged[index]
         tolerance = 4 * torch.finfo(one.dtype).eps if one.dtype.is_floating_point else 0
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * max(1, one.abs().max().item()))
 

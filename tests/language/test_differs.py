@@ -20,21 +20,21 @@ def test_the_page_has_its_tables():
     assert len(tables) == len(REFUSED) + len(OTHER)
 
 
-@pytest.mark.parametrize("place", range(len(REFUSED)), ids=[body for body, _ in REFUSED])
-def test_what_is_refused(place):
+@pytest.mark.parametrize("index", range(len(REFUSED)), ids=[body for body, _ in REFUSED])
+def test_what_is_refused(index):
     with pytest.raises(tl.TileError) as error:
-        getattr(KERNELS, f"kernel{place}").check(torch.zeros(8), torch.zeros(8), 7, 0.5)
-    assert error.value.message == REFUSED[place][1]
+        getattr(KERNELS, f"kernel{index}").check(torch.zeros(8), torch.zeros(8), 7, 0.5)
+    assert error.value.message == REFUSED[index][1]
 
 
-@pytest.mark.parametrize("place", range(len(OTHER)), ids=[text for text, *_ in OTHER])
-def test_what_means_something_else(place):
-    text, python, kernel, _ = OTHER[place]
+@pytest.mark.parametrize("index", range(len(OTHER)), ids=[text for text, *_ in OTHER])
+def test_what_means_something_else(index):
+    text, python, kernel, _ = OTHER[index]
     given = types.SimpleNamespace(int8=int)
     got = eval(text, {"n": 7, "s": 0.5, "math": math, "tl": given})
     assert got == eval(python) if python != "nan" else math.isnan(got)
     out = torch.zeros((), dtype=torch.float64)
-    launched = getattr(KERNELS, f"kernel{len(REFUSED) + place}")
+    launched = getattr(KERNELS, f"kernel{len(REFUSED) + index}")
     launched[1](torch.zeros(8), out, 7, 0.5)
     assert out.item() == eval(kernel)
 

@@ -23,23 +23,23 @@ def of_bits(*values):
 
 def test_every_value_is_loaded_stored_and_widened():
     @tl.kernel
-    def copy(x, out, wide, narrow, whole):
+    def copy(x, out, wide, narrow, integers):
         t = tl.load(x, 0, 256)
         tl.store(out, 0, tl.permute(t.reshape((16, 16)), (0, 1)).reshape((256,)))
         tl.store(wide, 0, t.astype(tl.float32))
         tl.store(narrow, 0, t.astype(tl.float16, rounding_mode=tl.RoundingMode.RA))
-        tl.store(whole, 0, t.astype(tl.int64))
+        tl.store(integers, 0, t.astype(tl.int64))
 
     out, wide, narrow = torch.zeros(256, dtype=torch.uint8).view(E8M0), torch.zeros(256), torch.zeros(256).half()
-    whole = torch.zeros(256, dtype=torch.int64)
-    copy[1](EVERY, out, wide, narrow, whole)
+    integers = torch.zeros(256, dtype=torch.int64)
+    copy[1](EVERY, out, wide, narrow, integers)
     assert torch.equal(bits(out), bits(EVERY))
     exact = EVERY.float()
     torch.testing.assert_close(wide, exact, rtol=0, atol=0, equal_nan=True)
     expected = exact.half()
     expected[127 - 25] = 2.0**-24  # a half of the least number
     torch.testing.assert_close(narrow, expected, rtol=0, atol=0, equal_nan=True)
-    assert whole[:190].tolist() == [math.trunc(x) for x in exact[:190].tolist()]
+    assert integers[:190].tolist() == [math.trunc(x) for x in exact[:190].tolist()]
 
 
 def exponent(x, up):
@@ -73,7 +73,7 @@ def test_casts_name_their_mode(dtype):
 
 
 def test_memory_and_ways():
-    """Views, elements at indices and offsets, sub-tiles; beside its own bits in a loop and an if."""
+    """Views, elements at indices and offsets, sub-tiles; with its own bits in a loop and an if."""
 
     @ct.kernel
     def moved(x, out, seen, n):

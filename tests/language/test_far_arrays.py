@@ -79,7 +79,7 @@ def test_shape_and_strides(name, kernel, way):
     assert tuple(shape.tolist()) == x.shape and tuple(strides.tolist()) == x.stride()
 
 
-def test_what_is_small_stays_as_it_is():
+def test_small_arrays_keep_int32_extents():
     """Tests that extents are int64 only for arrays that need it, for which the kernel is compiled again."""
     out = torch.zeros(3, dtype=torch.int64, device="cpu")
     near, far = (described.ir(repeated(size), out, out) for size in (2**31 - 1, 2**31))

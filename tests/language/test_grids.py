@@ -26,7 +26,7 @@ def test_one_block(grid):
     assert launched.item() == 14
 
 
-def test_cutile_takes_it():
+def test_cutile_launches_a_grid_without_axes():
     @ct.kernel
     def kernel(out):
         ct.scatter(out, (), 3)

@@ -85,14 +85,14 @@ def call_of(callee, function, owner, dialect):
 def kernels():
     made = ["import tile_ops.cutile as ct", "import tile_ops.language as tl"]
     names = {}
-    for place, (callee, function, owner) in enumerate(functions()):
+    for number, (callee, function, owner) in enumerate(functions()):
         for dialect in ("tl", "ct"):
             if function.__name__ in ("print", "printf") or (
                 dialect == "ct" and callee.startswith("M.") and not hasattr(ct, callee[2:])
             ):
                 continue
             text, named = call_of(callee, function, owner, dialect)
-            kernel = f"{dialect}_{callee.split('.')[-1]}_{place}"
+            kernel = f"{dialect}_{callee.split('.')[-1]}_{number}"
             names[kernel] = named
             made += [f"@{dialect}.kernel", f"def {kernel}(x, v, w, w2, n):",
                      f"    t, k = {dialect}.load(x, (0, 0), (4, 4)), {dialect}.arange(4, dtype={dialect}.int32)",

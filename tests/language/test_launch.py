@@ -306,7 +306,7 @@ def test_tensors_that_require_gradients_are_used_as_they_are():
     torch.testing.assert_close(out, x.detach() * 2)
 
 
-def test_an_error_shows_the_way_to_its_place():
+def test_an_error_lists_the_calls_that_lead_to_it():
     def inner(t):
         return tl.exp(t) @ 3
 

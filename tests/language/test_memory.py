@@ -308,8 +308,8 @@ def test_mixed_shapes_strides_and_dims():
         tl.static_assert(x.ndim == 2 and x.dtype == tl.float32)
         a, b = x.shape
         s, t = x.strides
-        for place in tl.static_iter(range(4)):
-            tl.store(out, place, (a, b, s, t)[place])
+        for index in tl.static_iter(range(4)):
+            tl.store(out, index, (a, b, s, t)[index])
 
     out = torch.zeros(4, dtype=torch.int32)
     facts[1](torch.randn(6, 10).t()[2:], out)

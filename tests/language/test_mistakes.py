@@ -1,4 +1,4 @@
-"""Each mistake in a kernel is a located error of its class with its exact text, and leaves the process well.
+"""Each mistake in a kernel is a located error of its class with its exact text, and leaves the process usable.
 
 `python tests/language/test_mistakes.py` writes mistakes.txt again. Read what changed."""
 
@@ -134,9 +134,9 @@ def looped(a, b):
 def kernels():
     """A module with a kernel for each snippet: the language reads its text from a file."""
     text = HEAD
-    for place, snippet in enumerate(SNIPPETS):
+    for index, snippet in enumerate(SNIPPETS):
         body = textwrap.indent(snippet.replace("\\n", "\n"), "    ")
-        text += f"@ct.kernel\ndef kernel{place}(x, v, i8, out, n, s, w):\n{body}\n\n\n"
+        text += f"@ct.kernel\ndef kernel{index}(x, v, i8, out, n, s, w):\n{body}\n\n\n"
     path = pathlib.Path(tempfile.mkdtemp()) / "kernels.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location("mistaken_kernels", path)
@@ -182,7 +182,7 @@ def test_a_mistake(snippet):
     assert "kernels.py:" in str(error) and "^" in str(error)
 
 
-def test_the_process_stays_well():
+def test_the_process_works_after_all_mistakes():
     for snippet in SNIPPETS[::7]:
         error_of(snippet)
 

@@ -85,7 +85,7 @@ THEMSELVES = {
 
 @pytest.mark.parametrize("name", THEMSELVES)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_they_stay_themselves(name, protocol):
+def test_copies_of_named_objects_are_the_objects(name, protocol):
     value = THEMSELVES[name]
     assert copy.copy(value) is value and copy.deepcopy([value])[0] is value
     assert pickle.loads(pickle.dumps(value, protocol)) is value
@@ -143,16 +143,16 @@ LOCAL = [
 ]
 
 
-@pytest.mark.parametrize("place", range(len(LOCAL)))
-def test_local_ones(place):
-    value = local_things()[place]
+@pytest.mark.parametrize("index", range(len(LOCAL)))
+def test_local_ones(index):
+    value = local_things()[index]
     assert copy.deepcopy(value) is value
     with pytest.raises(pickle.PicklingError) as raised:
         pickle.dumps(value)
-    assert str(raised.value) == f"{LOCAL[place]}; define it at the top level of a module, so that its name finds it"
+    assert str(raised.value) == f"{LOCAL[index]}; define it at the top level of a module, so that its name finds it"
 
 
-def test_a_name_that_is_another_thing_now():
+def test_a_kernel_whose_name_leads_to_another_object():
     kernel = tl.kernel(scaled._pyfunc)
     with pytest.raises(pickle.PicklingError) as raised:
         pickle.dumps(kernel)

@@ -14,8 +14,8 @@ def close(got, want):
 def test_program(name):
     kernel, grid, arguments, wanted = PROGRAMS[name]()
     kernel[grid](*arguments)
-    for place, want in wanted.items():
-        close(arguments[place], want)
+    for index, want in wanted.items():
+        close(arguments[index], want)
 
 
 @pytest.mark.parametrize("name", ["vector_add", "softmax"])

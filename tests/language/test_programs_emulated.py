@@ -27,10 +27,10 @@ def test_programs_on_the_emulator():
     reports = emulate.run([case for case, _, _ in made.values()])
     for (name, (_, arguments, wanted)), report in zip(made.items(), reports):
         assert not report, (name, report)
-        for place, want in wanted.items():
-            tolerance = {torch.float32: 2e-5, torch.bfloat16: 2e-2}.get(arguments[place].dtype, 0)
+        for index, want in wanted.items():
+            tolerance = {torch.float32: 2e-5, torch.bfloat16: 2e-2}.get(arguments[index].dtype, 0)
             torch.testing.assert_close(
-                arguments[place].double(), want.double(), rtol=tolerance, atol=tolerance, msg=lambda m: f"{name}: {m}"
+                arguments[index].double(), want.double(), rtol=tolerance, atol=tolerance, msg=lambda m: f"{name}: {m}"
             )
 
 

@@ -14,12 +14,12 @@ def bits_kernel(out, seed: tl.ScalarInt64, stream: int, N: tl.Constant[int]):
 
 @pytest.mark.parametrize("dtype", [torch.uint32, torch.uint64])
 def test_words_are_philox_s(dtype):
-    whole, parts = torch.zeros(64).to(dtype), torch.zeros(64).to(dtype)
-    bits_kernel[1](whole, 1 << 40, 3, 64)
-    bits_kernel[8](parts, 1 << 40, 3, 8)
-    assert whole.tolist() == parts.tolist() and len(set(whole.tolist())) == 64
-    bits_kernel[1](parts, 1 << 40, 4, 64)
-    assert not set(whole.tolist()) & set(parts.tolist())
+    one_block, more_blocks = torch.zeros(64).to(dtype), torch.zeros(64).to(dtype)
+    bits_kernel[1](one_block, 1 << 40, 3, 64)
+    bits_kernel[8](more_blocks, 1 << 40, 3, 8)
+    assert one_block.tolist() == more_blocks.tolist() and len(set(one_block.tolist())) == 64
+    bits_kernel[1](more_blocks, 1 << 40, 4, 64)
+    assert not set(one_block.tolist()) & set(more_blocks.tolist())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -50,7 +50,7 @@ def dropout_kernel(x, out, p: float, seed: int, N: tl.Constant[int]):
     tl.store(out, i, tl.where(keep, tl.load(x, i, N) / (1 - p), 0))
 
 
-def test_dropout_is_the_same_however_it_is_cut():
+def test_dropout_does_not_depend_on_the_tile_size():
     x, a, b = torch.ones(4096), torch.zeros(4096), torch.zeros(4096)
     dropout_kernel[16](x, a, 0.25, 5, 256)
     dropout_kernel[4](x, b, 0.25, 5, 1024)

@@ -79,8 +79,8 @@ class Editor:
 
 def with_table(text, item):
     """Returns the cell with each TABLE_AT(index) replaced by `item`."""
-    for place in range(3):
-        text = text.replace(f"TABLE_AT({place})", item.format(place))
+    for index in range(3):
+        text = text.replace(f"TABLE_AT({index})", item.format(index))
     return text
 
 

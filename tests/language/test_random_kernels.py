@@ -5,7 +5,7 @@ from python_meaning import same, same_on_the_emulator
 from random_kernels import function_of
 
 GIVEN = [(3, 5, 1), (10, 2, -1), (0, 7, 2), (61, 44, -3)]
-PARTS = 4
+GROUPS = 4
 
 
 def tried(seed, check):
@@ -17,9 +17,9 @@ def tried(seed, check):
         pytest.fail(f"seed {seed}: {type(error).__name__}: {error}\n{program}")
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
-def test_launches(part, long):
-    for seed in range(part, 1000 if long else 80, PARTS):
+@pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, GROUPS))])
+def test_launches(group, long):
+    for seed in range(group, 1000 if long else 80, GROUPS):
         tried(seed, lambda function: same(function, *GIVEN, debug=False))
 
 

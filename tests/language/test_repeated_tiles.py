@@ -35,8 +35,8 @@ def test_memory_that_is_read(dtype):
     of_read_memory[(3,)](x, w, means, out)
     t, w, means = x.double(), w.double(), means.double()
     u, d = t * w, t - means
-    parts = torch.cat([part.sum(0, keepdim=True).expand(8, -1) for part in d.split(8)])
-    right = u - d * (u * d).sum(1, keepdim=True) + u.sum(1, keepdim=True) * parts
+    sums = torch.cat([part.sum(0, keepdim=True).expand(8, -1) for part in d.split(8)])
+    right = u - d * (u * d).sum(1, keepdim=True) + u.sum(1, keepdim=True) * sums
     error = (out.double() - right).abs().max()
     assert error <= 64 * torch.finfo(dtype).eps * right.abs().max()
 
@@ -47,8 +47,8 @@ def test_memory_that_changes_is_read_once():
     of_memory_that_changes[(2,)](x, out)
     total = u.sum(1, keepdim=True)
     torch.testing.assert_close(x.double(), u + total, rtol=0, atol=1e-4)
-    parts = torch.cat([part.sum(0, keepdim=True).expand(8, -1) for part in (u * total).split(8)])
-    torch.testing.assert_close(out.double(), u * parts, rtol=1e-4, atol=0.1)
+    sums = torch.cat([part.sum(0, keepdim=True).expand(8, -1) for part in (u * total).split(8)])
+    torch.testing.assert_close(out.double(), u * sums, rtol=1e-4, atol=0.1)
 
 
 def test_a_product_has_the_same_bits_each_time(device):

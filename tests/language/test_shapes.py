@@ -97,7 +97,7 @@ def test_several_axes_and_bools():
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_places(name):
+def test_indices_of_extremes(name):
     x = torch.randint(0, 3, (5, 8)).float()
     function, reference = getattr(tl, name), getattr(x.numpy() if x.device.type == "cpu" else x.cpu().numpy(), name)
     close(applied(lambda t: function(t, 1), x, (5,), torch.int32), torch.tensor(reference(1)))

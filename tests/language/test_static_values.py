@@ -68,15 +68,15 @@ def methods(x, out):
     t = tl.load(x, (0, 0), (2, 4))
     total = tl.static_eval(Pair(n).total)
     reshape = tl.static_eval(t.reshape)
-    cut = x.slice
-    part = tl.static_eval(cut)(0, 1, 2)
+    slice_method = x.slice
+    sliced = tl.static_eval(slice_method)(0, 1, 2)
     make = tl.static_eval(Pair.twice)
     view = tl.static_eval(x.tiled_view)((1, 4))
     square = lambda a: a * a + n  # noqa: E731
     chosen = tl.static_eval(square if t.ndim == 2 else helper)
     tl.store(out, 0, total() + make(n).first)
     tl.store(out, 1, tl.sum(reshape((8,))))
-    tl.store(out, 2, tl.load(part, (0, 0), ()))
+    tl.store(out, 2, tl.load(sliced, (0, 0), ()))
     tl.store(out, 3, tl.sum(tl.static_eval(view).load((1, 0))))
     tl.store(out, 4, chosen(n))
 
@@ -94,8 +94,8 @@ def functions(x, out):
 @tl.kernel
 def operators(x, out):
     a, b = tl.bid(0) + 15, tl.bid(1) + 4
-    for place in tl.static_iter(range(len(BINARY))):
-        tl.store(out, place, tl.static_eval(BINARY[place](a, b)))
+    for index in tl.static_iter(range(len(BINARY))):
+        tl.store(out, index, tl.static_eval(BINARY[index](a, b)))
 
 
 WANT = {

@@ -20,15 +20,15 @@ def counted(start, stop, step):
 
 
 def jumps(start, stop, step):
-    total, turns = 0, 0
+    total, iterations = 0, 0
     for i in range(start, stop, step):
         if i == 3:
             continue
         total = total * 31 + i
-        turns += 1
-        if turns > 6:
+        iterations += 1
+        if iterations > 6:
             break
-    return total, turns
+    return total, iterations
 
 
 def falls(n, low, _):

@@ -66,7 +66,7 @@ def test_a_launch_takes_the_fastest_and_is_right():
         torch.testing.assert_close(out, 3 * x + y)
         rows = kernel.table(x, y, out, 2.0).rows
         assert [row.config for row in rows] == CONFIGS and all(row.us > 0 and row.runs >= 3 for row in rows)
-        least = min(range(3), key=lambda place: rows[place].us)
+        least = min(range(3), key=lambda index: rows[index].us)
         assert kernel.best(x, y, out, 2.0) == CONFIGS[least]
 
 

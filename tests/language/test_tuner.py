@@ -162,11 +162,11 @@ def test_slow_configurations_are_dropped_early():
 
 def test_a_slow_configuration_is_run_once_where_it_takes_long():
     @tl.kernel
-    def turns(out, N: tl.Constant[int]):
+    def repeats(out, N: tl.Constant[int]):
         for _ in range(N):
             tl.atomic_add(out, 0, 1)
 
-    kernel, out = turns.tune([{"N": 1}, {"N": 3_000_000}]), torch.zeros(1, dtype=torch.int32)
+    kernel, out = repeats.tune([{"N": 1}, {"N": 3_000_000}]), torch.zeros(1, dtype=torch.int32)
     table = kernel.measure(1, out)
     assert [row.config["N"] for row in table] == [1, 3_000_000] and len(table) == 2 and table[1].runs == 1
     assert table[1].us > 20_000 and table.best == 0

@@ -1,4 +1,4 @@
-"""break, continue and return inside of `with`: what stands behind the generator's yield runs at each way out."""
+"""break, continue and return inside of `with`: the statements after the generator's yield run at each way out."""
 
 import contextlib
 
@@ -9,10 +9,10 @@ from python_examples import on_the_emulator
 
 
 @contextlib.contextmanager
-def counted(out, place):
-    tl.store(out, place, tl.load(out, place, 1) + 1)
-    yield place * 2
-    tl.store(out, place, tl.load(out, place, 1) + 10)
+def counted(out, index):
+    tl.store(out, index, tl.load(out, index, 1) + 1)
+    yield index * 2
+    tl.store(out, index, tl.load(out, index, 1) + 10)
 
 
 @contextlib.contextmanager

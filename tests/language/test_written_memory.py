@@ -163,7 +163,7 @@ def test_arrays_that_are_only_read_or_not_used_may_overlap():
     )
 
 
-def test_tensors_with_several_elements_at_one_place():
+def test_tensors_whose_elements_overlap():
     x = torch.ones(4, 4)
     end = ", which has several elements at one address, as an expanded tensor does; pass a clone() of it"
 

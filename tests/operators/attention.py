@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from attention_reference import inputs, peer
 
 import tile_ops
-from operators.drawn import tensor, whole
+from operators.drawn import tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
@@ -43,9 +43,10 @@ def attention_backward(dtype=torch.float32, **given):
         "top": f(1, 2, 3),
         "weight": f(1, 2, 3),
         "residual": f(1, 2, 3, 0 if dtype == torch.float32 else 8, dtype=dtype),
+        "mask": [True, True, True, False, False],
     } | given
     return tile.attention_backward(
-        saved["out"],
+        saved.get("grad_out", saved["out"]),
         None,
         q,
         kv,
@@ -64,7 +65,7 @@ def attention_backward(dtype=torch.float32, **given):
         sinks=None,
         dropout_p=0.0,
         seed=None,
-        output_mask=[True, True, True, False, False],
+        output_mask=saved["mask"],
     )
 
 
@@ -97,6 +98,10 @@ def attention_varlen_backward(starts=(0, 2, 3), **given):
         seed=None,
         output_mask=[True, True, True, False],
     )
+
+
+def attention_with(**options):
+    return tile.attention(f(*X), f(*X), f(*X), **options)
 
 
 def large_attention(**options):
@@ -197,12 +202,12 @@ def packed_inputs(dtype):
 
 
 def of_packed(query, key, value, *starts, is_causal):
-    parts = []
+    results = []
     for i in range(2):
         rows, keys = (slice(*start[i : i + 2].tolist()) for start in STARTS)
         one = peer(*(x.transpose(0, 1).unsqueeze(0) for x in (query[rows], key[keys], value[keys])), is_causal=is_causal)
-        parts.append((one[0][0].transpose(0, 1), one[1][0]))
-    return torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts], 1)
+        results.append((one[0][0].transpose(0, 1), one[1][0]))
+    return torch.cat([out for out, _ in results]), torch.cat([lse for _, lse in results], 1)
 
 
 def decode_inputs(dtype, length, paged=False):
@@ -214,8 +219,8 @@ def decode_inputs(dtype, length, paged=False):
 def decoded(query, key, value, lengths, *, block_table=None):
     if block_table is not None:
         key, value = (cache[block_table.long()].transpose(1, 2).flatten(2, 3) for cache in (key, value))
-    parts = [peer(query[b : b + 1], key[b : b + 1, :, :n], value[b : b + 1, :, :n]) for b, n in enumerate(lengths.tolist())]
-    return tuple(torch.cat(each) for each in zip(*parts))
+    results = [peer(query[b : b + 1], key[b : b + 1, :, :n], value[b : b + 1, :, :n]) for b, n in enumerate(lengths.tolist())]
+    return tuple(torch.cat(each) for each in zip(*results))
 
 
 def expected_attention(q, k, v, causal=False, bias=None):
@@ -238,14 +243,14 @@ def varlen_without_depth(q, k, v):
 
 
 def each_sequence(q, k, v):
-    parts = [expected_attention(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d]) for a, b, c, d in ((0, 2, 0, 3), (2, 5, 3, 7))]
-    return torch.cat([packed(out) for out, _ in parts]), torch.cat([lse[0] for _, lse in parts], 1)
+    results = [expected_attention(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d]) for a, b, c, d in ((0, 2, 0, 3), (2, 5, 3, 7))]
+    return torch.cat([packed(out) for out, _ in results]), torch.cat([lse[0] for _, lse in results], 1)
 
 
 def draw_attention(dtype):
     batch, key_heads, group = random.randint(1, 3), random.choice([1, 2, 8]), random.choice([1, 1, 2, 3])
-    row_sizes, keys = (whole(random.choice([1, 5, 33, 64, 130])) for _ in range(2))
-    depth, width = (whole(random.choice([1, 8, 64, 65, 96, 128, 160])) for _ in range(2))
+    row_sizes, keys = (whole_vectors(random.choice([1, 5, 33, 64, 130])) for _ in range(2))
+    depth, width = (whole_vectors(random.choice([1, 8, 64, 65, 96, 128, 160])) for _ in range(2))
     query = tensor([batch, key_heads * group, row_sizes, depth], dtype)
     key, value = tensor([batch, key_heads, keys, depth], dtype), tensor([batch, key_heads, keys, width], dtype)
     return tile.attention, (query, key, value), {"is_causal": random.random() < 0.5}
@@ -279,6 +284,11 @@ ATTENTION = Operator(
                 lambda: tile.attention(f(*X), f(*X), f(*X), attn_bias=i64(3, 3)),
                 "'attn_bias' is Long; give a bool mask (True attends) or floats to add to the scores",
             ),
+            (lambda: attention_with(alibi_slopes=i64(2)), "'alibi_slopes' is Long; convert it to Float"),
+            (
+                lambda: attention_with(sinks=f64(2)),
+                "'sinks' is Double and 'query' Float; convert it to the dtype of query, or to Float",
+            ),
         ],
         shapes=[
             (
@@ -301,6 +311,27 @@ ATTENTION = Operator(
                 lambda: tile.attention(f(*X), f(*X), f(*X), attn_bias=f(4, 4)),
                 "'attn_bias' is [4, 4], which does not broadcast to the scores, [1, 2, 3, 3]; every dimension must be equal or 1",
             ),
+            (
+                lambda: tile.attention(f(*X), f(2, 2, 3, 4), f(2, 2, 3, 4)),
+                "'query' is [1, 2, 3, 4] but 'key' [2, 2, 3, 4]; their batch and head_dim must be equal",
+            ),
+            (lambda: attention_with(causal_align="left"), "causal_align is 'left'; give 'bottom_right' or 'top_left'"),
+            (
+                lambda: attention_with(window=[-2, 0]),
+                "window is [-2, 0]; give the number of keys before and after a query's own place, -1 for all",
+            ),
+            (lambda: attention_with(softcap=-1.0), "softcap is -1; give a positive number, or 0 for none"),
+            (
+                lambda: attention_with(alibi_slopes=f(3)),
+                "'alibi_slopes' has shape [3]; it must be [2], a slope a head, or [1, 2]",
+            ),
+            (lambda: attention_with(sinks=f(2, 4)), "'sinks' has shape [2, 4]; it must be [2], a score a head"),
+            (lambda: attention_with(dropout_p=1.5), "dropout_p is 1.5; give a share from 0 to 1"),
+            (
+                lambda: attention_with(dropout_p=0.5),
+                "dropout_p is 0.5 and there is no seed; pass torch.randint(2**63 - 1, (2,)), on the device of query",
+            ),
+            (lambda: attention_with(dropout_p=0.5, seed=f(2)), "'seed' is Float[2]; it must be Long[2]"),
         ],
         devices=[(lambda: tile.attention(f(*X), meta(*X), f(*X)), f"'query' is on {HERE}, but 'key' is on meta; {MOVE}")],
         unaligned=[
@@ -316,6 +347,17 @@ ATTENTION = Operator(
             (
                 lambda: attention_backward(torch.bfloat16, residual=bf(1, 2, 3, 0)),
                 f"residual has shape [1, 2, 3, 0]; it must be [1, 2, 3, 8], {SAVED}",
+            ),
+            (
+                lambda: attention_backward(grad_out=f(2, 2, 3, 8)),
+                "'grad_out' is Float[2, 2, 3, 8] but 'out' Float[1, 2, 3, 8]; they must agree",
+            ),
+            *(
+                (
+                    lambda mask=mask: attention_backward(mask=mask),
+                    f"output_mask asks for the gradient of '{name}', which is not given; clear its bit",
+                )
+                for name, mask in (("attn_bias", [True] * 5), ("sinks", [True] * 3 + [False, True]))
             ),
         ],
         dtypes=[
@@ -511,7 +553,7 @@ ATTENTION_DECODE = Operator(
     sharded={"attention_decode": lambda: sharded_decode(False), "attention_decode of pages": lambda: sharded_decode(True)},
     emulated={
         "attention_decode": lambda dtype: (decode_inputs(dtype, 33), {}),
-        "attention_decode_in_parts": lambda dtype: (decode_inputs(dtype, 600), {}),
+        "attention_decode_in_splits": lambda dtype: (decode_inputs(dtype, 600), {}),
         "attention_decode_in_pages": lambda dtype: (
             decode_inputs(dtype, 32, paged=True),
             {"block_table": torch.tensor([[2, 1], [0, 3]], dtype=torch.int32)},

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import tile_ops
-from operators.drawn import extent, shape, tensor, whole
+from operators.drawn import extent, shape, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     COLUMNS,
@@ -112,7 +112,7 @@ def linear_cross_entropy_in_torch(input, weight, target, *, bias=None):
 
 
 def draw_cross_entropy(dtype):
-    sizes = random.choice([shape(random.randint(1, 4)), [extent(5), whole(random.choice([500, 3000, 17000, 40000]))]])
+    sizes = random.choice([shape(random.randint(1, 4)), [extent(5), whole_vectors(random.choice([500, 3000, 17000, 40000]))]])
     axis = 0 if len(sizes) == 1 else 1
     target = torch.randint(0, sizes[axis], [*sizes[:axis], *sizes[axis + 1 :]])
     return tile.cross_entropy, (tensor(sizes, dtype), target), {"z_loss": random.random()}

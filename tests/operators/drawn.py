@@ -6,21 +6,20 @@ import random
 import torch
 
 
-def whole(extent):
-    """On a GPU a kernel is made for whole vectors or for parts of them: the sizes drawn there are all of the first
-    kind."""
+def whole_vectors(extent):
+    """On a GPU a kernel is made for rows of whole vectors or for others: the sizes drawn there are all of the first kind."""
     return extent if torch.get_default_device().type == "cpu" else -(-extent // 16) * 16
 
 
 def extent(most=40):
     """Mostly small, sometimes at the edge of a tile or far above."""
-    return whole(
+    return whole_vectors(
         random.choice([1, 2, 3, random.randint(1, most), random.randint(1, most), random.choice([63, 64, 65, 128, 129])])
     )
 
 
 def shape(rank, elements=20000):
-    while math.prod(sizes := [extent() for _ in range(rank)]) > elements * whole(1) ** 2:
+    while math.prod(sizes := [extent() for _ in range(rank)]) > elements * whole_vectors(1) ** 2:
         pass
     return sizes
 
@@ -40,6 +39,6 @@ def tensor(sizes, dtype, grad=True):
 def row_sizes():
     """Sizes for a norm, and how many axes it takes."""
     if random.random() < 0.3:
-        return [random.choice([1, 3, 70]), whole(random.choice([100, 600, 3000, 17000, 20000]))], 1
+        return [random.choice([1, 3, 70]), whole_vectors(random.choice([100, 600, 3000, 17000, 20000]))], 1
     rank = random.randint(1, 5)
     return shape(rank), random.randint(1, rank)

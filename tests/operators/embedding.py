@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import tile_ops
-from operators.drawn import extent, shape, tensor, whole
+from operators.drawn import extent, shape, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ROWS,
@@ -41,7 +41,7 @@ def embedding_in_torch(weight, indices, padding_idx=-1):
 
 
 def draw_embedding(dtype):
-    row_sizes, columns = extent(3000), whole(random.choice([1, 30, 64, 200, 300, 1100]))
+    row_sizes, columns = extent(3000), whole_vectors(random.choice([1, 30, 64, 200, 300, 1100]))
     return (
         tile.embedding,
         (tensor([row_sizes, columns], dtype), torch.randint(0, row_sizes, shape(random.randint(0, 2), 500))),

@@ -6,12 +6,14 @@ import torch
 import torch.nn.functional as F
 
 import tile_ops
-from operators.drawn import extent, shape, tensor, whole
+from operators.drawn import extent, shape, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import ALIGNED, UNALIGNED, bf, double, f, f64, grad, i64, leaf, meta, meta_leaf, transposed, twice
 from operators.texts import HERE, MOVE, OTHERS, RESULT, SAVED
 
 tile = torch.ops.tile
+
+UNKNOWN_ACTIVATION = "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu"
 
 
 def matmul_backward(grad=None, pre=None, bias=None, residual=None, activation="none"):
@@ -76,7 +78,9 @@ def gated_matmul_in_torch(input, gate_weight, up_weight):
 
 def draw_matmul(dtype):
     m, n, k = (
-        (extent() for _ in range(3)) if random.random() < 0.8 else (whole(random.choice([1, 17, 300, 600])) for _ in range(3))
+        (extent() for _ in range(3))
+        if random.random() < 0.8
+        else (whole_vectors(random.choice([1, 17, 300, 600])) for _ in range(3))
     )
     batch = random.choice([[], [2], [3, 2], [2, 1, 2], [2, 3, 1, 2]])
     left, right = ([*random.choice([[], batch, [1] * len(batch)]), *own] for own in ([m, k], [k, n]))
@@ -85,7 +89,7 @@ def draw_matmul(dtype):
 
 
 def draw_gated_matmul(dtype):
-    *row_sizes, k, n = [*shape(random.randint(1, 3)), extent(), whole(random.choice([1, 17, 40, 300, 600]))]
+    *row_sizes, k, n = [*shape(random.randint(1, 3)), extent(), whole_vectors(random.choice([1, 17, 40, 300, 600]))]
     return tile.gated_matmul, (tensor([*row_sizes, k], dtype), tensor([k, n], dtype), tensor([k, n], dtype)), {}
 
 
@@ -98,9 +102,11 @@ MATMUL = Operator(
             (lambda: tile.matmul(i64(2, 3), i64(3, 2)), f"input is int64; {OTHERS}"),
             (lambda: tile.matmul(f(2, 3), f64(3, 2)), "input is float32 and other is float64; convert one with .to()"),
             (lambda: tile.matmul(f(2, 3), f(3, 2), bias=i64(2)), f"bias is int64; {OTHERS}"),
+            (lambda: tile.matmul(f(2, 3), f(3, 2), out_dtype=torch.int32), f"out_dtype is int32; {OTHERS}"),
         ],
         shapes=[
             (lambda: tile.matmul(f(), f(3, 2)), "input has no dimensions; both operands need at least one"),
+            (lambda: tile.matmul(f(3), f()), "other has no dimensions; both operands need at least one"),
             (
                 lambda: tile.matmul(f(2, 3), f(4, 2)),
                 "cannot multiply input [2, 3] by other [4, 2]; the inner extents 3 and 4 differ",
@@ -113,6 +119,12 @@ MATMUL = Operator(
                 lambda: tile.matmul(f(2, 3), f(3, 2), bias=f(3)),
                 "bias [3] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
             ),
+            (
+                lambda: tile.matmul(f(2, 3), f(3, 2), residual=f(4, 2, 2)),
+                "residual [4, 2, 2] does not broadcast to the product [2, 2]; its extents must be 1 or equal, "
+                "counted from the last",
+            ),
+            (lambda: tile.matmul(f(2, 3), f(3, 2), activation="tanh"), UNKNOWN_ACTIVATION),
         ],
         devices=[(lambda: tile.matmul(f(2, 3), meta(3, 2)), f"'input' is on {HERE}, but 'other' is on meta; {MOVE}")],
         unaligned=[("other", lambda: tile.matmul(ALIGNED, UNALIGNED.view(3, 2)))],
@@ -249,6 +261,10 @@ GATED_MATMUL = Operator(
                 lambda: tile.gated_matmul(f(2, 3), f64(3, 2), f(3, 2)),
                 "input is float32 and gate_weight is float64; convert one with .to()",
             ),
+            (
+                lambda: tile.gated_matmul(f(2, 3), f(3, 2), f64(3, 2)),
+                "input is float32 and up_weight is float64; convert one with .to()",
+            ),
         ],
         shapes=[
             (
@@ -259,6 +275,9 @@ GATED_MATMUL = Operator(
                 lambda: tile.gated_matmul(f(2, 3), f(3, 2), f(3, 1)),
                 "gate_weight is [3, 2] and up_weight [3, 1]; they must have one shape",
             ),
+            (lambda: tile.gated_matmul(f(), f(3, 2), f(3, 2)), "input has no dimensions; it must be [..., k]"),
+            (lambda: tile.gated_matmul(f(2, 3), f(3), f(3)), "gate_weight has shape [3]; it must be [k, n]"),
+            (lambda: tile.gated_matmul(f(2, 3), f(3, 2), f(3, 2), activation="tanh"), UNKNOWN_ACTIVATION),
         ],
         devices=[
             (

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import tile_ops
-from operators.drawn import row_sizes, shape, tensor, whole
+from operators.drawn import row_sizes, shape, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import (
     ALIGNED,
@@ -138,9 +138,9 @@ def draw_add_rms_norm(dtype):
 
 def draw_group_norm(dtype):
     groups, rank = random.choice([1, 2, 3, 32]), random.randint(0, 3)
-    sizes = [random.randint(1, 3), groups * whole(random.choice([1, 2, 5, 20])), *shape(rank, 800)]
+    sizes = [random.randint(1, 3), groups * whole_vectors(random.choice([1, 2, 5, 20])), *shape(rank, 800)]
     if random.random() < 0.2:
-        sizes = [1, 4 * groups * whole(1), *(whole(random.choice([40, 100])) for _ in range(2))]
+        sizes = [1, 4 * groups * whole_vectors(1), *(whole_vectors(random.choice([40, 100])) for _ in range(2))]
     channels = sizes[1]
     return (
         tile.group_norm,
@@ -480,7 +480,7 @@ GROUP_NORM = Operator(
     ),
     autocast=(lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
     without_elements={
-        "group_norm of no places": (
+        "group_norm without positions": (
             lambda x, w, b: tile.group_norm(x, 2, w, b),
             lambda x, w, b: expected_group_norm(x, 2, w, b),
             [(2, 4, 0), (4,), (4,)],

@@ -3,11 +3,27 @@
 import random
 
 import torch
-from rope_reference import turn
+from rope_reference import rotate
 
-from operators.drawn import extent, tensor, whole
+from operators.drawn import extent, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
-from operators.tensors import ALIGNED, UNALIGNED, X, f, f64, followed, grad, i64, leaf, meta, meta_leaf, rotation, twice, zeros
+from operators.tensors import (
+    ALIGNED,
+    UNALIGNED,
+    X,
+    bf,
+    f,
+    f64,
+    followed,
+    grad,
+    i64,
+    leaf,
+    meta,
+    meta_leaf,
+    rotation,
+    twice,
+    zeros,
+)
 from operators.texts import HERE, MOVE, OTHERS
 
 tile = torch.ops.tile
@@ -52,12 +68,12 @@ def rope_in_place(query, key, cos, sin):
 
 
 def rope_in_torch(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
-    return tuple(turn(x, cos, sin, interleaved, rotary_dim) for x in (query, key))
+    return tuple(rotate(x, cos, sin, interleaved, rotary_dim) for x in (query, key))
 
 
 def draw_rope(dtype):
-    batch, length, width = random.randint(1, 3), extent(), whole(2 * random.choice([1, 4, 16, 32, 33, 64, 65, 100]))
-    rotary = whole(2 * random.randint(0, width // 2))
+    batch, length, width = random.randint(1, 3), extent(), whole_vectors(2 * random.choice([1, 4, 16, 32, 33, 64, 65, 100]))
+    rotary = whole_vectors(2 * random.randint(0, width // 2))
     tables = [batch] if random.random() < 0.5 else []
     cos, sin = (torch.randn(*tables, length, random.choice([rotary, rotary // 2]) if i else rotary) for i in (0, 0))
     query, key = (tensor([batch, random.choice([1, 2, 4, 17]), length, width], dtype) for _ in range(2))
@@ -84,6 +100,14 @@ ROPE = Operator(
                 lambda: tile.rope(f(*X), f64(*X), f(3, 4), f(3, 4)),
                 "query is float32 and key is float64; convert one with .to()",
             ),
+            (
+                lambda: tile.rope(bf(*X), bf(*X), f64(3, 4), f64(3, 4)),
+                "cos and sin are float64; they must be float32 or bfloat16 as query is",
+            ),
+            (
+                lambda: tile.rope(f(*X), f(*X), f(3, 4), f(3, 4), position_ids=f(3)),
+                "position_ids is float32; it must be int64 or int32",
+            ),
         ],
         shapes=[
             (
@@ -97,6 +121,29 @@ ROPE = Operator(
             (
                 lambda: tile.rope(f(*X), f(*X), f(3, 3), f(3, 3)),
                 "cos and sin have width 3, but rotary_dim is 4; the width must be rotary_dim or half of it",
+            ),
+            *(
+                (
+                    lambda rotary=rotary: tile.rope(f(*X), f(*X), f(3, 4), f(3, 4), rotary_dim=rotary),
+                    f"rotary_dim is {rotary}; it must be even and from 0 to the head dim 4",
+                )
+                for rotary in (3, 6)
+            ),
+            (
+                lambda: tile.rope(f(*X), f(*X), f(3, 2), f(3, 4)),
+                "cos is float32[3, 2] and sin is float32[3, 4]; they must be alike",
+            ),
+            (
+                lambda: tile.rope(f(*X), f(*X), f(4, 4), f(4, 4)),
+                "cos and sin have 4 positions and query has 3; slice them, or pass position_ids",
+            ),
+            (
+                lambda: tile.rope(f(2, 2, 3, 4), f(2, 2, 3, 4), f(3, 3, 4), f(3, 3, 4)),
+                "cos and sin have shape [3, 3, 4]; it must be [positions, width] or [batch, positions, width] with batch 2",
+            ),
+            (
+                lambda: tile.rope(f(2, 2, 3, 4), f(2, 2, 3, 4), f(3, 4), f(3, 4), position_ids=zeros(4)),
+                "position_ids has shape [4]; it must be [3] or [2, 3]",
             ),
         ],
         devices=[(lambda: tile.rope(f(*X), meta(*X), f(3, 4), f(3, 4)), f"'query' is on {HERE}, but 'key' is on meta; {MOVE}")],

@@ -5,7 +5,7 @@ import random
 import torch
 
 import tile_ops
-from operators.drawn import extent, shape, tensor, whole
+from operators.drawn import extent, shape, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
 from operators.tensors import ALIGNED, UNALIGNED, double, f, grad, i64, large_rows, leaf, meta_leaf
 
@@ -13,9 +13,9 @@ tile = torch.ops.tile
 
 
 def draw_softmax(dtype):
-    sizes = random.choice([shape(random.randint(0, 5)), [extent(5), whole(random.choice([500, 1000, 3000, 17000]))]])
+    sizes = random.choice([shape(random.randint(0, 5)), [extent(5), whole_vectors(random.choice([500, 1000, 3000, 17000]))]])
     if random.random() < 0.05:
-        sizes = [2, whole(random.choice([40000, 140000]))]
+        sizes = [2, whole_vectors(random.choice([40000, 140000]))]
     random.shuffle(sizes)
     return tile.softmax, (tensor(sizes, dtype), random.randrange(max(len(sizes), 1))), {}
 

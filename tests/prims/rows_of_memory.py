@@ -6,7 +6,7 @@ from random_meaning import FLOATS
 
 # Sizes of an array, the axis of the rows, rows, lengths of the others, steps and indices of where they begin: in
 # vectors and not, outside in front and behind, one element, the rows along the axis that lies in memory.
-PLACES = [
+ROWS_OF_ARRAYS = [
     ((10, 64), 0, [3, 0, 9, -1, 10, 3, 5], [32], [32], [1]),
     ((10, 64), 0, [4], [16], [1], [5]),
     ((7, 33), 0, [6, 2, 1], [48], [16], [-1]),
@@ -20,7 +20,7 @@ PLACES = [
 
 
 def spans(size, axis, rows, lengths, steps, index):
-    """Along each axis the places of a tile's elements."""
+    """Along each axis the positions of a tile's elements."""
     others = iter(zip(lengths, steps, index))
     result = []
     for i in range(len(size)):
@@ -32,11 +32,11 @@ def spans(size, axis, rows, lengths, steps, index):
     return result
 
 
-def inside(places, size):
-    """Returns for each element of a tile whether its places are inside the array."""
-    there = torch.ones([len(each) for each in places], dtype=torch.bool)
-    for axis, (each, n) in enumerate(zip(places, size)):
-        shape = [-1 if i == axis else 1 for i in range(len(places))]
+def inside(positions, size):
+    """Returns for each element of a tile whether its positions are inside the array."""
+    there = torch.ones([len(each) for each in positions], dtype=torch.bool)
+    for axis, (each, n) in enumerate(zip(positions, size)):
+        shape = [-1 if i == axis else 1 for i in range(len(positions))]
         there &= ((each >= 0) & (each < n)).reshape(shape)
     return there
 
@@ -44,11 +44,11 @@ def inside(places, size):
 def array_rows(dtype):
     """gather_rows of one array and scatter_rows of the tile into another, at rows of which no two are equal."""
     pad, number = ("2.0" if dtype in FLOATS else "0"), list(DTYPES).index(dtype)
-    for k, (size, axis, rows, lengths, steps, index) in enumerate(PLACES):
+    for k, (size, axis, rows, lengths, steps, index) in enumerate(ROWS_OF_ARRAYS):
         if dtype != "f32" and (k + number) % 2:
             continue
-        places = spans(size, axis, rows, lengths, steps, index)
-        shape, steps = [len(each) for each in places], [*steps[:axis], 1, *steps[axis:]]
+        positions = spans(size, axis, rows, lengths, steps, index)
+        shape, steps = [len(each) for each in positions], [*steps[:axis], 1, *steps[axis:]]
         kind = "i64" if k % 2 else "i32"
         zeros = ", %z" * len(size)
         starts = "".join(f", %s{i}" for i in range(len(index)))
@@ -66,19 +66,19 @@ scatter_rows %e, %t, %j{starts} {{axis={axis}, steps={steps}}}"""
             old,
         ]
         got = run(body, [x, *arrays], scalars=index)
-        tile, there = torch.full(shape, float(pad), dtype=torch.float64), inside(places, size)
-        grid = torch.meshgrid(*places, indexing="ij")
+        tile, there = torch.full(shape, float(pad), dtype=torch.float64), inside(positions, size)
+        grid = torch.meshgrid(*positions, indexing="ij")
         tile[there] = x.double()[tuple(each[there] for each in grid)]
         same(got[2], tile)
-        places[axis] = torch.tensor(distinct)
-        there, grid = inside(places, size), torch.meshgrid(*places, indexing="ij")
+        positions[axis] = torch.tensor(distinct)
+        there, grid = inside(positions, size), torch.meshgrid(*positions, indexing="ij")
         expected = old.double().clone()
         expected[tuple(each[there] for each in grid)] = tile[there]
         same(got[4], expected)
 
 
 def raw_offsets(dtype):
-    """A masked copy in the order of memory, which the axes have turned, and a scalar."""
+    """A masked copy in the order of memory, which is not that of the axes, and a scalar."""
     pad = "2.0" if dtype in FLOATS else "0"
     memory, old = values(dtype, 40), values(dtype, 40)
     offsets = torch.tensor([0, 17, 3, 29, 100, 8, 30, 31, 5], dtype=torch.int64)
@@ -91,9 +91,9 @@ store_offset %d, %t, %i, %m
 store_offset %d, %u, %s1"""
     x, out = memory.view(4, 10).t(), old.view(4, 10).t()
     got = run(body, [x, offsets, mask, out], scalars=(9, 11))[3]
-    places, tile = offsets[mask], memory.double()[offsets[mask]]
+    positions, tile = offsets[mask], memory.double()[offsets[mask]]
     expected = old.double()
-    expected[places] = tile
+    expected[positions] = tile
     expected[11] = memory[9]
     same(got, expected.view(4, 10).t())
 

@@ -25,7 +25,7 @@ def check(case, run):
 
 @pytest.mark.parametrize("passes", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_says_what_failed(name, passes):
+def test_the_error_names_the_failed_assertion(name, passes):
     check(CASES[name], lambda text, grid, arguments: _C.run_ir(text, grid, arguments, passes))
 
 

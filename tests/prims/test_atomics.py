@@ -28,7 +28,7 @@ def changed(name, dtype, x, old, order=""):
 def test_many_blocks_at_one_element(dtype, order):
     if "block" in order:  # of one block's threads
         return test_of_one_block(dtype)
-    x, old = atomic_cases.whole(DTYPES[dtype], 6), atomic_cases.whole(DTYPES[dtype], 3)
+    x, old = atomic_cases.integers(DTYPES[dtype], 6), atomic_cases.integers(DTYPES[dtype], 3)
     values, index = x.double(), [0, 1, 1, 2, 0]
     wide = torch.zeros(3, dtype=torch.float64)
     extremes = {"atomic_max": "amax", "atomic_min": "amin"}
@@ -54,7 +54,7 @@ def test_of_one_block(dtype="i32"):
 @pytest.mark.parametrize("name", ["atomic_and", "atomic_or", "atomic_xor"])
 @pytest.mark.parametrize("dtype", ["bool", *INTEGERS])
 def test_bits_of_many_blocks(name, dtype):
-    x, old = atomic_cases.whole(DTYPES[dtype], 6), atomic_cases.whole(DTYPES[dtype], 3)
+    x, old = atomic_cases.integers(DTYPES[dtype], 6), atomic_cases.integers(DTYPES[dtype], 3)
     expected = atomic_cases.plain(old)
     for i, at in enumerate([0, 1, 1, 2, 0]):
         if name != "atomic_xor":  # an even number of times: nothing

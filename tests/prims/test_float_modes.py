@@ -47,7 +47,7 @@ def same(got, expected_values, *operands):
 
 
 def corners(dtype):
-    """Zeros, limits, numbers beside 1, subnormals."""
+    """Zeros, limits, numbers next to 1, subnormals."""
     digits, least, largest = FORMATS[dtype]
     eps, tiny = 2.0 ** (1 - digits), math.ldexp(1.0, least)
     normal = math.ldexp(1.0, least + digits - 1)

@@ -8,18 +8,18 @@ load_operators()
 SEARCH, COLLATZ, VIEWS, MASKED, COUNTS = range(5)
 
 
-def whole(values):
+def integers(values):
     return torch.tensor(values, dtype=torch.int32)
 
 
 def search():
     for x in ([1, -2, 3, 5, 7], [5], [-1], [1, 2, 3], [-5, 5, 5]):
-        place = x.index(5) if 5 in x else -1
-        total = sum(v for v in (x[:place] if place >= 0 else x) if v > 0)
-        yield SEARCH, 1, whole(x), whole([9, 9]), whole([place, total])
+        index = x.index(5) if 5 in x else -1
+        total = sum(v for v in (x[:index] if index >= 0 else x) if v > 0)
+        yield SEARCH, 1, integers(x), integers([9, 9]), integers([index, total])
 
 
-def turns(value):
+def iterations(value):
     count = 0
     while value > 1 and count < 50:
         value, count = value // 2 if value % 2 == 0 else 3 * value + 1, count + 1
@@ -29,7 +29,7 @@ def turns(value):
 def collatz():
     x = [1, 2, 3, 6, 7, 27, 97, 0, 871]
     for blocks in (1, 2, 20):
-        yield COLLATZ, blocks, whole(x), whole([9] * len(x)), whole([turns(v) for v in x])
+        yield COLLATZ, blocks, integers(x), integers([9] * len(x)), integers([iterations(v) for v in x])
 
 
 def views():
@@ -44,7 +44,7 @@ def views():
             for k in range(6):
                 if 3 * block + i < 9:
                     expected[k][3 * block + i] = change[k](expected[k][3 * block + i], value)
-    yield VIEWS, blocks, x, start, whole(expected)
+    yield VIEWS, blocks, x, start, integers(expected)
 
 
 def masked():
@@ -58,12 +58,12 @@ def masked():
         expected[32 + i] = expected[i] if i < 4 else value
         if i < 4 and expected[i] == value:
             expected[i] = -1
-    yield MASKED, 1, x, start, whole(expected)
+    yield MASKED, 1, x, start, integers(expected)
 
 
 def counts():
     x = torch.randint(0, 10, (1000,), dtype=torch.int32)
-    yield COUNTS, 63, x, whole([0] * 10), torch.bincount(x, minlength=10).int()
+    yield COUNTS, 63, x, integers([0] * 10), torch.bincount(x, minlength=10).int()
 
 
 FAMILIES = {"search": search, "collatz": collatz, "views": views, "masked": masked, "counts": counts}
@@ -76,6 +76,6 @@ def check(operator, case):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_gives_what_it_says(family):
+def test_results_equal_the_reference(family):
     for case in FAMILIES[family]():
         check(torch.ops.tt.language, case)

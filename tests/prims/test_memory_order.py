@@ -18,9 +18,9 @@ def launch(name, passes):
 @pytest.mark.parametrize("name", litmus.CASES)
 def test_what_may_be_seen(name, long):
     def launches():
-        for turn in range(400 if long else 8):
-            if (wrong := launch(name, passes=bool(turn % 2))) is not None:
-                return f"launch {turn}: {wrong}"
+        for repeat in range(400 if long else 8):
+            if (wrong := launch(name, passes=bool(repeat % 2))) is not None:
+                return f"launch {repeat}: {wrong}"
 
     counts = range(1, 5)
     for threads, wrong in zip(counts, with_torch_threads(counts, launches)):

@@ -1,4 +1,4 @@
-"""print: what stands on the standard output, and exact errors."""
+"""print: the text on the standard output, and exact errors."""
 
 import print_cases
 import pytest
@@ -7,7 +7,7 @@ import torch
 from tile_ops import _C
 
 
-def test_says_it(capfd, device):
+def test_prints_the_expected_text(capfd, device):
     for passes in (False, True):
         _C.run_ir(print_cases.TEXT, (1, 1, 1), print_cases.arguments(), passes)
         if device.type == "cuda":

@@ -53,13 +53,13 @@ def kernel(arrays, body):
     return f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%block: i32 = bid {{axis=0}}\n{body}\n}}\n"
 
 
-def operand(name, array, dtype, shape, start, turn):
-    """A tile of the array, whose columns are the array's rows where `turn`."""
-    tile, start = (shape[::-1], start[::-1]) if turn else (shape, start)
+def operand(name, array, dtype, shape, start, transpose):
+    """A tile of the array, whose columns are the array's rows where `transpose`."""
+    tile, start = (shape[::-1], start[::-1]) if transpose else (shape, start)
     steps = [(f"load %{array}, {', '.join(start)} {{pad={zero(dtype)}, shape={tile}, steps={tile}}}", in_memory(dtype), tile)]
     if dtype == "tf32":
         steps.append(("astype % {dtype=tf32}", dtype, tile))
-    if turn:
+    if transpose:
         steps.append(("permute % {axes=[1, 0]}", dtype, shape))
     lines, before = [], ""
     for i, (text, kind, sizes) in enumerate(steps):
@@ -69,9 +69,9 @@ def operand(name, array, dtype, shape, start, turn):
     return "\n".join(lines)
 
 
-def product(pair, shape, edges=(0, 0, 0), by_rows=(True, True), turns=(False, False)):
-    """Sums that the array %c begins, over a loop of k. by_rows: how each operand lies in memory; turns: those whose
-    array is turned in the kernel. Gives the text, the arrays and what %c is then."""
+def product(pair, shape, edges=(0, 0, 0), by_rows=(True, True), transposed=(False, False)):
+    """Sums that the array %c begins, over a loop of k. by_rows: how each operand lies in memory; transposed: those whose
+    array the kernel transposes. Gives the text, the arrays and what %c is then."""
     (x_type, y_type, sums), (m, n, k) = pair, shape
     rows, columns, depth = 2 * m - edges[0], n - edges[1], 4 * k - edges[2]
     x, y, c = values(x_type, rows, depth), values(y_type, depth, columns), values("f64", rows, columns).to(TORCH[sums])
@@ -83,21 +83,21 @@ def product(pair, shape, edges=(0, 0, 0), by_rows=(True, True), turns=(False, Fa
 %high: i32 = constant {{dtype=i32, value={(depth + k - 1) // k}}}
 %first: {tile} = load %c, %block, %z {{pad={zero(sums)}, shape=[{m}, {n}], steps=[{m}, {n}]}}
 %sums: {tile} = for %z, %high, %one, %first (%j: i32, %acc: {tile}) {{
-{operand("x", "a", x_type, [m, k], ["%block", "%j"], turns[0])}
-{operand("y", "b", y_type, [k, n], ["%j", "%z"], turns[1])}
+{operand("x", "a", x_type, [m, k], ["%block", "%j"], transposed[0])}
+{operand("y", "b", y_type, [k, n], ["%j", "%z"], transposed[1])}
 %p: {tile} = mma %x, %y, %acc
 yield %p
 }}
 store %c, %sums, %block, %z {{steps=[{m}, {n}]}}""",
     )
-    arrays = [t.t().contiguous() if turn else t for t, turn in zip((x, y), turns)]
+    arrays = [t.t().contiguous() if transpose else t for t, transpose in zip((x, y), transposed)]
     arrays = [t if rows else t.t().contiguous().t() for t, rows in zip(arrays, by_rows)]
     return text, [*arrays, c], expected
 
 
 def products(pair):
-    """Warps that have one block or many, rows shorter than the banks of shared memory and longer, tiles whole and cut;
-    the last four are not of whole blocks."""
+    """Warps that have one block or many, rows shorter than the banks of shared memory and longer, tiles inside the array and
+    beyond its end; the last four are not of whole blocks."""
     depth = DEPTH[pair[0]]
     shapes = (
         ((64, 64, 2 * depth), (0, 0, 0)),

@@ -21,7 +21,7 @@ each = pytest.mark.parametrize("kind, dtype", EVERY, ids=str)
 
 @pytest.fixture
 def draw(device):
-    """tt::random on the device of the run: numbers of a matrix, cut into tiles; the result on the CPU."""
+    """tt::random on the device of the run: numbers of a matrix, tile by tile; the result on the CPU."""
 
     def draw(kind, dtype, size, tile, *, seed=SEED, offset=0, stream=0, own_numbers=True):
         seed = torch.tensor([seed], device=device)
@@ -81,7 +81,7 @@ def test_seeds_and_streams(draw, kind, dtype, key, stream):
 
 
 @each
-def test_tiles_do_not_matter(draw, kind, dtype):
+def test_numbers_do_not_depend_on_the_tiles(draw, kind, dtype):
     size = (37, 130)
     first = draw(kind, dtype, size, (64, 256), offset=5)
     for tile in ((1, 1), (1, 130), (5, 33), (7, 64), (16, 16), (64, 8)):
@@ -102,7 +102,7 @@ def test_uniform_is_below_one(draw, dtype):
 
 
 N = 1 << 20
-SHAPE, CUT = (N // 1024, 1024), (16, 1024)
+SHAPE, TILE = (N // 1024, 1024), (16, 1024)
 
 
 def assert_chi_square(counts, expected):
@@ -114,7 +114,7 @@ def assert_chi_square(counts, expected):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_distribution_of_uniforms(draw, dtype):
-    x = draw(UNIFORM, dtype, SHAPE, CUT).double().flatten()
+    x = draw(UNIFORM, dtype, SHAPE, TILE).double().flatten()
     assert abs(x.mean().item() - 1 / 2) < 5 / math.sqrt(12 * N)
     assert abs(x.var().item() - 1 / 12) < 5 / math.sqrt(180 * N)
     assert_chi_square(torch.histc(x, 1000, 0, 1), N / 1000)
@@ -126,7 +126,7 @@ def test_distribution_of_uniforms(draw, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_distribution_of_normals(draw, dtype):
-    x = draw(NORMAL, dtype, SHAPE, CUT).double().flatten()
+    x = draw(NORMAL, dtype, SHAPE, TILE).double().flatten()
     moments = [(x**k).mean().item() for k in range(1, 5)]
     for k, (expected, variance) in enumerate([(0, 1), (1, 2), (0, 15), (3, 96)]):
         assert abs(moments[k] - expected) < 5 * math.sqrt(variance / N), k
@@ -138,16 +138,16 @@ def test_distribution_of_normals(draw, dtype):
 
 
 def test_bits_are_fair(draw):
-    words = draw(BITS, torch.int32, SHAPE, CUT).flatten()
+    words = draw(BITS, torch.int32, SHAPE, TILE).flatten()
     for bit in range(32):
         ones = (words >> bit & 1).sum().item()
         assert abs(ones - N / 2) < 5 * math.sqrt(N) / 2, bit
 
 
 def test_seeds_and_streams_are_independent(draw):
-    first = draw(UNIFORM, torch.float64, SHAPE, CUT).flatten()
+    first = draw(UNIFORM, torch.float64, SHAPE, TILE).flatten()
     for other in ({"seed": SEED + 1}, {"stream": 1}, {"seed": SEED ^ 1 << 40}, {"offset": N}):
-        x = draw(UNIFORM, torch.float64, SHAPE, CUT, **other).flatten()
+        x = draw(UNIFORM, torch.float64, SHAPE, TILE, **other).flatten()
         assert abs(torch.corrcoef(torch.stack([first, x]))[0, 1].item()) < 5 / math.sqrt(N), other
 
 

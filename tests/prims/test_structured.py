@@ -151,7 +151,7 @@ store %c, %t, %i, %j {{steps=[4, 3]}}"""
 
 
 def elements(dtype):
-    """gather, masked, then scatter to other places."""
+    """gather, masked, then scatter to other indices."""
     x, index = values(dtype, 10), torch.tensor([3, 0, 12, -1, 9, 5], dtype=torch.int32)
     pad = "0.0" if dtype in FLOATS else "0"
     body = f"""%i: i32[6] = load %b, %z {{pad=0, shape=[6], steps=[6]}}
@@ -164,9 +164,9 @@ scatter %e, %t, %i"""
     *_, gathered, scattered = run(body, [x, index, mask, values(dtype, 6), old])
     expected = torch.stack([x[3], x[0], x[0] ^ x[0] if dtype == "bool" else x[0] * 0, x[0] * 0, x[0] * 0, x[5]]).double()
     same(gathered, expected)
-    places = old.double().clone()
-    places[[3, 0, 9, 5]] = expected[[0, 1, 4, 5]]
-    same(scattered, places)
+    expected_scattered = old.double().clone()
+    expected_scattered[[3, 0, 9, 5]] = expected[[0, 1, 4, 5]]
+    same(scattered, expected_scattered)
 
 
 def add_tile(dtype):

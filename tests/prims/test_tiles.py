@@ -207,11 +207,11 @@ def rows():
         others = [i for i in range(len(shape)) if i != axis]
         for i in index:
             if 0 <= i < shape[axis]:
-                place = [slice(None)] * len(shape)
-                place[axis] = i
+                chosen = [slice(None)] * len(shape)
+                chosen[axis] = i
                 for k, (other, length) in enumerate(zip(others, lengths)):
-                    place[other] = slice(4 * at, 4 * at + length) if k == 0 else slice(0, length)
-                expected[tuple(place)] = x[tuple(place)]
+                    chosen[other] = slice(4 * at, 4 * at + length) if k == 0 else slice(0, length)
+                expected[tuple(chosen)] = x[tuple(chosen)]
         yield ROWS, x, torch.tensor(index), at, (len(index),), (axis, *lengths), expected
 
 

@@ -1,4 +1,4 @@
-"""examples/python: sums, transposes, histograms, running sums and top k, beside torch; on the emulator, too."""
+"""examples/python: sums, transposes, histograms, running sums and top k, against torch; on the emulator, too."""
 
 import math
 
@@ -13,7 +13,7 @@ SHAPES = [(5, 64), (3, 2, 100), (20000,), (1,), (0,), (), (4, 0)]
 ADDS = ["vector_add", "vector_add_gather"]
 
 
-def whole(shape, dtype=torch.int64, low=-100, high=100):
+def integers(shape, dtype=torch.int64, low=-100, high=100):
     return torch.randint(0 if dtype == torch.uint8 else low, high, shape).to(dtype)
 
 
@@ -43,7 +43,7 @@ def test_sums(name, dtype):
 @pytest.mark.parametrize("name", ADDS)
 def test_sums_of_integers_and_strided_ones(name):
     for dtype in INTEGERS:
-        x, y = whole((300,), dtype), whole((300,), dtype)
+        x, y = integers((300,), dtype), integers((300,), dtype)
         same(adder(name)(x, y), x + y)
     x, y = torch.randn(2, 30, 50)
     same(adder(name)(x.mT, y.mT), (x + y).mT)
@@ -74,7 +74,7 @@ def test_sums_on_the_emulator():
 def test_transpose(shape):
     program = load("transpose").transpose
     for dtype in [*FLOATS, *INTEGERS]:
-        x = whole(shape, dtype)
+        x = integers(shape, dtype)
         got = program(x)
         assert got.is_contiguous()
         same(got, x.mT)
@@ -106,8 +106,8 @@ def counted(x, bins, low, high):
     """Counts by the formula that the operator's text has, on the CPU: a GPU's torch divides otherwise."""
     x = x.float().cpu().flatten()
     x = x[(x >= low) & (x <= high)]
-    place = ((x - low) / (high - low) * bins).long().clamp(max=bins - 1)
-    return torch.bincount(place, minlength=bins)
+    index = ((x - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    return torch.bincount(index, minlength=bins)
 
 
 @pytest.mark.parametrize("bins, low, high", [(10, 0.0, 1.0), (1, -1.0, 1.0), (300, -3.0, 3.0), (128, -0.5, 7.5)])
@@ -158,7 +158,7 @@ def sums(x, reverse):
 def test_prefix_sum(shape, reverse):
     program = load("prefix_sum").prefix_sum
     for dtype in [*INTEGERS, torch.bool]:
-        x = whole(shape, dtype)
+        x = integers(shape, dtype)
         same(program(x, reverse), sums(x, reverse))
     for dtype in FLOATS[:3]:
         compare(program, sums, (torch.randn(shape).to(dtype),), reverse)
@@ -166,10 +166,10 @@ def test_prefix_sum(shape, reverse):
     torch.testing.assert_close(program(x, reverse), sums(x, reverse), rtol=0, atol=1e-10)
 
 
-def test_prefix_sums_of_sums_of_parts():
-    """So many parts that their sums are summed by parts, too: a small tile makes them."""
+def test_prefix_sums_of_chunk_sums():
+    """So many chunks that their sums are summed in chunks, too: a small tile makes them."""
     module = load("prefix_sum")
-    x, out = whole((3, 1000)), torch.empty(3, 1000, dtype=torch.int64)
+    x, out = integers((3, 1000)), torch.empty(3, 1000, dtype=torch.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST", (16, 16))
         for reverse in (False, True):
@@ -178,7 +178,7 @@ def test_prefix_sums_of_sums_of_parts():
 
 
 def test_prefix_sum_of_strides():
-    program, x = load("prefix_sum").prefix_sum, whole((6, 70, 90))
+    program, x = load("prefix_sum").prefix_sum, integers((6, 70, 90))
     for each in (x.mT, x[::2, 1:, ::3], x.permute(1, 2, 0), x[:1].expand(4, 70, 90), x[0, :, 3]):
         same(program(each), each.cumsum(-1))
 
@@ -192,7 +192,7 @@ def test_prefix_sum_is_an_operator():
 
 @pytest.mark.at_home
 def test_prefix_sum_on_the_emulator():
-    module, x = load("prefix_sum"), whole((3, 300))
+    module, x = load("prefix_sum"), integers((3, 300))
     with pytest.MonkeyPatch.context() as patch, on_the_emulator() as ran:
         patch.setattr(module, "MOST", (64, 64))
         same(module.prefix_sum(x), x.cumsum(-1))
@@ -202,8 +202,8 @@ def test_prefix_sum_on_the_emulator():
 
 def largest(x, k):
     # torch on a GPU takes a NaN with a sign for the least number, on a CPU for the greatest.
-    values, places = x.cpu().sort(dim=-1, descending=True, stable=True)
-    return values[..., :k].to(x.device), places[..., :k].to(x.device)
+    values, indices = x.cpu().sort(dim=-1, descending=True, stable=True)
+    return values[..., :k].to(x.device), indices[..., :k].to(x.device)
 
 
 def check_top_k(x, k):
@@ -216,7 +216,7 @@ def check_top_k(x, k):
 def test_top_k(columns, k):
     for dtype in [*FLOATS[:3], *INTEGERS[:4]]:
         few = dtype.itemsize < 4  # many equal ones
-        check_top_k(whole((7, columns), dtype, -20, 20) if few else torch.randn(7, columns).mul(100).to(dtype), k)
+        check_top_k(integers((7, columns), dtype, -20, 20) if few else torch.randn(7, columns).mul(100).to(dtype), k)
 
 
 def test_top_k_of_what_is_hard_to_order():

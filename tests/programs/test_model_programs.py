@@ -1,4 +1,4 @@
-"""examples/python: parts of models, beside float64, with gradients; on the emulator, too."""
+"""examples/python: parts of models, against float64, with gradients; on the emulator, too."""
 
 import numpy
 import philox

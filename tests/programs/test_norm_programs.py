@@ -1,4 +1,4 @@
-"""examples/python: the norms, beside float64, with gradients; on the emulator, too."""
+"""examples/python: the norms, against float64, with gradients; on the emulator, too."""
 
 import contextlib
 
@@ -78,37 +78,37 @@ def test_norms_on_the_emulator():
 
 @pytest.mark.at_home
 @pytest.mark.parametrize("together", [1, 2, 4])
-def test_layer_norm_of_rows_that_share_a_turn(together):
-    """As on a GPU; the last turn has fewer, and the last block fewer turns."""
+def test_layer_norm_of_rows_of_one_iteration(together):
+    """As on a GPU; the last iteration has fewer rows, and the last block fewer iterations."""
     program, rows, columns = load("layer_norm"), 23, 100
     x, w, b = tensors((rows, columns), torch.float32)
     grad, mean = torch.randn(rows, columns), x.mean(1)
     rstd = 1 / (x.var(1, correction=0) + 1e-5).sqrt()
     given = [each.double().requires_grad_() for each in (x, w, b)]
     wanted = torch.autograd.grad(layer_norm(*given), given, grad.double())
-    for place in (contextlib.nullcontext(), on_the_emulator()):
+    for target in (contextlib.nullcontext(), on_the_emulator()):
         results = grad_x, grad_w, grad_b = [torch.full_like(each, 7) for each in (x, w, b)]
-        parts = torch.full((2, 3, columns), 7.0)
-        with place:
-            program.backward_kernel[3](grad, x, w, mean, rstd, grad_x, parts, together, 128)
-            program.sum_kernel[4, 2](parts, grad_w, grad_b, 2, 32)
+        partial_sums = torch.full((2, 3, columns), 7.0)
+        with target:
+            program.backward_kernel[3](grad, x, w, mean, rstd, grad_x, partial_sums, together, 128)
+            program.sum_kernel[4, 2](partial_sums, grad_w, grad_b, 2, 32)
         for got, want in zip(results, wanted):
             close(got, want)
 
 
 @pytest.mark.at_home
 @pytest.mark.parametrize("together", [2, 4])
-def test_rms_norm_of_rows_that_share_a_turn(together):
+def test_rms_norm_of_rows_of_one_iteration(together):
     program, rows, columns = load("rms_norm"), 23, 100
     x, w, _ = tensors((rows, columns), torch.float32)
     grad, rstd = torch.randn(rows, columns), 1 / (x.square().mean(1) + 1e-6).sqrt()
     given = [each.double().requires_grad_() for each in (x, w)]
     wanted = torch.autograd.grad(rms_norm(*given), given, grad.double())
     results = grad_x, grad_w = [torch.full_like(each, 7) for each in (x, w)]
-    parts = torch.full((3, columns), 7.0)
+    partial_sums = torch.full((3, columns), 7.0)
     with on_the_emulator():
-        program.backward_kernel[3](grad, x, w, rstd, grad_x, parts, together, 128)
-        program.sum_kernel[4](parts, grad_w, 2, 32)
+        program.backward_kernel[3](grad, x, w, rstd, grad_x, partial_sums, together, 128)
+        program.sum_kernel[4](partial_sums, grad_w, 2, 32)
     for got, want in zip(results, wanted):
         close(got, want)
 

@@ -1,4 +1,4 @@
-"""examples/python: products of matrices, beside float64, with gradients; on the emulator, too."""
+"""examples/python: products of matrices, against float64, with gradients; on the emulator, too."""
 
 import pytest
 import torch
@@ -114,7 +114,7 @@ def test_products_of_batches_are_an_operator():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("processors", [1, 2, 7, 100])
-def test_pieces_of_a_long_sum_are_added_in_their_order(monkeypatch, processors, dtype):
+def test_splits_of_a_long_sum_are_added_in_order(monkeypatch, processors, dtype):
     program = load("matmul_split_k")
     monkeypatch.setattr(program, "processors", lambda x: processors)
     compare(program.matmul_split_k, torch.matmul, tensors(dtype, (20, 900), (900, 90)))
@@ -130,7 +130,7 @@ def test_blocks_that_make_many_tiles(monkeypatch, blocks):
 
 
 @pytest.mark.at_home
-def test_many_pieces_and_many_tiles_on_the_emulator(monkeypatch):
+def test_many_splits_and_many_tiles_on_the_emulator(monkeypatch):
     for name, processors, shapes in (
         ("matmul_split_k", 3, ((20, 400), (400, 30))),
         ("matmul_persistent", 2, ((150, 30), (30, 150))),
@@ -142,8 +142,8 @@ def test_many_pieces_and_many_tiles_on_the_emulator(monkeypatch):
 
 
 def moe(x, weights, chosen, routing):
-    parts = [((routing * (chosen == e)).sum(1, keepdim=True) * (x @ weights[e])) for e in range(len(weights))]
-    return torch.stack(parts).sum(0)
+    terms = [((routing * (chosen == e)).sum(1, keepdim=True) * (x @ weights[e])) for e in range(len(weights))]
+    return torch.stack(terms).sum(0)
 
 
 def mixture(dtype, rows, k, n, experts, top):

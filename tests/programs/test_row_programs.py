@@ -1,4 +1,4 @@
-"""examples/python: softmax, cross entropy and attention, beside float64, with gradients; on the emulator, too."""
+"""examples/python: softmax, cross entropy and attention, against float64, with gradients; on the emulator, too."""
 
 import math
 
@@ -110,7 +110,7 @@ def test_attention_copies_its_tiles_past_the_registers_of_a_gpu(depth):
     program = load("attention").attention
     q, k, v, lse = (torch.empty(1, 2, 256, depth, dtype=torch.bfloat16, device="meta") for _ in range(4))
     text = tile_ops.inspect(program.overload, q, k, v, True, what="cuda", arch=90)
-    # The queries, and both tiles of a turn in each of two loops, of which one has no mask.
+    # The queries, and both tiles of an iteration in each of two loops, of which one has no mask.
     assert text.count("copy_tile_async<") == 5 and "mma_fma" not in text and text.count("where(") == 2
     backward = torch.ops.programs.attention_backward
     text = tile_ops.inspect(backward, q, q, k, v, True, None, q, lse[..., 0].float(), what="cuda", arch=90)

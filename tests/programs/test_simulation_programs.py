@@ -1,4 +1,4 @@
-"""examples/python: Fourier transforms, heat on a plate and option prices, beside float64; on the emulator, too."""
+"""examples/python: Fourier transforms, heat on a plate and option prices, against float64; on the emulator, too."""
 
 import math
 
@@ -15,7 +15,7 @@ def fails(program, arguments, text):
 
 
 def near(got, want, bound):
-    """got beside a float64 or complex128 want; bound: as a share of the largest number."""
+    """Compares got with a float64 or complex128 want; bound: as a fraction of the largest number."""
     assert got.shape == want.shape and got.device == want.device
     size = want.abs().max().item() if want.numel() else 0.0
     torch.testing.assert_close(got.to(want.dtype), want, rtol=0, atol=bound * size)

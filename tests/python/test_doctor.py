@@ -53,13 +53,13 @@ def machine(monkeypatch):
     return wanted, examine
 
 
-def test_a_arch_with_amx(machine, capsys):
+def test_an_arch_with_amx(machine, capsys):
     wanted, examine = machine
     wanted.isa, wanted.amx = "avx512", True
     assert examine(capsys)["ok", "CPU"].startswith("instruction set avx512 with AMX; a softmax there is right within ")
 
 
-def test_a_machine_without_a_gpu_is_well(machine, capsys):
+def test_a_machine_without_a_gpu_has_no_fault(machine, capsys):
     wanted, examine = machine
     wanted.driver = RuntimeError("no NVIDIA driver: libcuda.so.1: it is not there; install the NVIDIA driver 545 or newer")
     lines = examine(capsys)

@@ -30,7 +30,7 @@ def test_linear_keeps_the_layout_of_the_weight_gradient():
 
 
 def test_signature_is_that_of_torch():
-    # A built-in: its signature stands in its documentation, over several lines.
+    # A built-in: its signature is in its documentation, over several lines.
     text = "".join(F.scaled_dot_product_attention.__doc__.split("->")[0].split())
     plain = [each.replace(annotation=each.empty) for each in inspect.signature(sdpa).parameters.values()]
     ours = str(inspect.Signature(plain)).replace(" ", "")

@@ -143,7 +143,7 @@ def test_casts():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(dtype, device):
-    """The casts of the operands remain; what stands behind the product does not."""
+    """The casts of the operands remain; the ops after the product do not."""
 
     def function(x, y, bias, residual):
         with torch.autocast(device.type, dtype):

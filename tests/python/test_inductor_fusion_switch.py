@@ -1,4 +1,4 @@
-"""tile_ops.enable_inductor_fusion(): switching it on and off, beside passes of others, and inductor's caches."""
+"""tile_ops.enable_inductor_fusion(): switching it on and off, next to passes of others, and inductor's caches."""
 
 import subprocess
 import sys

@@ -59,7 +59,7 @@ def test_cuda_needs_no_nvrtc(x, tmp_path):
     assert done.stderr == ""
 
 
-def test_what_lies_at_odd_places_is_read_in_single_elements(x):
+def test_unaligned_arrays_are_read_in_single_elements(x):
     aligned, odd = torch.zeros(4, 256), torch.zeros(4, 257)[:, 1:]
     texts = [tile_ops.inspect(softmax, each, -1, what="cuda") for each in (aligned, odd)]
     assert texts[0] != texts[1]

@@ -68,8 +68,8 @@ def test_rotary_embedding(interleaved, rotary_dim):
         torch.testing.assert_close(out, torch.cat((expected, x[..., rotary:]), -1))
     ids = torch.arange(5, 12)
     shifted = module(query, key, ids)[0]
-    whole = module(F.pad(query, (0, 0, 5, 0)), F.pad(key, (0, 0, 5, 0)))[0][..., 5:, :]
-    torch.testing.assert_close(shifted, whole)
+    padded = module(F.pad(query, (0, 0, 5, 0)), F.pad(key, (0, 0, 5, 0)))[0][..., 5:, :]
+    torch.testing.assert_close(shifted, padded)
 
 
 def test_rotary_embedding_keeps_its_tables_wide():
@@ -180,15 +180,15 @@ def test_multihead_attention_causal():
 
 def test_multihead_attention_drops_in_training():
     module, x = nn.MultiheadAttention(16, 4, dropout=0.5, batch_first=True), torch.randn(2, 50, 16)
-    whole = module.eval()(x, x, x)[0]
+    without_dropout = module.eval()(x, x, x)[0]
     module.train()
     torch.manual_seed(3)
     first = module(x, x, x)[0]
     torch.manual_seed(3)
     assert torch.equal(module(x, x, x)[0], first) and not torch.equal(module(x, x, x)[0], first)
-    assert not torch.allclose(first, whole)
+    assert not torch.allclose(first, without_dropout)
     mean = torch.stack([module(x, x, x)[0] for _ in range(400)]).mean(0)
-    assert (mean - whole).abs().max() < 0.2 * whole.abs().max()
+    assert (mean - without_dropout).abs().max() < 0.2 * without_dropout.abs().max()
 
 
 def test_multihead_attention_errors():

@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 import torch.nn.functional as F
-from rope_reference import turn
+from rope_reference import rotate
 from tile_ops import nn
 
 DIM, HEADS, KV_HEADS, HIDDEN, LENGTH = 32, 4, 2, 48, 7
@@ -26,7 +26,7 @@ def attention(state, x, causal, base, position_ids):
     width = DIM // HEADS
     angle = positions[..., None].double() * base ** (-torch.arange(0, width, 2).double() / width)
     cos, sin = ((t if t.dim() == 3 else t[None])[:, None].to(x.dtype) for t in (angle.cos(), angle.sin()))
-    query, key = (turn(heads(*each), cos, sin) for each in (("q_proj", HEADS), ("k_proj", KV_HEADS)))
+    query, key = (rotate(heads(*each), cos, sin) for each in (("q_proj", HEADS), ("k_proj", KV_HEADS)))
     out = F.scaled_dot_product_attention(query, key, heads("v_proj", KV_HEADS), is_causal=causal, enable_gqa=True)
     return F.linear(out.transpose(1, 2).flatten(2), state["o_proj.weight"], state.get("o_proj.bias"))
 

@@ -71,9 +71,9 @@ def test_groups_dtypes_and_missing_gradients():
         optimizer = kind([{"params": params[:6]}, {"params": params[6:9], "lr": 0.3, "weight_decay": 0.5}], lr=0.01)
         optimizer.add_param_group({"params": params[9:], "amsgrad": True})
         optimizers.append(optimizer)
-    for turn in range(4):
+    for index in range(4):
         give_gradients(ours, theirs)
-        ours[turn].grad = theirs[turn].grad = None
+        ours[index].grad = theirs[index].grad = None
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()
@@ -106,13 +106,13 @@ def test_states_change_hands(amsgrad, fused):
     for _ in range(2):
         make = [lambda p: AdamW(p, amsgrad=amsgrad), lambda p: torch.optim.AdamW(p, amsgrad=amsgrad, fused=fused)]
         first, second = make[0](ours), make[1](theirs)
-        for turn in range(3):
+        for index in range(3):
             give_gradients(ours, theirs)
             first.step(), second.step()
         swapped = make[0](ours), make[1](theirs)
         swapped[0].load_state_dict(second.state_dict())
         swapped[1].load_state_dict(first.state_dict())
-        for turn in range(3):
+        for index in range(3):
             give_gradients(ours, theirs)
             for optimizer in swapped:
                 optimizer.step()
@@ -152,17 +152,17 @@ def test_grad_scaler(device):
     models[1].load_state_dict(models[0].state_dict())
     ours, theirs = (kind(m.parameters(), lr=0.1) for kind, m in zip((AdamW, torch.optim.AdamW), models))
     scaler = torch.amp.GradScaler(device.type, init_scale=1024.0, growth_interval=2)
-    for turn in range(5):
+    for index in range(5):
         x = torch.randn(6, 4)
-        if turn == 2:
+        if index == 2:
             x[0, 0] = torch.inf
         scaler.scale(models[0](x).square().mean()).backward()
-        if turn == 4:
+        if index == 4:
             scaler.unscale_(ours)
         scaler.step(ours)
         scaler.update()
         ours.zero_grad()
-        if turn != 2:
+        if index != 2:
             models[1](x).square().mean().backward()
             theirs.step()
             theirs.zero_grad()

@@ -211,9 +211,9 @@ class Half(nn.Module):
 def test_parametrization_after_patch():
     model, x = nn.Sequential(nn.Linear(4, 4)), torch.randn(2, 4)
     tile_ops.patch(model)
-    whole = model(x) - model[0].bias
+    product = model(x) - model[0].bias
     parametrize.register_parametrization(model[0], "weight", Half())
-    close(model(x) - model[0].bias, whole / 2)
+    close(model(x) - model[0].bias, product / 2)
     with pytest.raises(ValueError) as error:
         tile_ops.unpatch(model)
     assert str(error.value) == (
@@ -343,9 +343,9 @@ def test_functions_in_a_forward():
     assert tile_ops.patch(model).swapped == [("", "Head", "cross_entropy, log_softmax, softmax")]
     close(model(*args), expected)
     assert names_of_calls(model, *args) >= {"tile::cross_entropy", "tile::softmax", "tile::log_softmax"}
-    shares = F.softmax(torch.randn(3, 5), -1)  # probabilities of classes, which our operator does not take
-    ours = model(args[0], shares)
-    close(ours, tile_ops.unpatch(model)(args[0], shares))
+    probabilities = F.softmax(torch.randn(3, 5), -1)  # as a target our operator does not take them
+    ours = model(args[0], probabilities)
+    close(ours, tile_ops.unpatch(model)(args[0], probabilities))
 
 
 def test_autocast():

@@ -11,18 +11,13 @@ import tile_ops
 import torch
 import torch.nn.functional as F
 from numerics import check
-from patch_calls import activations, names_of_calls, results
+from patch_calls import FUSED_BEFORE, activations, called_modules, close, names_of_calls, results
 from patch_cases import MLP
 from patch_forwards import FUSED, LEFT, Branches, Decorated, Form, Functions, Lines, Nested, Optional
 from torch import nn
 
-BEHIND = "computed by the module before it"
 each_form = pytest.mark.parametrize("make, before, after", FUSED, ids=[case[0].__name__ for case in FUSED])
 x = functools.partial(torch.randn, 3, 8)
-
-
-def close(ours, theirs):
-    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 class Adapted(nn.Module):
@@ -81,10 +76,10 @@ def test_the_report():
         ("nested", "Nested", "matmul, silu"),
         ("functions", "Functions", "matmul, gelu; matmul, relu"),
         ("own", "Nested", "matmul, gelu_tanh"),
-        ("lines.act", "SiLU", BEHIND),
-        ("nested.act", "SiLU", BEHIND),
-        ("attention.act", "SiLU", BEHIND),
-        ("own.act", "GELU", BEHIND),
+        ("lines.act", "SiLU", FUSED_BEFORE),
+        ("nested.act", "SiLU", FUSED_BEFORE),
+        ("attention.act", "SiLU", FUSED_BEFORE),
+        ("own.act", "GELU", FUSED_BEFORE),
     ]
     assert report.left == [
         ("functions.act", "SiLU", "no operator for it"),
@@ -118,7 +113,7 @@ def test_what_is_left(make):
     module, input = make(), x()
     expected, count = results(module, input), activations(module, input)
     report = tile_ops.patch(module)
-    assert type(module) is make and ("act", "SiLU", BEHIND) not in report.swapped
+    assert type(module) is make and ("act", "SiLU", FUSED_BEFORE) not in report.swapped
     close(results(module, input), expected)
     assert activations(module, input) == count == 1
 
@@ -163,14 +158,9 @@ def test_hooks_are_called(name, kind):
 
 
 def test_global_hooks_are_called():
-    module, seen = Nested(), []
+    module = Nested()
     tile_ops.patch(module)
-    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(module))
-    try:
-        module(x())
-    finally:
-        handle.remove()
-    assert seen == [module.first, module.act, module.drop, module.second, module]
+    assert called_modules(module, x()) == [module.first, module.act, module.drop, module.second, module]
 
 
 def test_an_adapter_after_patch():
@@ -223,7 +213,11 @@ def test_a_shared_activation():
         setattr(each, "act_fn" if isinstance(each, MLP) else "act", act)
     expected = [each(input) for each in model]
     rows = set(tile_ops.patch(model).swapped)
-    assert rows > {("0", "Nested", "matmul, gelu_tanh"), ("2", "MLP", "gated_matmul, gelu_tanh"), ("0.act", "GELU", BEHIND)}
+    assert rows > {
+        ("0", "Nested", "matmul, gelu_tanh"),
+        ("2", "MLP", "gated_matmul, gelu_tanh"),
+        ("0.act", "GELU", FUSED_BEFORE),
+    }
     close([each(input) for each in model], expected)
     assert "tile::gated_matmul" in names_of_calls(model[2], input)
 

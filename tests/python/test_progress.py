@@ -24,7 +24,7 @@ SPILLS = "b\"Compiling entry function 'kernel_softmax'\\n 400 bytes spill stores
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs code over the fake NVRTC, which needs as long as it is told; gives what stands on stderr."""
+    """Runs code over the fake NVRTC, which needs as long as it is told; gives the text on stderr."""
 
     def run(code, terminal=True, **variables):
         environment = os.environ | {"TILE_NVRTC": str(FAKE), "TILE_CACHE_DIR": str(tmp_path), "TERM": "xterm"} | variables

@@ -61,7 +61,7 @@ def compare(lists, **options):
     wide = {name: t.double() if name == "lr_tensor" else t for name, t in options.items()}
     theirs(exact, **wide)
 
-    def whole(each, dtype):
+    def joined(each, dtype):
         return torch.cat([torch.zeros(1, dtype=dtype), *(t.flatten().to(dtype) for t in each)])
 
     for k in range(6):
@@ -69,7 +69,7 @@ def compare(lists, **options):
             assert all(torch.equal(a, b) for a, b in zip(lists[k], before[k]))
         elif lists[k]:
             dtype = lists[k][0].dtype
-            check(whole(lists[k], dtype), whole(peer[k], dtype), whole(exact[k], torch.float64), what=f"list {k}")
+            check(joined(lists[k], dtype), joined(peer[k], dtype), joined(exact[k], torch.float64), what=f"list {k}")
 
 
 SIZES = {

@@ -55,7 +55,7 @@ def test_the_call_that_bad_gradients_change_is_good(call):
 
 
 @pytest.mark.parametrize("operator, name, call", listed("unaligned"))
-def test_elements_between_their_places(operator, name, call):
+def test_unaligned_tensors(operator, name, call):
     address = f"{UNALIGNED.data_ptr():#x}"
     text = (
         f"{operator}: '{name}' begins at address {address}, which is not a multiple of the 4 bytes of float32; "

@@ -19,6 +19,19 @@ def test_contract(check, name, i):
     check(*call(name, i))
 
 
+@pytest.mark.parametrize("name", operators.rows_with("contract"))
+def test_double_backward_is_an_error(name):
+    op, args, kwargs = call(name, 0)
+    results = [each for each in contract.outputs(op(*args, **kwargs)) if each.requires_grad]
+    incoming = [torch.randn_like(each, requires_grad=True) for each in results]
+    (grad,) = torch.autograd.grad(results, args[0], incoming, create_graph=True)
+    with pytest.raises(NotImplementedError) as error:
+        grad.sum().backward()
+    assert str(error.value).splitlines()[0] == (
+        f"tile::{name}_backward: double backward of tile::{name} is not implemented; differentiate it once only"
+    )
+
+
 # The first call of each operator, and the losses without options, whose backward takes other arguments.
 INDUCTOR = [(name, 0) for name, i in CASES if i == 0] + [("cross_entropy", -1), ("linear_cross_entropy", -1)]
 QUICK = ("softmax", "log_softmax")  # the others take inductor several seconds each

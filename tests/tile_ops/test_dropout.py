@@ -18,7 +18,7 @@ SEED = torch.tensor([2**63 - 5, -7])
 
 
 def masked(x, p, seed):
-    """The formula, with Philox of each element's place in row-major order."""
+    """The formula, with Philox of each element's index in row-major order."""
     words = philox.words32(seed[0].item(), numpy.arange(x.numel()), seed[1].item())
     return torch.where(torch.tensor(words >= int(p * 2**32)).view(x.shape), x / (1 - p), 0)
 

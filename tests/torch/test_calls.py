@@ -153,7 +153,7 @@ def test_what_namespaces_are():
         assert texts[0] == texts[1]
 
 
-def test_arguments_are_let_go():
+def test_arguments_are_released():
     for operator, arguments in (
         (torch.ops.tile.softmax, (1,)),
         (torch.ops.tile.softmax, (7,)),
@@ -174,7 +174,7 @@ def test_arguments_are_let_go():
             assert gone() is None
 
 
-def test_results_lie_like_torchs():
+def test_results_have_torchs_strides():
     for x in (
         torch.randn(2, 3, 4, 5).permute(3, 1, 0, 2),
         torch.randn(3, 1).expand(3, 4),

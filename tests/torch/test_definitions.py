@@ -96,7 +96,7 @@ def test_every_argument_type(ops):
     assert torch.ops.tt.every.default._schema.arguments[1].name == "n"
 
 
-def test_nothing_is_wrong_with_what_is_right(ops):
+def test_correct_definitions_have_no_errors(ops):
     assert not [text for text in _C.registration_errors() if "tt::" in text]
     assert "tt::ex(Tensor x) -> Tensor y" in _C.operators()
 

@@ -1,5 +1,5 @@
-"""The launches of attention's gradient for a GPU: how many heads' sums of the queries' gradient stand in memory, and
-what comes of groups of query heads that are cut."""
+"""The launches of attention's gradient for a GPU: how many heads' sums of the queries' gradient are in memory at once, and
+results where groups of query heads are split."""
 
 import contextlib
 import ctypes
@@ -16,7 +16,7 @@ from numerics import check_call
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("batch, heads, key_heads, rows, depth, parts", [
+@pytest.mark.parametrize("batch, heads, key_heads, rows, depth, splits", [
     (2, 16, 16, 4096, 64, [(16, 2, 1)]),
     (64, 16, 16, 320, 64, [(16, 32, 1)] * 2),
     (3, 64, 32, 4096, 64, [(16, 1, 2)] * 6),
@@ -27,7 +27,7 @@ MIB = 1 << 20
     (1, 32, 1, 8192, 128, []),  # 64 blocks
     (1, 2, 2, 130_000, 128, []),  # a query head's sums are more than these bytes
 ])  # fmt: skip
-def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_heads, rows, depth, parts):
+def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_heads, rows, depth, splits):
     """As many as have 62 MiB of float32 sums: key heads, samples, and query heads of each key head. Without sums a
     kernel of its own makes the gradient."""
     q, k, v = (
@@ -45,10 +45,10 @@ def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_head
         return [tuple(map(int, each)) for each in re.findall(rf"// {kernel}, grid \((\d+), (\d+), (\d+)\)", text)]
 
     transposed, rounded = grids("attention_backward_transposed"), grids("attention_backward_rounded")
-    expected = [(own, samples) for own, samples, _ in parts] or [(key_heads, batch)]
+    expected = [(own, samples) for own, samples, _ in splits] or [(key_heads, batch)]
     assert [(own, samples) for own, _, samples in transposed] == expected
-    assert [(own, samples) for _, own, samples in rounded] == [(own * count, samples) for own, samples, count in parts]
-    assert bool(grids("attention_backward_query")) != bool(parts)
+    assert [(own, samples) for _, own, samples in rounded] == [(own * count, samples) for own, samples, count in splits]
+    assert bool(grids("attention_backward_query")) != bool(splits)
     assert all(
         row_tiles * own * samples * (64 if depth == 128 else 32) * depth * 4 <= 62 * MIB for row_tiles, own, samples in rounded
     )
@@ -92,9 +92,9 @@ OPTIONS = {
     "slopes of samples": lambda: ({"alibi_slopes": torch.rand(2, 6), "is_causal": True}, None),
     "dropout": lambda: ({"dropout_p": 0.25, "seed": SEED}, {"kept": kept(0.25, 2, 6, 40, 70)}),
 }
-# Query heads whose sums fit, and the launches of 2 samples of 2 key heads of 3 each: parts of groups, of groups and
+# Query heads whose sums fit, and the launches of 2 samples of 2 key heads of 3 each: splits of groups, of groups and
 # samples, and of groups and key heads.
-PARTS = {8: 2, 4: 3, 2: 6, 1: 12}
+LAUNCHES = {8: 2, 4: 3, 2: 6, 1: 12}
 
 
 def check(options, heads, dtype=torch.bfloat16, depth=64):
@@ -108,27 +108,27 @@ def check(options, heads, dtype=torch.bfloat16, depth=64):
             inputs(2, 6, 2, 40, 70, depth, dtype=dtype),
             what=f"{options}, sums of {heads}",
         )
-    assert launches(emulation) == PARTS[heads]
+    assert launches(emulation) == LAUNCHES[heads]
 
 
 @pytest.mark.parametrize(
     "options", ["plain", "causal", *(pytest.param(name, marks=pytest.mark.slow) for name in list(OPTIONS)[2:])]
 )
-def test_groups_are_cut(options):
-    for heads in PARTS:
+def test_groups_are_split(options):
+    for heads in LAUNCHES:
         check(options, heads)
 
 
 @pytest.mark.slow  # compiles more kernels for the emulator
 @pytest.mark.parametrize("dtype, depth", [(torch.float16, 64), (torch.bfloat16, 128)], ids=str)
-def test_groups_of_other_tiles_are_cut(dtype, depth):
+def test_groups_of_other_tiles_are_split(dtype, depth):
     for heads in (8, 1):
         check("causal", heads, dtype, depth)
 
 
 @pytest.mark.slow  # compiles more kernels for the emulator
-@pytest.mark.parametrize("heads, parts", [(12, 2), (2, 9)])
-def test_groups_of_packed_samples_are_cut(heads, parts):
+@pytest.mark.parametrize("heads, splits", [(12, 2), (2, 9)])
+def test_groups_of_packed_samples_are_split(heads, splits):
     rows, keys = [40, 0, 33], [70, 9, 130]
     starts = [torch.tensor([0, *lengths]).cumsum(0).int() for lengths in (rows, keys)]
 
@@ -144,4 +144,4 @@ def test_groups_of_packed_samples_are_cut(heads, parts):
     operator = emulation.operator(torch.ops.tile.attention_varlen)
     with sums_of(heads):
         check_call(lambda q, k, v: operator(q, k, v, *starts, 40, 130, is_causal=True), each_alone, packed)
-    assert launches(emulation) == parts
+    assert launches(emulation) == splits
