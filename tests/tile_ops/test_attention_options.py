@@ -216,7 +216,7 @@ def ones(*sizes, dtype=torch.float32):
             TypeError,
             "'sinks' is Double and 'query' Float; convert it to the dtype of query, or to Float",
         ),
-        ({"dropout_p": 1.5}, ValueError, "dropout_p is 1.5; give a share from 0 to 1"),
+        ({"dropout_p": 1.5}, ValueError, "dropout_p is 1.5; give a fraction from 0 to 1"),
         (
             {"dropout_p": 0.5},
             ValueError,
