@@ -17,7 +17,7 @@ std::string flags_text(const Op& op, const ArrayFacts& facts) {
   };
   add(facts.constant, "constant_array");
   add(op.has("in_bounds"), "in_bounds");
-  add(facts.whole, "whole_vectors");
+  add(facts.whole_vectors, "whole_vectors");
   return text.empty() ? "plain" : text;
 }
 

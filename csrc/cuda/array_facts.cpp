@@ -17,7 +17,7 @@ KernelArrays::KernelArrays(const Function& function) {
     };
     parameters_[parameters[i]] = {.unit = static_cast<int>(fact("unit", -1)),
                                   .aligned = fact("aligned", 0) != 0,
-                                  .whole = fact("whole", 0) != 0,
+                                  .whole_vectors = fact("whole", 0) != 0,
                                   .small = fact("small", 0) != 0,
                                   .wide = fact("wide", 0) != 0,
                                   .constant = true};
@@ -42,7 +42,7 @@ ArrayFacts KernelArrays::facts(const Value* array) const {
     facts.unit -= static_cast<int>(view->operands.size()) - 1;
     if (facts.unit < 0) facts = {.small = facts.small, .wide = facts.wide, .constant = facts.constant};
   } else if (view->is("slice")) {
-    if (facts.unit == view->integer("axis")) facts.aligned = facts.whole = false;
+    if (facts.unit == view->integer("axis")) facts.aligned = facts.whole_vectors = false;
   } else if (view->is("permute_array")) {
     const auto& axes = view->integers("axes");
     facts.unit = static_cast<int>(std::find(axes.begin(), axes.end(), facts.unit) - axes.begin());

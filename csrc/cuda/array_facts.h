@@ -7,12 +7,12 @@
 namespace tile::cuda {
 
 struct ArrayFacts {
-  int unit = -1;          // the axis whose stride is 1
-  bool aligned = false;   // base and other strides are multiples of 16 bytes
-  bool whole = false;     // the extent of the unit axis is one too
-  bool small = false;     // strides in bytes fit 32 bits, extents 29
-  bool wide = false;      // an extent does not fit i32
-  bool constant = false;  // the kernel never writes it
+  int unit = -1;               // the axis whose stride is 1
+  bool aligned = false;        // base and other strides are multiples of 16 bytes
+  bool whole_vectors = false;  // the extent of the unit axis is one too
+  bool small = false;          // strides in bytes fit 32 bits, extents 29
+  bool wide = false;           // an extent does not fit i32
+  bool constant = false;       // the kernel never writes it
   // The type of strides and tile starts in the emitted code. "wide" means i64 for these and for
   // extents.
   const char* index_type() const { return wide ? "wide" : small ? "i32" : "i64"; }

@@ -36,24 +36,26 @@ bool sums_columns(const Function& function) {
 }
 
 // Returns enough warps to hold the tiles.
-int warps_for(const Function& function, const Cluster& cluster, int64_t elements, int most, bool by_kept) {
+int warps_for(const Function& function, const Cluster& cluster, int64_t elements, int most,
+              bool by_live_tiles) {
   int64_t largest = 1;
   walk(function.body(), [&](const Op& op) {
     for (const Value* result : op.results)
       if (is_tile(result)) largest = std::max(largest, bytes_of(result->type));
   });
   if (cluster.blocks > 1) {
-    constexpr int64_t kept_a_warp = 4096;  // half of 64 registers a thread
+    constexpr int64_t bytes_a_warp = 4096;  // half of 64 registers a thread
     const auto wanted =
-        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(cluster.kept / kept_a_warp)));
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(cluster.tile_bytes / bytes_a_warp)));
     const int64_t warps = std::clamp<int64_t>(wanted, 1, sums_columns(function) ? 8 : most);
     for (int64_t n = warps; n >= std::max<int64_t>(1, warps / 4); n /= 2)
       if (elements % (n * cluster.blocks * 32 * 8) == 0) return static_cast<int>(n);
     return static_cast<int>(warps);
   }
-  constexpr int64_t kept_bytes = 88 * 4 * 32;  // per warp: 88 of 128 registers a thread
-  const int64_t wanted = std::max<int64_t>(
-      1, by_kept ? (cluster.kept + kept_bytes - 1) / kept_bytes : largest / (4 * elements_a_thread * 32));
+  constexpr int64_t warp_bytes = 88 * 4 * 32;  // per warp: 88 of 128 registers a thread
+  const int64_t wanted =
+      std::max<int64_t>(1, by_live_tiles ? (cluster.tile_bytes + warp_bytes - 1) / warp_bytes
+                                         : largest / (4 * elements_a_thread * 32));
   const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
                                           std::min(most, most_warps));
   // Use fewer warps if every thread's registers are then filled by vectors of 8.
@@ -189,9 +191,9 @@ Layout LayoutPlan::dealt(const Shape& shape, int axis, int vector) const {
 
 int LayoutPlan::blocks() const {
   if (mma_.any) return 1;
-  const int64_t kept = cluster_.blocks > 1 ? cluster_.kept / 4 / threads() : 0;  // registers
+  const int64_t tile_registers = cluster_.blocks > 1 ? cluster_.tile_bytes / 4 / threads() : 0;
   // A thread gets 64, 85 or 128 of the 64K registers; tiles may use half of them.
-  const int together = carries_ || kept > 44 ? 512 : kept > 32 ? 768 : 1024;
+  const int together = carries_ || tile_registers > 44 ? 512 : tile_registers > 32 ? 768 : 1024;
   return std::clamp(together / threads(), 1, 16);
 }
 

@@ -25,7 +25,7 @@ bool streams(const Op& op) {
   });
 }
 
-Kept kept(const Block& block) {
+LiveTiles live_tiles_of(const Block& block) {
   const size_t count = block.ops.size();
   std::unordered_map<const Value*, size_t> last;  // the last op that uses the value
   for (size_t i = count; i-- > 0;) {
@@ -43,13 +43,13 @@ Kept kept(const Block& block) {
         for (const Value* operand : inner.operands) use(operand, i);
       });
   }
-  Kept all;
+  LiveTiles all;
   std::vector<int64_t> live(count);
   for (size_t i = 0; i < count; ++i) {
     const Op& op = *block.ops[i];
     int64_t inside = 0;
     for (const auto& region : op.regions) {
-      const Kept each = kept(*region);
+      const LiveTiles each = live_tiles_of(*region);
       inside = std::max(inside, each.bytes);
       all.largest = std::max(all.largest, each.largest);
     }
@@ -66,16 +66,16 @@ Kept kept(const Block& block) {
 
 }  // namespace
 
-Kept kept_tiles(const Function& function) { return kept(function.body()); }
+LiveTiles live_tiles(const Function& function) { return live_tiles_of(function.body()); }
 
 Cluster cluster_of(const Function& function, const Target& target, const Configuration& configuration) {
-  const auto [bytes, largest] = kept_tiles(function);
+  const auto [bytes, largest] = live_tiles(function);
   Cluster cluster{1, bytes};
   bool multiplies = false;
   walk(function.body(), [&](const Op& op) { multiplies |= op.is("mma"); });
   if (multiplies || largest <= target.block_bytes) return cluster;
   // The margin keeps small tiles next to a large one from requiring another CTA.
-  const int64_t block_bytes = target.cluster_share() + target.cluster_share() / 16;
+  const int64_t block_bytes = target.cluster_block_bytes() + target.cluster_block_bytes() / 16;
   const auto wanted =
       std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, (bytes + block_bytes - 1) / block_bytes)));
   const auto most = static_cast<uint64_t>(most_cluster_blocks(target));
@@ -84,7 +84,7 @@ Cluster cluster_of(const Function& function, const Target& target, const Configu
     const uint64_t scaled = more > 0 ? wanted << more : std::max<uint64_t>(1, wanted >> -more);
     cluster.blocks = static_cast<int>(std::min(scaled, most));
   }
-  cluster.kept = bytes / cluster.blocks;
+  cluster.tile_bytes = bytes / cluster.blocks;
   return cluster;
 }
 

@@ -182,9 +182,9 @@ std::optional<Layout> Layout::reshaped(const Shape& shape) const {
       const int64_t end = to[axis] * shape[axis];
       if (linear >= end) continue;
       if (linear % to[axis] != 0) return std::nullopt;
-      const bool whole = linear * mode.extent <= end;
-      const auto part = whole ? mode.extent : static_cast<int>(end / linear);
-      if (!whole && (end % linear != 0 || mode.extent % part != 0)) return std::nullopt;
+      const bool fits = linear * mode.extent <= end;
+      const auto part = fits ? mode.extent : static_cast<int>(end / linear);
+      if (!fits && (end % linear != 0 || mode.extent % part != 0)) return std::nullopt;
       modes.push_back({mode.level, mode.stride, part, static_cast<int>(axis), linear / to[axis]});
       mode.stride *= part;
       mode.extent /= part;

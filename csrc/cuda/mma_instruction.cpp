@@ -24,9 +24,9 @@ const MmaInstruction* mma_instruction(const Op& mma, int arch) {
   for (const MmaInstruction& each : instructions) {
     if (!each.operands.has(x.dtype) || !each.operands.has(y.dtype) || sums.dtype != each.accumulator)
       continue;
-    const bool whole = x.shape[0] % MmaInstruction::rows == 0 && x.shape[1] % each.depth == 0 &&
-                       y.shape[1] % each.whole_columns == 0;
-    return whole && arch >= each.arch ? &each : nullptr;
+    const bool fits = x.shape[0] % MmaInstruction::rows == 0 && x.shape[1] % each.depth == 0 &&
+                      y.shape[1] % each.whole_columns == 0;
+    return fits && arch >= each.arch ? &each : nullptr;
   }
   return nullptr;
 }

@@ -19,7 +19,7 @@ void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, co
   const Op& load = *staged.load;
   emitter.line(
       load, str(staged.transposed ? "copy_transposed_async<" : "copy_tile_async<", emitter.plan().threads(),
-                emitter.facts(load.operands[0]).whole ? ", whole_vectors>(" : ", plain>(", to, ", ",
+                emitter.facts(load.operands[0]).whole_vectors ? ", whole_vectors>(" : ", plain>(", to, ", ",
                 emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1), ", ", wanted, ", ",
                 line_number(load), ");"));
 }

@@ -63,7 +63,7 @@ bool Prefetches::fits_shared(const Op& load) const {
   const ArrayFacts facts = emitter_.facts(load.operands[0]);
   const Type& type = load.results[0]->type;
   const int vector = 16 / info(type.dtype).bytes;
-  return load.number("pad") == 0 && facts.whole && facts.unit >= 0 &&
+  return load.number("pad") == 0 && facts.whole_vectors && facts.unit >= 0 &&
          vector_width(facts, type.dtype, type.shape, load.integers("steps")) % vector == 0 &&
          emitter_.layout_of(load.results[0]).vector_along(facts.unit) % vector == 0;
 }

@@ -19,7 +19,7 @@ int most_cluster_blocks(const Target& target) {
 int64_t most_tile_bytes(const Target& target) {
   const int blocks = most_cluster_blocks(target);
   // The largest clusters hold twice the share per CTA.
-  return blocks > 1 ? int64_t{2} * target.cluster_share() * blocks : target.block_bytes;
+  return blocks > 1 ? int64_t{2} * target.cluster_block_bytes() * blocks : target.block_bytes;
 }
 
 std::string text_of(const Configuration& c) {
@@ -50,7 +50,7 @@ std::optional<int> hint(const Function& given, std::string_view name, int arch) 
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {
   Cluster cluster = cluster_of(given, target, configuration);
   // If an element would have to move to another CTA, halve the cluster until one CTA is left.
-  while (!make(given, target, configuration, cluster)) cluster.blocks /= 2, cluster.kept *= 2;
+  while (!make(given, target, configuration, cluster)) cluster.blocks /= 2, cluster.tile_bytes *= 2;
 }
 
 bool Program::make(const Function& given, const Target& target, const Configuration& wanted,
@@ -76,7 +76,7 @@ bool Program::make(const Function& given, const Target& target, const Configurat
   if (!plan.works_across()) return false;
   const Emitter emitter(function, arrays, staging, plan, target, configuration);
   if (emitter.leaves_block()) return false;
-  text = emitter.text();
+  source = emitter.text();
   entry = emitter.entry();
   threads = plan.threads();
   cluster = plan.cluster();

@@ -21,7 +21,7 @@ struct Target {
   // over a cluster, whose CTAs hold less, so that CTAs of other clusters fit on the same
   // multiprocessor.
   int block_bytes = 64 * 1024;
-  int cluster_share() const { return std::min(block_bytes, 32 * 1024); }
+  int cluster_block_bytes() const { return std::min(block_bytes, 32 * 1024); }
   // The grid axis that a launch swaps with the first, the only one that may be long.
   int long_axis = 0;
   bool operator==(const Target&) const = default;
@@ -69,7 +69,7 @@ struct Program {
   // Compiles a function after the passes.
   Program(const Function& function, const Target& target, const Configuration& configuration = {});
 
-  std::string text;
+  std::string source;
   std::string entry;        // the kernel's symbol
   int threads = 0;          // per CTA
   int cluster = 1;          // CTAs that share a tile: one of the user's grid, along the first axis
@@ -88,7 +88,7 @@ struct Program {
             const Cluster& cluster);
 };
 
-// The device library: names and contents of the files that #include lines of Program::text refer
+// The device library: names and contents of the files that #include lines of Program::source refer
 // to.
 const std::vector<std::pair<std::string, std::string>>& device_library();
 

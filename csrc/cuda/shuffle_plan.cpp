@@ -219,15 +219,15 @@ std::optional<ShufflePlan> shuffle_plan(const Layout& from, const Weights& from_
   const auto modes = index_modes(from, from_weights, to, to_weights);
   if (!modes) return why_not = "the modes of the two layouts have no common split", std::nullopt;
   Planner planner;
-  bool whole = !from.padded() && !to.padded();
+  bool complete = !from.padded() && !to.padded();
   for (const IndexMode& mode : *modes) {
     if (!planner.add(mode)) return why_not = "elements go to other warps", std::nullopt;
-    whole = whole && mode.from && mode.to;
+    complete = complete && mode.from && mode.to;
   }
   if (!planner.pair(from)) return why_not = "lanes would have to send two elements at once", std::nullopt;
   ShufflePlan plan = planner.plan(to, element_bytes);
   // Padding may have the index of an element elsewhere.
-  for (int thread = 0; !whole && thread < threads; ++thread)
+  for (int thread = 0; !complete && thread < threads; ++thread)
     for (int r = 0; r < to.registers(); ++r) {
       const auto [giver, given] = plan.source(thread, r);
       for (int block = 0; block < blocks; ++block)

@@ -13,7 +13,7 @@ SpilledTiles::SpilledTiles(Emitter& emitter, const Op& loop) : emitter_(emitter)
   const Block& body = loop.region();
   if (plan.multiplies() || plan.cluster() > 1 || loop.parent->parent) return;
   const int64_t registers = std::min(255, 65536 / (plan.threads() * std::max(1, plan.blocks())));
-  int64_t words = kept_tiles(emitter.function()).bytes / 4 / plan.threads();
+  int64_t words = live_tiles(emitter.function()).bytes / 4 / plan.threads();
   for (size_t i = loop.results.size(); i-- > 0 && words >= registers * 3 / 4;) {
     const Type& type = loop.results[i]->type;
     const int64_t bytes = emitter.layout_of(loop.results[i]).registers() * info(type.dtype).bytes;

@@ -41,7 +41,7 @@ void Tracer::jump(bool leaves, const Location& location) {
   scopes_.back().left = true;
   for (size_t inner = at + 1; inner < scopes_.size(); ++inner) {
     std::vector<std::pair<size_t, uint32_t>> order;
-    for (const auto& [variable, place] : scopes_[inner].assigned) order.emplace_back(place, variable);
+    for (const auto& [variable, position] : scopes_[inner].assigned) order.emplace_back(position, variable);
     std::sort(order.begin(), order.end());
     for (const auto& each : order) loop.assigned.emplace(each.second, loop.assigned.size());
   }

@@ -84,7 +84,7 @@ enum class RowFit { looped, inside, exact };
 struct RowTile {
   int rows, columns;
   RowFit fit;
-  bool whole() const { return fit != RowFit::looped; }
+  bool holds_row() const { return fit != RowFit::looped; }
 };
 RowTile row_tile(const Rows& rows);
 // Returns the same tile, or one of fewer rows if a CPU's threads would otherwise have too few tiles. Only for

@@ -52,8 +52,8 @@ void require_pad(const Op& op) {
   if (is_floating(dtype) || !op.has("pad")) return require_number(op, "pad", dtype);
   constexpr double most = 0x1p53;  // executors store it as a double
   const double pad = op.number("pad");
-  const bool whole = std::trunc(pad) == pad && std::abs(pad) <= most;
-  if (whole && fits(dtype, static_cast<int64_t>(pad))) return;
+  const bool integral = std::trunc(pad) == pad && std::abs(pad) <= most;
+  if (integral && fits(dtype, static_cast<int64_t>(pad))) return;
   require_number(op, "pad", dtype);
   fail(op, ErrorKind::value, "attribute 'pad' is ", *op.attributes.find("pad"),
        "; give an integer from -2^53 to 2^53");

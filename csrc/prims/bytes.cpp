@@ -8,7 +8,7 @@ namespace {
 
 int64_t bytes_of(DType dtype) { return info(dtype).bytes; }
 // tf32 has 19 bits, the highest bits of an f32.
-DType whole(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
+DType storage_dtype(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
 std::vector<Type> infer_pack(const Op& op) {
   const Type& x = op.type(0);
@@ -39,7 +39,7 @@ Value* shifts(Builder& build, DType bits, int64_t rows) {
 }
 
 std::vector<Value*> expand_pack(Builder& build, const Op& op) {
-  Value* x = cast(build, "astype", op.operands[0], whole(op.type(0).dtype));
+  Value* x = cast(build, "astype", op.operands[0], storage_dtype(op.type(0).dtype));
   const DType bits = unsigned_of(x->type.dtype);
   const int64_t count = element_count(x->type.shape), bytes = bytes_of(bits);
   x = build.emit("reshape", {cast(build, "bitcast", x, bits)}, {{"shape", Shape{count, 1}}});
@@ -56,7 +56,7 @@ std::vector<Value*> expand_unpack(Builder& build, const Op& op) {
     x = build.emit("shift_left", {cast(build, "astype", x, bits), shifts(build, bits, count)});
     x = build.emit("reduce_sum", {x}, {{"axes", std::vector<int64_t>{1}}});
   }
-  return {cast(build, "astype", cast(build, "bitcast", x, whole(dtype)), dtype)};
+  return {cast(build, "astype", cast(build, "bitcast", x, storage_dtype(dtype)), dtype)};
 }
 
 const Register pack_{{.name = "pack_to_bytes",

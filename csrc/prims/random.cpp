@@ -138,9 +138,9 @@ void check_floating(const char* operation, DType dtype, const Location& at) {
 // faster on most chips.
 Value* fraction(Draw& draw, Value* words, DType compute, int bits) {
   const bool wide = words->type.dtype == DType::u64;
-  Value* whole =
+  Value* integers =
       draw.astype(wide ? DType::i64 : DType::i32, draw.shifted_right(words, (wide ? 64 : 32) - bits));
-  return draw.times(draw.astype(compute, whole), __builtin_ldexp(1, -bits));
+  return draw.times(draw.astype(compute, integers), __builtin_ldexp(1, -bits));
 }
 
 // sin(pi b) / b in b², |b| <= 1/2, lowest power first: minimax, relative errors 2^-25 and 2^-54. Unlike a

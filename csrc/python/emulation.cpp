@@ -176,7 +176,7 @@ Owned program_of(const cuda::Program& program) {
                                   assertion.kernel.c_str(), extents.release()));
     if (!assertions || !row || PyList_Append(assertions.get(), row.get()) < 0) return nullptr;
   }
-  return Owned(Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:N}", "text", program.text.c_str(), "entry",
+  return Owned(Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:N}", "text", program.source.c_str(), "entry",
                              program.entry.c_str(), "threads", program.threads, "cluster", program.cluster,
                              "shared_bytes", program.shared_bytes, "assertions", assertions.release()));
 }

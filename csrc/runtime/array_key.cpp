@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t vector_bytes = 16;
 
 // Bit positions in a word.
-constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_at = 33, small_at = 34,
-              wide_at = 35;
+constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_vectors_at = 33,
+              small_at = 34, wide_at = 35;
 
 bool has(uint64_t word, int fact) { return word >> fact & 1; }
 
@@ -49,10 +49,10 @@ uint64_t layout_word(const ArrayArgument& array) {
   if (unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
     unit = array.rank - 1;
   const bool aligned = !array.scalars && offsets % vector_bytes == 0;
-  const bool whole = !array.scalars && unit >= 0 && unit_size * element % vector_bytes == 0;
+  const bool whole_vectors = !array.scalars && unit >= 0 && unit_size * element % vector_bytes == 0;
   const bool small = strides >> 31 == 0 && sizes >> 29 == 0;
   return static_cast<uint64_t>(unit + 1) << unit_at | static_cast<uint64_t>(aligned) << aligned_at |
-         static_cast<uint64_t>(whole) << whole_at | static_cast<uint64_t>(small) << small_at |
+         static_cast<uint64_t>(whole_vectors) << whole_vectors_at | static_cast<uint64_t>(small) << small_at |
          static_cast<uint64_t>(sizes > most_i32) << wide_at;
 }
 // The array is aligned only if the data is as well.
@@ -121,7 +121,7 @@ void set_facts(Function& function, size_t parameter, const ArrayArgument& array)
   put("wide", has(word, wide_at));
   put("unit", unit != 0, unit - 1);
   put("aligned", has(word, aligned_at));
-  put("whole", has(word, whole_at));
+  put("whole", has(word, whole_vectors_at));
   put("small", has(word, small_at));
 }
 

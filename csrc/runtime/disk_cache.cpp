@@ -97,17 +97,17 @@ bool DiskCache::write_file(const std::string& path, std::string_view header, std
   // A random name, because process ids repeat on machines that share a folder.
   std::random_device random;
   const std::string temporary = str(path, ".", std::hex, random(), random(), temporary_suffix);
-  bool whole;
+  bool written;
   {
     const FileHandle file(
         open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return false;
-    whole = write_all(options_.write, file.number, header) && write_all(options_.write, file.number, bytes);
+    written = write_all(options_.write, file.number, header) && write_all(options_.write, file.number, bytes);
   }
   // Not synced: after a power failure, the checksum detects a damaged entry.
-  whole = whole && rename(temporary.c_str(), path.c_str()) == 0;
-  if (!whole) unlink(temporary.c_str());
-  return whole;
+  written = written && rename(temporary.c_str(), path.c_str()) == 0;
+  if (!written) unlink(temporary.c_str());
+  return written;
 }
 
 }  // namespace tile

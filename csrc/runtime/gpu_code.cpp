@@ -89,7 +89,9 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
   std::vector<ConfiguredProgram> made;
   for (const cuda::Configuration& configuration : cuda::configurations) try {
       cuda::Program program(function, target, configuration);
-      const auto same = [&](const ConfiguredProgram& other) { return other.program.text == program.text; };
+      const auto same = [&](const ConfiguredProgram& other) {
+        return other.program.source == program.source;
+      };
       if (std::none_of(made.begin(), made.end(), same)) made.push_back({&configuration, std::move(program)});
     } catch (const Error&) {  // it may need more shared memory than the chip has
       if (made.empty()) throw;
@@ -115,8 +117,8 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
   Progress progress("compiling " + name.name);
   const auto compiled = [&](ConfiguredProgram made) {
     cuda::Program& program = made.program;
-    if (dumps("cuda")) dump(str("// ", name.name, " for sm_", target.arch, '\n', program.text, '\n'));
-    CompileResult result = compiler.compile(request_of(program.text, name.name, target.arch), &progress);
+    if (dumps("cuda")) dump(str("// ", name.name, " for sm_", target.arch, '\n', program.source, '\n'));
+    CompileResult result = compiler.compile(request_of(program.source, name.name, target.arch), &progress);
     progress.done();
     GpuCode code{std::move(program), std::move(result)};
     const Fault fault =

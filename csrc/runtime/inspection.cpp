@@ -61,7 +61,7 @@ bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs 
   const auto row_of = [&](const cuda::Program& program, const cuda::Configuration* configuration) {
     return InspectedKernel{.name = name.name,
                            .grid = grid,
-                           .text = program.text,
+                           .text = program.source,
                            .configuration = configuration ? text_of(*configuration) : "",
                            .entry = program.entry,
                            .multiplies = program.multiplies,
@@ -86,7 +86,7 @@ bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs 
       kernel.resources = resources_in(code.result.log, code.program.entry);
       kernel.warning = performance_loss(code.result.log);
       if (what_ == What::ptx)
-        compile_for_inspection(kernel, what_, request_of(code.program.text, name.name, target_.arch),
+        compile_for_inspection(kernel, what_, request_of(code.program.source, name.name, target_.arch),
                                code.program.entry, compiler_);
     } catch (const Error& error) {
       if (what_ != What::cuda) throw;

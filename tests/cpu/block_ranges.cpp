@@ -36,9 +36,9 @@ TEST(BlockRanges, LinesStayTogether) {
 TEST(BlockRanges, EachBlockOnceInAnyOrderOfWorkers) {
   std::mt19937 random(14);
   for (int64_t total : {1, 3, 64, 1000})
-    for (int64_t piece : {1, 3})
+    for (int64_t chunk : {1, 3})
       for (int workers : {1, 4, 16}) {
-        BlockRanges ranges(total, workers, 1, piece);
+        BlockRanges ranges(total, workers, 1, chunk);
         std::vector<int> runs(static_cast<size_t>(total));
         int64_t begin, end;
         while (ranges.next(static_cast<int64_t>(random() % static_cast<unsigned>(workers)), begin, end))

@@ -18,7 +18,7 @@ struct Counted final : NodeState {
 };
 std::unique_ptr<NodeStateCache::Slots> one(std::atomic<int>& alive) {
   auto slots = std::make_unique<NodeStateCache::Slots>(1);
-  slots->front().kept[0] = std::make_unique<Counted>(alive);
+  slots->front().states[0] = std::make_unique<Counted>(alive);
   return slots;
 }
 

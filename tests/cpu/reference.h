@@ -40,7 +40,7 @@ W in_direction(int direction, F f) {
 // zero.
 constexpr int halves_away = -1;
 template <class W>
-W cut_in_direction(int direction, W x, int mantissa, int least, double largest) {
+W round_in_direction(int direction, W x, int mantissa, int least, double largest) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), least) - mantissa;
   const double units = std::ldexp(static_cast<double>(x), -exponent);
@@ -112,24 +112,24 @@ W float_reference(std::string_view name, W x, W y, W z) {
   ROW(maximum_nan, std::isnan(x) ? x : std::isnan(y) ? y : std::fmax(x, y));
   ROW(flush_subnormal, std::fabs(x) < W(0x1p-126) ? std::copysign(W(0), x) : x);
   volatile W a = x, b = y, c = z;
-#define DIRECTED(mode, direction)                                                               \
-  ROW(sqrt_##mode, in_direction<W>(direction, [&] { return std::sqrt(W(a)); }));                \
-  ROW(add_##mode, in_direction<W>(direction, [&] { return a + b; }));                           \
-  ROW(sub_##mode, in_direction<W>(direction, [&] { return a - b; }));                           \
-  ROW(mul_##mode, in_direction<W>(direction, [&] { return a * b; }));                           \
-  ROW(div_##mode, in_direction<W>(direction, [&] { return a / b; }));                           \
-  ROW(fma_##mode, in_direction<W>(direction, [&] { return std::fma(W(a), W(b), W(c)); }));      \
-  ROW(f32_##mode, cut_in_direction(direction, x, 23, -126, std::numeric_limits<float>::max())); \
-  ROW(f16_##mode, cut_in_direction(direction, x, 10, -14, 65504));                              \
-  ROW(bf16_##mode, cut_in_direction(direction, x, 7, -126, 0x1.fep127));                        \
-  ROW(tf32_##mode, cut_in_direction(direction, x, 10, -126, 0x1.ffcp127))
+#define DIRECTED(mode, direction)                                                                 \
+  ROW(sqrt_##mode, in_direction<W>(direction, [&] { return std::sqrt(W(a)); }));                  \
+  ROW(add_##mode, in_direction<W>(direction, [&] { return a + b; }));                             \
+  ROW(sub_##mode, in_direction<W>(direction, [&] { return a - b; }));                             \
+  ROW(mul_##mode, in_direction<W>(direction, [&] { return a * b; }));                             \
+  ROW(div_##mode, in_direction<W>(direction, [&] { return a / b; }));                             \
+  ROW(fma_##mode, in_direction<W>(direction, [&] { return std::fma(W(a), W(b), W(c)); }));        \
+  ROW(f32_##mode, round_in_direction(direction, x, 23, -126, std::numeric_limits<float>::max())); \
+  ROW(f16_##mode, round_in_direction(direction, x, 10, -14, 65504));                              \
+  ROW(bf16_##mode, round_in_direction(direction, x, 7, -126, 0x1.fep127));                        \
+  ROW(tf32_##mode, round_in_direction(direction, x, 10, -126, 0x1.ffcp127))
   DIRECTED(rz, FE_TOWARDZERO);
   DIRECTED(rm, FE_DOWNWARD);
   DIRECTED(rp, FE_UPWARD);
 #undef DIRECTED
-  ROW(f32_ra, cut_in_direction(halves_away, x, 23, -126, std::numeric_limits<float>::max()));
-  ROW(f16_ra, cut_in_direction(halves_away, x, 10, -14, 65504));
-  ROW(tf32_ra, cut_in_direction(halves_away, x, 10, -126, 0x1.ffcp127));
+  ROW(f32_ra, round_in_direction(halves_away, x, 23, -126, std::numeric_limits<float>::max()));
+  ROW(f16_ra, round_in_direction(halves_away, x, 10, -14, 65504));
+  ROW(tf32_ra, round_in_direction(halves_away, x, 10, -126, 0x1.ffcp127));
   ADD_FAILURE() << "no reference for " << name;
   return 0;
 }

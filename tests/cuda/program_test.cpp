@@ -60,7 +60,7 @@ TEST(HintThreads, ScalesTheThreadsOfABlock) {
   EXPECT_EQ(threads(-1, 4096), usual / 2);
   EXPECT_EQ(threads(-2, 4096), usual / 4);
   EXPECT_EQ(threads(2, 4096), usual * 4);
-  EXPECT_EQ(program(0, 4096).text, program({}, 4096).text);
+  EXPECT_EQ(program(0, 4096).source, program({}, 4096).source);
 }
 
 TEST(HintThreads, StaysBetweenAWarpAndABlock) {

@@ -326,7 +326,7 @@ ATTENTION = Operator(
                 "'alibi_slopes' has shape [3]; it must be [2], a slope a head, or [1, 2]",
             ),
             (lambda: attention_with(sinks=f(2, 4)), "'sinks' has shape [2, 4]; it must be [2], a score a head"),
-            (lambda: attention_with(dropout_p=1.5), "dropout_p is 1.5; give a share from 0 to 1"),
+            (lambda: attention_with(dropout_p=1.5), "dropout_p is 1.5; give a fraction from 0 to 1"),
             (
                 lambda: attention_with(dropout_p=0.5),
                 "dropout_p is 0.5 and there is no seed; pass torch.randint(2**63 - 1, (2,)), on the device of query",

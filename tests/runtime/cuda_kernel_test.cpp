@@ -61,7 +61,7 @@ TEST_F(CudaKernelTest, AGridMayBeLongAlongAnyAxis) {
     return call.substr(0, call.find(" block"));
   };
   const auto places = [&](int axis) {
-    const std::string& text = copy->on(0, axis).code->program.text;
+    const std::string& text = copy->on(0, axis).code->program.source;
     std::string found;
     for (size_t at = text.find("= bid<") - 1; (at = text.find(">()", at)) != text.npos; ++at)
       found += text[at - 1];
@@ -278,10 +278,11 @@ TEST_F(CudaKernelTest, AKernelThatDoesNotAssertPaysNothing) {
   run(*copy);
   EXPECT_EQ(copy->on(0).failures.any, nullptr);
   EXPECT_EQ(count("cuMemHostAlloc"), 0);
-  EXPECT_EQ(copy->on(0).code->program.text.find("ailure"), std::string::npos);
-  EXPECT_NE(
-      kernel(asserting_text)->on(0).code->program.text.find("FailureLocation failures, u32 starts_early) {"),
-      std::string::npos);
+  EXPECT_EQ(copy->on(0).code->program.source.find("ailure"), std::string::npos);
+  EXPECT_NE(kernel(asserting_text)
+                ->on(0)
+                .code->program.source.find("FailureLocation failures, u32 starts_early) {"),
+            std::string::npos);
 }
 
 TEST_F(CudaKernelTest, SaysWhatItCompilesWhereAsked) {
@@ -296,7 +297,7 @@ TEST_F(CudaKernelTest, SaysWhatItCompilesWhereAsked) {
   const std::string text = said();
   unsetenv("TILE_DUMP");
   run(*copy);
-  EXPECT_EQ(text, "// copy for sm_90\n" + copy->on(0).code->program.text + "\n");
+  EXPECT_EQ(text, "// copy for sm_90\n" + copy->on(0).code->program.source + "\n");
   setenv("TILE_LOG", "1", 1);
   const std::string line = said();
   unsetenv("TILE_LOG");

@@ -64,7 +64,7 @@ class GpuCodeTest : public ::testing::Test {
     return code;
   }
   bool chooses(const char* words, const KernelName& name = {"copy", {"copy.cpp", 3}}) {
-    return compile(copy_text, name).program.text.find(words) != std::string::npos;
+    return compile(copy_text, name).program.source.find(words) != std::string::npos;
   }
 
   const fs::path folder = fs::path(::testing::TempDir()) / ("gpu_code_" + std::to_string(getpid()));
@@ -244,7 +244,7 @@ TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
   const cuda::Target target{.arch = 90, .shared_bytes = 227 * 1024};
   const cuda::Program first(parse(two_sums), target);
   EXPECT_EQ(first.threads, 128);
-  const CompileResult result = compiler.compile(request_of(first.text, "two_sums", 90));
+  const CompileResult result = compiler.compile(request_of(first.source, "two_sums", 90));
   EXPECT_TRUE(result.from_disk);
   EXPECT_GT(resources_in(result.log, first.entry).spill_stores, 128);
 }

@@ -53,9 +53,9 @@ class Gradients {
 };
 
 // Along an axis of the bias a block has its own index, or all of them.
-Range all_or_one(Tile own, Tile whole, Tile index) {
-  Tile one = own == whole;
-  return range(where(one, index, 0), where(one, index + 1, whole));
+Range all_or_one(Tile own, Tile extent, Tile index) {
+  Tile one = own == extent;
+  return range(where(one, index, 0), where(one, index + 1, extent));
 }
 
 }  // namespace
@@ -67,8 +67,8 @@ Tile row_deltas(const RowGradients<Array>& of, const Sample& sample, Tile head, 
   };
   Tile sum = zeros({rows}, dtype);
   if (of.grad_out) {
-    Tile whole = of.residual ? rows_of(of.out) + rows_of(*of.residual) : rows_of(of.out);
-    sum = (rows_of(*of.grad_out) * whole).sum(1);
+    Tile exact_out = of.residual ? rows_of(of.out) + rows_of(*of.residual) : rows_of(of.out);
+    sum = (rows_of(*of.grad_out) * exact_out).sum(1);
   }
   if (of.grad_lse) sum -= sample.of(*of.grad_lse, head).tiled_view({rows}).load({i}).astype(dtype);
   return sum;
@@ -86,10 +86,10 @@ void backward_keys(const BackwardKeys<Array, Tile>& of) {
                heads_first] = of;
   const Array &query = from.in.query, &key = from.in.key;
   const int depth = tile.depth;
-  const Place place(heads_first);
+  const BlockIndex block(heads_first);
   Tile key_heads = key.dim(1), own = first ? *first + bid(0) : bid(0);
-  Tile group = rule.group, key_head = first ? mod(own, key_heads) : place.head,
-       batch = first ? floordiv(own, key_heads) : place.batch, first_head = key_head * group;
+  Tile group = rule.group, key_head = first ? mod(own, key_heads) : block.head,
+       batch = first ? floordiv(own, key_heads) : block.batch, first_head = key_head * group;
   DType dtype = sum_dtype(query.dtype());
   Call call(from.in, batch, rule, tile);
   Tile factor = call.scale;
@@ -105,7 +105,7 @@ void backward_keys(const BackwardKeys<Array, Tile>& of) {
       for (Tile i : range(row_tiles)) sums(head).store({i, 0}, 0.0);
 
   Tile key_tiles = call.keys.of(key, key_head).tiled_view(key_tile).num_tiles(0),
-       first_tile = first ? Tile(0) : place.tile * span;
+       first_tile = first ? Tile(0) : block.tile * span;
   for (Tile j : range(first_tile, min(first_tile + span, key_tiles))) {
     Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
     for (Tile head : range(first_head, first_head + group)) {
@@ -132,8 +132,8 @@ void backward_keys(const BackwardKeys<Array, Tile>& of) {
 
 void backward_query(const BackwardQuery<Array, Tile>& of) {
   const auto [rows, cols, depth] = of.tile;
-  const Place place(of.heads_first);
-  Tile i = place.tiles - 1 - place.tile, head = place.head, batch = place.batch;
+  const BlockIndex block(of.heads_first);
+  Tile i = block.tiles - 1 - block.tile, head = block.head, batch = block.batch;
   DType dtype = sum_dtype(of.from.in.query.dtype());
   Call call(of.from.in, batch, of.rule, of.tile);
   Tile factor = call.scale, sum = zeros({rows, depth}, dtype);

@@ -59,9 +59,9 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
   const auto& [query, key, value, bias] = in;
   const auto [rows, cols, depth] = tile;
   const auto& members = scoring.members;
-  const Place place(true);
+  const BlockIndex block(true);
   Tile count = members ? members->count : scoring.group;
-  Tile j = place.tile, key_head = place.head, batch = place.batch, first_own = key_head * count;
+  Tile j = block.tile, key_head = block.head, batch = block.batch, first_own = key_head * count;
   const DType operand = query.dtype();
   Shape query_tile{rows, depth}, key_tile{cols, depth};
   Call call(in, batch, scoring, tile);

@@ -117,7 +117,7 @@ void check_request(const Request& request, const c10::SymInt& batch, const c10::
            "], a score a head");
   }
   if (!(request.dropout_p >= 0 && request.dropout_p <= 1))
-    fail(ErrorKind::value, "dropout_p is ", request.dropout_p, "; give a share from 0 to 1");
+    fail(ErrorKind::value, "dropout_p is ", request.dropout_p, "; give a fraction from 0 to 1");
   if (request.dropout_p == 0) return;
   if (!request.seed)
     fail(ErrorKind::value, "dropout_p is ", request.dropout_p,
@@ -132,15 +132,15 @@ Tensor empty_in_order(const Tensor& like, const std::vector<c10::SymInt>& sizes)
   const auto strides = like.sym_strides();
   std::vector<int> order(sizes.size());  // outermost first
   for (int i = 0; i < rank; ++i) {
-    int place = i;
+    int position = i;
     for (int k = i; k-- > 0;) {
       const c10::SymInt &outer = strides[order[k]], &inner = strides[i];
       if (outer == 0 || inner == 0) continue;  // expanded: it does not say
       if (outer >= inner) break;
-      place = k;
+      position = k;
     }
-    std::copy_backward(order.begin() + place, order.begin() + i, order.begin() + i + 1);
-    order[place] = i;
+    std::copy_backward(order.begin() + position, order.begin() + i, order.begin() + i + 1);
+    order[position] = i;
   }
   std::vector<c10::SymInt> dense(sizes.size());
   c10::SymInt step = 1;

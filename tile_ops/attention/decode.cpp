@@ -124,11 +124,11 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
   if (given.alibi_slopes) options.slopes = given.alibi_slopes->expand({batch, heads});
   options.sinks = given.sinks;
 
-  std::optional<Shares<Tensor>> shares;
+  std::optional<PartialResults<Tensor>> partials;
   if (parts > 1) {
     const Tensor tops = at::empty({parts, batch, key_heads, rows}, lse.options());
-    shares = {at::empty({parts, batch, key_heads, rows, value.size(3)}, lse.options()), tops,
-              result_like(tops)};
+    partials = {at::empty({parts, batch, key_heads, rows, value.size(3)}, lse.options()), tops,
+                result_like(tops)};
   }
   const ArrayArgument outputs = *joined(result, key_heads);
   const Tensor logs = lse.view({batch, key_heads, rows});
@@ -140,15 +140,15 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
                         .lengths = lengths,
                         .out = outputs,
                         .lse = logs,
-                        .shares = as_launched(shares),
+                        .partials = as_launched(partials),
                         .scale = given.scale.value_or(usual_scale(query.size(3))),
                         .queries = static_cast<int>(queries),
                         .options = as_launched(options),
                         .tile = tile,
                         .part = query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4,
                         .operand = operand_dtype(query)});
-  if (shares)
-    combine_kernel.launch({row_tiles, key_heads, batch}, *shares, given.sinks, outputs, logs,
+  if (partials)
+    combine_kernel.launch({row_tiles, key_heads, batch}, *partials, given.sinks, outputs, logs,
                           static_cast<int>(queries), tile.rows, tile.depth);
   if (!direct) out.copy_(result);
 }

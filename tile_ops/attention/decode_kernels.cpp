@@ -1,4 +1,4 @@
-// Few queries over a share of the keys, and the shares put together.
+// Few queries over a part of the keys, and the partial results put together.
 #include "decode_kernels.h"
 
 namespace tile::attention {
@@ -30,7 +30,7 @@ void finish(Running r, const std::optional<Array>& sinks, const Tile& head, cons
 }  // namespace
 
 void decode(const Decode<Array, Tile>& of) {
-  const auto& [query, key, value, lengths, out, lse, shares, scale, queries, options, tile, part, operand] =
+  const auto& [query, key, value, lengths, out, lse, partials, scale, queries, options, tile, part, operand] =
       of;
   const auto [rows, cols, depth] = tile;
   const DType dtype = sum_dtype(query.dtype());
@@ -41,7 +41,7 @@ void decode(const Decode<Array, Tile>& of) {
   if (options.table) most = options.table->dim(1) * most;
   assert_((length >= 0) & (length <= most), "a sequence is no longer than its cache");
   // Row r is query r % queries of its head.
-  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), place = length - queries + row % queries,
+  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), position = length - queries + row % queries,
        head = key_head * (query.dim(2) / queries) + row / queries;
 
   std::optional<Tile> slope, cap;
@@ -50,7 +50,7 @@ void decode(const Decode<Array, Tile>& of) {
   const bool plain = !slope && !cap, to_base_2 = plain && info(operand).bits == 16;
   const auto score = [&](const Tile& product, const Tile& col) {
     Tile s = cap ? tanh(product * (factor / *cap)) * *cap : product * factor;
-    if (slope) s = fma(abs(place - col).astype(dtype), -*slope, s);
+    if (slope) s = fma(abs(position - col).astype(dtype), -*slope, s);
     return s;
   };
   // exp(score - top), where the product's rounding is the only one if nothing is added.
@@ -61,7 +61,7 @@ void decode(const Decode<Array, Tile>& of) {
 
   Tile low = 0, high = cdiv(length, cols);
   if (options.before) low = min(max(length - queries - *options.before, 0) / cols, high);
-  Tile share = cdiv(high - low, num_blocks(0)), first = min(low + split * share, high);
+  Tile split_tiles = cdiv(high - low, num_blocks(0)), first = min(low + split * split_tiles, high);
 
   Running r = nothing_yet(rows, depth, dtype);
   Tile totals_of = zeros({rows, cols}, dtype);  // summed up at the end: a warp has some columns
@@ -69,7 +69,7 @@ void decode(const Decode<Array, Tile>& of) {
   std::vector<Tile> q;
   for (int c = 0; c < depth / part; ++c)
     q.push_back(query[{batch, key_head}].tiled_view({rows, part}).load({i, c}).astype(operand));
-  for (Tile j : range(first, min(first + share, high))) {
+  for (Tile j : range(first, min(first + split_tiles, high))) {
     Tile page;
     if (options.table) {
       page = (*options.table)[{batch}]
@@ -91,8 +91,8 @@ void decode(const Decode<Array, Tile>& of) {
     std::vector<Tile> k;
     for (size_t c = 0; c < q.size(); ++c) k.push_back(load(key, part, static_cast<int>(c)));
     Tile v = load(value, depth, 0);
-    Tile col = (j * cols + arange(cols)).reshape({1, cols}), seen = (col < length) & (col <= place);
-    if (options.before) seen = seen & (col >= place - *options.before);
+    Tile col = (j * cols + arange(cols)).reshape({1, cols}), seen = (col < length) & (col <= position);
+    if (options.before) seen = seen & (col >= position - *options.before);
     Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
     for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
     Tile s = score(product, col);
@@ -107,19 +107,19 @@ void decode(const Decode<Array, Tile>& of) {
   }
   r.total = totals_of.sum(1, true);
 
-  if (!shares) {
+  if (!partials) {
     finish(r, options.sinks, head, out[{batch, key_head}].tiled_view({rows, depth}),
            lse[{batch, key_head}].tiled_view({rows}), i);
     return;
   }
-  shares->sums[{split, batch, key_head}].tiled_view({rows, depth}).store({i, 0}, r.sum);
-  shares->tops[{split, batch, key_head}].tiled_view({rows}).store({i}, r.top.reshape({rows}));
-  shares->totals[{split, batch, key_head}].tiled_view({rows}).store({i}, r.total.reshape({rows}));
+  partials->sums[{split, batch, key_head}].tiled_view({rows, depth}).store({i, 0}, r.sum);
+  partials->tops[{split, batch, key_head}].tiled_view({rows}).store({i}, r.top.reshape({rows}));
+  partials->totals[{split, batch, key_head}].tiled_view({rows}).store({i}, r.total.reshape({rows}));
 }
 
-void decode_combine(const Shares<Array>& shares, std::optional<Array> sinks, Array out, Array lse,
+void decode_combine(const PartialResults<Array>& partials, std::optional<Array> sinks, Array out, Array lse,
                     Tile queries, int rows, int depth) {
-  const auto& [parts, tops, totals] = shares;
+  const auto& [parts, tops, totals] = partials;
   Tile i = bid(0), key_head = bid(1), batch = bid(2);
   Running r = nothing_yet(rows, depth, parts.dtype());
   for (Tile split : range(parts.dim(0))) {

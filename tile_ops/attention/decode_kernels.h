@@ -24,7 +24,7 @@ struct DecodeOptionsOf {
 // Partial results of blocks, [splits, batch, key heads, rows, head dim], and the maxima that they are
 // relative to, [splits, batch, key heads, rows].
 template <class Array>
-struct Shares {
+struct PartialResults {
   Array sums, tops, totals;
 };
 
@@ -34,7 +34,7 @@ struct Decode {
   Array query, key, value;
   Array lengths;  // the keys of each sequence, of which the last are the queries' own
   Array out, lse;
-  std::optional<Shares<Array>> shares;  // without them a block has all keys, and stores out and lse
+  std::optional<PartialResults<Array>> partials;  // without them a block has all keys, and stores out and lse
   Tile scale;
   Tile queries;  // of a head
   DecodeOptionsOf<Array, Tile, Tile> options;
@@ -43,8 +43,8 @@ struct Decode {
   DType operand;
 };
 void decode(const Decode<Array, Tile>& of);
-// Puts the shares together; block (row tile, key head, batch).
-void decode_combine(const Shares<Array>& shares, std::optional<Array> sinks, Array out, Array lse,
+// Puts the partial results together; block (row tile, key head, batch).
+void decode_combine(const PartialResults<Array>& partials, std::optional<Array> sinks, Array out, Array lse,
                     Tile queries, int rows, int depth);
 
 }  // namespace tile::attention

@@ -5,8 +5,8 @@ namespace tile::attention {
 
 void forward(const Forward<Array, Tile>& of) {
   const auto [rows, cols, depth] = of.tile;
-  const Place place(of.heads_first);
-  Tile i = place.tiles - 1 - place.tile, head = place.head, batch = place.batch;  // causal: the longest first
+  const BlockIndex block(of.heads_first);
+  Tile i = block.tiles - 1 - block.tile, head = block.head, batch = block.batch;  // causal: the longest first
   Call call(of.in, batch, of.rule, of.tile);
   if (call.queries.start) {
     const auto fits = [&](const Sample& sample, const Tile& all, const char* what) {
@@ -15,7 +15,7 @@ void forward(const Forward<Array, Tile>& of) {
     };
     fits(call.queries, of.in.query.dim(2), "cu_seqlens_q rises from 0 to the rows of query");
     fits(call.keys, of.in.key.dim(2), "cu_seqlens_k rises from 0 to the rows of key");
-    assert_(*call.queries.stop - *call.queries.start <= place.tiles * rows,
+    assert_(*call.queries.stop - *call.queries.start <= block.tiles * rows,
             "no sequence is longer than max_seqlen_q");
   }
   Scores scores(call, of.in, head, depth, of.operand);

@@ -37,7 +37,7 @@ struct OptionsOf {
   std::optional<Array> slopes;          // [batch, heads], ALiBi: slope * |r + diagonal - key| is taken off
   std::optional<Integer> diagonal;      // there with slopes
   std::optional<Array> seed;            // [2], there with dropout
-  std::optional<Number> dropout;        // the share of probabilities that become 0
+  std::optional<Number> dropout;        // the fraction of probabilities that become 0
   std::optional<Integer> heads_before;  // of samples' heads, in earlier launches: dropout counts them
   std::optional<Array> sinks;           // [heads]: a score more in each row, of a key without a value
   // [batch + 1]: packed samples of different lengths, in arrays [1, heads, all, depth].
@@ -65,8 +65,8 @@ using Rule = RuleOf<Array, Tile, Tile>;
 // A block's tile of rows and how many there are, its head and sample. On a GPU the grid's first axis counts
 // heads: blocks of all heads that have the most to do begin first. On a CPU it counts tiles: a head's follow
 // each other, and find its keys in the cache.
-struct Place {
-  explicit Place(bool heads_first)
+struct BlockIndex {
+  explicit BlockIndex(bool heads_first)
       : tile(bid(heads_first ? 1 : 0)),
         tiles(num_blocks(heads_first ? 1 : 0)),
         head(bid(heads_first ? 0 : 1)),

@@ -106,9 +106,9 @@ int64_t heads_at_once(const Tensor& query, const Problem& p) {
   return std::min(p.batch * p.key_heads, tuning::attention_head_sum_bytes / std::max<int64_t>(each, 1));
 }
 
-// Returns true if heads are the grid's first axis, which a kernel's Place must know; and that grid.
+// Returns true if heads are the grid's first axis, which a kernel's BlockIndex must know; and that grid.
 bool heads_first(const Tensor& query) { return !query.is_cpu(); }
-Grid places(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
+Grid grid_of(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
   return heads_first(query) ? Grid{heads, tiles, batch} : Grid{tiles, heads, batch};
 }
 
@@ -254,7 +254,7 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   const Tensor &query = operands.query, &lse = results.lse;
   if (lse.numel() == 0) return;
   const TileSize tile = tile_size(query, p.depth, 64, true, p.beside(bias));
-  forward_kernel.launch(places(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
+  forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
                         {.in = {query, operands.key, operands.value, whole_bias(bias, p)},
                          .out = results.out,
                          .lse = lse,
@@ -312,16 +312,16 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
     } else if (one_pass) {
       launch({1, p.key_heads, p.batch}, key_tiles, call.grads.query, std::nullopt, std::nullopt);
     } else if (key_tiles) {
-      launch(places(query, key_tiles, p.key_heads, p.batch), 1, std::nullopt, std::nullopt, std::nullopt);
+      launch(grid_of(query, key_tiles, p.key_heads, p.batch), 1, std::nullopt, std::nullopt, std::nullopt);
     }
   }
   if (for_query && delta.numel())
-    query_kernel.launch(places(query, row_tiles, p.heads, p.batch), {.from = as_launched(from),
-                                                                     .grad_query = call.grads.query,
-                                                                     .rule = as_launched(p.rule),
-                                                                     .tile = tile,
-                                                                     .operand = operand,
-                                                                     .heads_first = heads_first(query)});
+    query_kernel.launch(grid_of(query, row_tiles, p.heads, p.batch), {.from = as_launched(from),
+                                                                      .grad_query = call.grads.query,
+                                                                      .rule = as_launched(p.rule),
+                                                                      .tile = tile,
+                                                                      .operand = operand,
+                                                                      .heads_first = heads_first(query)});
   if (call.grad_bias.defined() && call.grad_bias.numel()) {
     const Tensor sums = four_dimensions(call.grad_bias);
     const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);

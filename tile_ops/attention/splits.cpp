@@ -22,9 +22,9 @@ std::vector<Split> splits_of(const Heads& of, int64_t head_bytes, const Limits& 
                 wanted = std::min(all, ceil_div(limits.blocks, std::max<int64_t>(of.key_tiles, 1))),
                 group = std::max<int64_t>(of.group, 1),
                 count = evenly(group, std::clamp<int64_t>(fit / wanted, 1, group)), most = fit / count;
-  const bool whole = most >= of.key_heads;
-  const int64_t samples = whole ? evenly(of.batch, most / of.key_heads) : 1,
-                heads = whole ? of.key_heads : evenly(of.key_heads, most);
+  const bool whole_samples = most >= of.key_heads;
+  const int64_t samples = whole_samples ? evenly(of.batch, most / of.key_heads) : 1,
+                heads = whole_samples ? of.key_heads : evenly(of.key_heads, most);
   for (int64_t i = 0; i < of.batch; i += samples)
     for (int64_t j = 0; j < of.key_heads; j += heads)
       for (int64_t first = 0; first < group; first += count)

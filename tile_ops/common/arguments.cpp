@@ -10,14 +10,14 @@ void require(const char* name, const at::Tensor& indices, const IndexRange& rang
   for (int64_t i = 0; i < indices.numel(); ++i) {
     const int64_t value = values[i];
     if ((value >= 0 && value < range.size) || (range.also_name && value == range.also)) continue;
-    std::string place;  // "[1, 2]", of a scalar nothing
+    std::string index;  // "[1, 2]", of a scalar nothing
     int64_t rest = i;
     for (int64_t axis = indices.dim(); axis-- > 0; rest /= indices.size(axis))
-      place = std::to_string(rest % indices.size(axis)) + (place.empty() ? "]" : ", ") + place;
-    if (!place.empty()) place = "[" + place;
+      index = std::to_string(rest % indices.size(axis)) + (index.empty() ? "]" : ", ") + index;
+    if (!index.empty()) index = "[" + index;
     std::string also;
     if (range.also_name) also = std::string(", or ") + range.also_name + ", " + std::to_string(range.also);
-    fail(ErrorKind::value, name, place, " is ", value, ", but ", range.there_are, " ", range.size, " ",
+    fail(ErrorKind::value, name, index, " is ", value, ", but ", range.there_are, " ", range.size, " ",
          range.things, "; it must be from 0 to ", range.size - 1, also);
   }
 }

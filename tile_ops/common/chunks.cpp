@@ -26,7 +26,7 @@ int64_t rounded(int64_t extent) {
 }
 
 // The extents of chunks of at most so many elements: axes are cut in this order, outermost chunks first.
-std::vector<int64_t> cut(at::IntArrayRef whole, const std::vector<size_t>& order, int64_t most) {
+std::vector<int64_t> chunk_extents(at::IntArrayRef whole, const std::vector<size_t>& order, int64_t most) {
   std::vector<int64_t> extents = whole.vec();
   for (const size_t axis : order) {
     const int64_t elements = c10::multiply_integers(extents);
@@ -91,7 +91,7 @@ void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<C
   std::iota(order.begin(), order.end(), 0);
   while (!left.empty()) {
     const int64_t most = chunk_bytes / element_bytes;
-    std::vector<int64_t> extents = cut(whole, order, most);
+    std::vector<int64_t> extents = chunk_extents(whole, order, most);
     std::vector<Member> members;
     int64_t bytes = 0;
     for (const ChunkGradient* gradient : left)
@@ -103,7 +103,7 @@ void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<C
       std::vector<size_t> own_first = order;
       std::stable_partition(own_first.begin(), own_first.end(),
                             [&](size_t axis) { return has_axis(first, whole, axis); });
-      extents = cut(whole, own_first, most);
+      extents = chunk_extents(whole, own_first, most);
       std::vector<Member> with_first;
       for (const Member& member : members) {
         const Member with(*member.gradient, whole, extents);

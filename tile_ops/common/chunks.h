@@ -27,7 +27,7 @@ class Chunk {
 // One of the gradients.
 struct ChunkGradient {
   at::Tensor out;    // broadcasts to the whole; where it does, chunks are added up
-  int64_t own_axis;  // as in Piece::of()
+  int64_t own_axis;  // as in Chunk::of()
   // Writes what the present chunk gives to `out`, a part of the gradient, or adds it to the values there.
   std::function<void(const Chunk&, const at::Tensor& out, bool accumulate)> run;
 };

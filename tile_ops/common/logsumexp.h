@@ -1,10 +1,10 @@
-// log(sum(exp(x))) of rows that are walked once, tile by tile.
+// log(sum(exp(x))) of rows that are looped over once, tile by tile.
 #pragma once
 #include "tile/op.h"
 
 namespace tile {
 
-// top + log(total), as far as a row has been walked.
+// top + log(total), as far as the loop over a row has come.
 struct LogSumExp {
   Tile top, total;
 };

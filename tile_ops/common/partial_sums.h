@@ -7,7 +7,7 @@
 
 namespace tile {
 
-// Blocks that walk `tiles` row tiles of one slice, about `wanted` in all, and tiles a block; the same on
+// Blocks that loop over `tiles` row tiles of one slice, about `wanted` in all, and tiles a block; the same on
 // every machine of a kind.
 struct Parts {
   int64_t blocks, tiles;

@@ -76,7 +76,7 @@ inline constexpr int loss_columns = 4096, loss_backward_columns = long_row;
 // group_norm. Blocks of 128 threads that run at once, of kernels that leave a partial sum per block.
 inline constexpr int64_t group_parts = four_blocks_each;
 // Blocks of a kernel that loops over pixel tiles: more would not pay for loading a block's channel vectors.
-inline constexpr int64_t group_walks = sixteen_blocks_each;
+inline constexpr int64_t group_loop_blocks = sixteen_blocks_each;
 // With this many groups, one block per group uses the whole machine: two per multiprocessor of a GPU; on a
 // CPU one for each thread of most machines.
 inline constexpr int64_t enough_gpu_groups = two_blocks_each, enough_cpu_groups = 8;

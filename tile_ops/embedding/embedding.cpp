@@ -27,14 +27,14 @@ Kernel embedding_of("embedding", embedding_kernel);
 // The indices of each bin, rows [b * bin, (b + 1) * bin) of the table.
 template <class Array>
 struct Bins {
-  Array places, at;  // the places of a bin's indices in order, and the rows they name
-  Array begin, end;  // of each bin in these
+  Array positions, at;  // the positions of a bin's indices in order, and the rows they name
+  Array begin, end;     // of each bin in these
 };
 
 // Block b collects the indices of its bin. It begins after as many as there are smaller indices, so that no
 // block waits for another.
 void bins_kernel(Array indices, const Bins<Array>& bins, Tile bin, Tile padding, int elements) {
-  const auto& [places, at, begin, end] = bins;
+  const auto& [positions, at, begin, end] = bins;
   hint_threads(1);  // registers: an index is 64 bits wide
   View tiles = indices.tiled_view({elements});
   Tile low = bid(0).astype(i64) * bin, high = low + bin;
@@ -47,9 +47,9 @@ void bins_kernel(Array indices, const Bins<Array>& bins, Tile bin, Tile padding,
     Tile index = tiles.load({k}).astype(i64);
     Tile own = inside(k) & (index >= low) & (index < high) & (index != padding);
     when(own.any(), [&] {
-      Tile count = where(own, full({elements}, 1, i32), 0), place = next + count.cumsum(0) - 1;
-      scatter(places, {place}, arange(elements) + k * elements, own);
-      scatter(at, {place}, index.astype(i32), own);
+      Tile count = where(own, full({elements}, 1, i32), 0), slot = next + count.cumsum(0) - 1;
+      scatter(positions, {slot}, arange(elements) + k * elements, own);
+      scatter(at, {slot}, index.astype(i32), own);
       next += count.sum();
     });
   }
@@ -62,13 +62,13 @@ Kernel bins_of("embedding_bins", bins_kernel);
 // indices are its own, in order; `together` of them load at once.
 void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, Tile bin, int together,
                                int rows, int columns) {
-  const auto& [places, at, begin, end] = bins;
+  const auto& [positions, at, begin, end] = bins;
   DType compute = compute_dtype(out.dtype());
   Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
   View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns});
   std::vector<Tile> sums;
   for (int r = 0; r < rows; ++r) sums.push_back(zeros({1, columns}, compute));
-  const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
+  const auto number = [](const Array& array, const Tile& index) { return gather(array, {index}); };
   Tile stop = number(end, b);
   for (Tile k : range(number(begin, b), stop, together)) {
     std::vector<Tile> own;
@@ -82,8 +82,8 @@ void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, T
     when(any, [&] {
       std::vector<Tile> values;  // nothing is read past the last one
       for (int t = 0; t < together; ++t) {
-        Tile place = where(own[t] >= 0, number(places, k + t), -1);
-        values.push_back(from.load({place, j}).astype(compute));
+        Tile position = where(own[t] >= 0, number(positions, k + t), -1);
+        values.push_back(from.load({position, j}).astype(compute));
       }
       for (int t = 0; t < together; ++t)
         for (int r = 0; r < rows; ++r) sums[r] = where(own[t] == r, sums[r] + values[t], sums[r]);
@@ -101,9 +101,9 @@ void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Ti
   for (Tile i : range(cleared.num_tiles(0))) cleared.store({i}, full({elements}, -1, i32));
   Tile from = gather(begin, {b}), to = gather(end, {b});
   for (Tile k : range(from, to)) {
-    Tile place = to - 1 - (k - from), row = gather(at, {place});
-    scatter(next, {place}, gather(first, {row}));
-    scatter(first, {row}, place);
+    Tile slot = to - 1 - (k - from), row = gather(at, {slot});
+    scatter(next, {slot}, gather(first, {row}));
+    scatter(first, {row}, slot);
   }
 }
 Kernel chains_of("embedding_chains", chains_kernel);
@@ -112,17 +112,17 @@ Kernel chains_of("embedding_chains", chains_kernel);
 // added up along its chain and stored once.
 void embedding_backward_chained_kernel(Array grad, const Bins<Array>& bins, Array first, Array next,
                                        Array out, Tile bin, int rows, int columns) {
-  const auto& [places, at, begin, end] = bins;
+  const auto& [positions, at, begin, end] = bins;
   Tile b = bid(0), j = bid(1), low = b.astype(i64) * bin;
   View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns}),
        cleared = out.slice(0, low, min(low + bin, out.dim(0).astype(i64))).tiled_view({rows, columns});
   for (Tile i : range(cleared.num_tiles(0))) cleared.store({i, j}, zeros({rows, columns}, out.dtype()));
-  const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
+  const auto number = [](const Array& array, const Tile& index) { return gather(array, {index}); };
   for (Tile k : range(number(begin, b), number(end, b))) {
     Tile row = number(at, k);
     when(number(first, row) == k, [&] {
       const auto added = [&](const Tile& link) {
-        return from.load({number(places, link), j}).astype(compute_dtype(out.dtype()));
+        return from.load({number(positions, link), j}).astype(compute_dtype(out.dtype()));
       };
       Tile link = number(next, k);
       when(

@@ -54,16 +54,16 @@ struct LossForward {
   int kinds;                  // rows of parts
   std::optional<Tile> tiles;  // row tiles of a block
   int rows, columns;          // of a tile
-  int group;   // of so many neighbours, which lie in one thread, a sum, and where rows are walked a maximum,
-               // is computed separately; 0: none
-  bool whole;  // a tile has whole rows
-  int axis;    // of columns in a tile
+  int group;  // of so many neighbours, which lie in one thread, a sum, and where rows are looped a maximum,
+              // is computed separately; 0: none
+  bool holds_row;  // a tile has whole rows
+  int axis;        // of columns in a tile
 };
 
 Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Tile& row,
-                 const TargetRows& rows_of, const Tile& place, DType compute) {
+                 const TargetRows& rows_of, const Tile& label, DType compute) {
   const auto& [x, target, weight, weight_sum, state, lse, rest, loss, parts, numbers, kinds, tiles, rows,
-               columns, group, whole, axis] = of;
+               columns, group, holds_row, axis] = of;
   const Tile& first = numbers.first;
   const bool smooth = numbers.smooth;
   const Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
@@ -73,7 +73,7 @@ Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Ti
   };
   Array slice = x[{bid(1)}];
   Known known{full(one, -inf, compute), zeros(one, compute),
-              gather(slice, {rows_of.index, place}).astype(compute), zeros(one, compute),
+              gather(slice, {rows_of.index, label}).astype(compute), zeros(one, compute),
               zeros(one, compute)};
   const auto old = [&](int k) { return state->tiled_view({1, rows}).load({k, row}).reshape(one); };
   if (smooth) {
@@ -93,7 +93,7 @@ Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Ti
     if (smooth) known.sum += smoothed(v, k);
     return v;
   };
-  if (whole) {
+  if (holds_row) {
     Tile v = load(0);
     known.top = v.max(axis, true);
     Tile each = exponential(v - finite_shift(known.top));
@@ -110,7 +110,7 @@ Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Ti
     Tile top = before(0, -inf), all = max(known.top, top), shift = finite_shift(all);
     known.total = known.total * exponential(known.top - shift) + before(1, 0) * exponential(top - shift);
     known.top = all;
-    known.picked = where((place >= 0) & (place < x.dim(2).astype(i64)), known.picked, before(2, 0));
+    known.picked = where((label >= 0) & (label < x.dim(2).astype(i64)), known.picked, before(2, 0));
     known.sum += before(3, 0);
     int k = 0;
     for (const Tile& value : {known.top, known.total, known.picked, known.sum, known.center})
@@ -121,7 +121,7 @@ Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Ti
 
 void loss_kernel(const LossForward<Array, Tile>& of) {
   const auto& [x, target, weight, weight_sum, state, lse, rest, loss, parts, numbers, kinds, tiles, rows,
-               columns, group, whole, axis] = of;
+               columns, group, holds_row, axis] = of;
   const auto& [ignore_index, label_smoothing, z_loss, first, classes, smooth] = numbers;
   const DType compute = compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), targets(target, bid(1), rows, 1, axis);
@@ -140,9 +140,9 @@ void loss_kernel(const LossForward<Array, Tile>& of) {
     if (smooth) {
       Tile all = weight_sum ? weight_sum->tiled_view({1}).load({0}).reshape(Shape{}).astype(compute)
                             : classes.astype(compute);
-      Tile share = label_smoothing.astype(compute);
+      Tile smoothing = label_smoothing.astype(compute);
       Tile even = all * (known.top - known.center + log_total) - known.sum;
-      value = value * (1 - share) + even * (share / classes.astype(compute));
+      value = value * (1 - smoothing) + even * (smoothing / classes.astype(compute));
     }
     Tile z = row_lse * z_loss.astype(compute) * row_lse;  // without z_loss 0, whatever the square
     const bool apart = parts && weight && kinds > 2;      // a sum has no divisors, so it is one part
@@ -200,21 +200,21 @@ void loss_backward_kernel(const LossBackward<Array, Tile>& of) {
                                                                     : divisors ? scale
                                                                                : g;
     const auto counted = [&](const Tile& v) { return where(at.ignored, 0, where(at.inside, v, nan)); };
-    Tile picked = scale, share = label_smoothing.astype(compute), count = classes.astype(compute);
+    Tile picked = scale, smoothing = label_smoothing.astype(compute), count = classes.astype(compute);
     if (weight) picked = picked * gather(*weight, {at.target}).astype(compute);
-    if (smooth) picked = picked * (1 - share);
+    if (smooth) picked = picked * (1 - smoothing);
     picked = counted(picked);
     Tile of_z = counted(row_lse * z_scale * (2 * z_loss.astype(compute)));
     // An ignored row has no gradient, whatever its logits.
     row_lse = where(at.ignored, inf, row_lse);
-    Tile place = where(at.inside, at.target - first, -1).astype(i32);
+    Tile label = where(at.inside, at.target - first, -1).astype(i32);
     Tile of_lse = in.load(row, k).astype(compute) - row_lse;
     if (rest) of_lse -= where(abs(row_lse) < inf, values(*rest).load(row, 0), 0);
     Tile p = exp(of_lse);
     // Terms that cancel meet first.
-    Tile v = p * picked - where(column == place, picked, 0);
+    Tile v = p * picked - where(column == label, picked, 0);
     if (smooth) {
-      Tile even = counted(scale * (share / count));
+      Tile even = counted(scale * (smoothing / count));
       Tile all = even * (weight_sum ? number(*weight_sum, 0) : count);
       v += p * all - (weight ? even * row_vector(*weight, k, columns, axis, compute) : even);
     }
@@ -390,7 +390,7 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
                                  .rows = tile.rows,
                                  .columns = tile.columns,
                                  .group = group,
-                                 .whole = tile.whole(),
+                                 .holds_row = tile.holds_row(),
                                  .axis = rows.transposed() ? 0 : 1});
   });
 }

@@ -49,10 +49,10 @@ Merged merged_tile(const Images& images, int64_t groups) {
   const bool enough = images.images * images.tiles().y * few >= tuning::group_parts;
   return {enough ? few : 4096 / channels, 1, channels};
 }
-// Blocks of (groups, image, channel tile), of which those that walk over the channels leave out the last.
-Grid merging_grid(const Images& images, int64_t groups, const Merged& tile, bool walks = true) {
+// Blocks of (groups, image, channel tile), of which those that loop over the channels leave out the last.
+Grid merging_grid(const Images& images, int64_t groups, const Merged& tile, bool loops = true) {
   return {ceil_div(groups, tile.groups), images.images,
-          walks ? 1 : ceil_div(images.channels / groups, tile.channels)};
+          loops ? 1 : ceil_div(images.channels / groups, tile.channels)};
 }
 
 using Optional = std::optional<at::Tensor>;
@@ -134,9 +134,9 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
                         std::nullopt, std::nullopt, sizes, merged);
     finish(std::nullopt, channels_by_group(groups, mean, low, square), cpu_groups);
   }
-  images.each_pixel_tile([&](const Grid& grid, std::optional<int> walked) {
+  images.each_pixel_tile([&](const Grid& grid, std::optional<int> block_tiles) {
     apply.launch(grid, std::nullopt, images[1], std::tie(centers, scales, shifts), std::nullopt, images[0],
-                 walked, problem.silu, false, images.size());
+                 block_tiles, problem.silu, false, images.size());
   });
   images.finish();
 }
@@ -163,10 +163,10 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
     return;
   }
   if (images.fits_blocks(groups)) {
-    const bool whole = images.holds_group(groups), runs = images.on_gpu && images.dense() && !whole;
+    const bool single = images.holds_group(groups), runs = images.on_gpu && images.dense() && !single;
     fused.launch({groups, n}, runs ? std::optional(flat(1)) : std::nullopt, grouped(images[1], 1, groups),
                  std::tuple(by_group(weight, groups), by_group(bias, groups)), grouped(images[0], 1, groups),
-                 saved, eps, whole, silu, images.size());
+                 saved, eps, single, silu, images.size());
     images.finish();
     return;
   }
@@ -236,9 +236,9 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     finish_sums(sum_d.unsqueeze(1), sum.unsqueeze(1), cpu_groups);
   }
   if (!grad_input) return;
-  images.each_pixel_tile([&](const Grid& grid, std::optional<int> walked) {
+  images.each_pixel_tile([&](const Grid& grid, std::optional<int> block_tiles) {
     apply.launch(grid, images[1], images[2], std::tie(means, scales, biases), std::tie(slopes, shifts),
-                 images[0], walked, problem.silu, rounded, images.size());
+                 images[0], block_tiles, problem.silu, rounded, images.size());
   });
   images.finish();
 }

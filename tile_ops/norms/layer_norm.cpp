@@ -18,7 +18,7 @@ struct LayerNormOf {
 };
 void layer_norm_kernel(const LayerNormOf<Array, Tile>& of) {
   const auto& [x, weight, bias, y, mean, rstd, eps, tiles, rows, columns, fit, axis] = of;
-  const bool whole = fit != RowFit::looped;
+  const bool holds_row = fit != RowFit::looped;
   // The squares wait for the mean; of longer rows a thread would have too much. Sums of float32 would round
   // more.
   if (has_short_rows(x, rows, columns)) hint_threads(-1);
@@ -34,7 +34,7 @@ void layer_norm_kernel(const LayerNormOf<Array, Tile>& of) {
     };
     auto squares = [&](const Tile& d) { return (d * d).sum(axis, true); };
     Tile sum = zeros(column, compute), square_sum = zeros(column, compute), center, low, d;
-    if (whole) {
+    if (holds_row) {
       center = load(0).sum(axis, true) / extent;
       d = less(0, load(0), center);
       square_sum = squares(d);
@@ -46,10 +46,10 @@ void layer_norm_kernel(const LayerNormOf<Array, Tile>& of) {
       for (Tile k : range(in.steps())) square_sum += squares(less(k, less(k, load(k), center), low));
     }
     Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
-    if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, whole ? center : center + low);
+    if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, holds_row ? center : center + low);
     if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
     auto store = [&](const Operand& k) {
-      Tile v = (whole ? d : load(k) - center - low) * scale;
+      Tile v = (holds_row ? d : load(k) - center - low) * scale;
       auto vector = [&](const Array& of_columns) {
         return row_vector(of_columns, k, columns, axis, compute);
       };
@@ -61,7 +61,7 @@ void layer_norm_kernel(const LayerNormOf<Array, Tile>& of) {
         v += vector(*bias);
       out.store(row, k, v);
     };
-    if (whole)
+    if (holds_row)
       store(0);
     else
       for (Tile k : range(in.steps())) store(k);

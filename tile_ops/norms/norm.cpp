@@ -16,7 +16,7 @@ struct BackwardOf {
   std::optional<Array> added, weight, mean;  // added: to dx
   Array rstd;
 };
-struct RowCut {
+struct RowTileShape {
   int rows, columns;  // of a tile
   int axis;           // of columns in it
 };
@@ -28,16 +28,16 @@ struct BackwardTiles {
   DType compute;
   int columns, axis;
 
-  BackwardTiles(const BackwardOf<Array>& of, const Operand& slice, const RowCut& cut)
-      : g(of.g, slice, cut.rows, cut.columns, cut.axis),
-        x(of.x, slice, cut.rows, cut.columns, cut.axis),
-        rstd(of.rstd, slice, cut.rows, 1, cut.axis),
+  BackwardTiles(const BackwardOf<Array>& of, const Operand& slice, const RowTileShape& shape)
+      : g(of.g, slice, shape.rows, shape.columns, shape.axis),
+        x(of.x, slice, shape.rows, shape.columns, shape.axis),
+        rstd(of.rstd, slice, shape.rows, 1, shape.axis),
         weight(of.weight),
         compute(of.rstd.dtype()),
-        columns(cut.columns),
-        axis(cut.axis) {
-    if (of.added) added = RowView(*of.added, slice, cut.rows, columns, axis);
-    if (of.mean) mean.emplace(*of.mean, slice, cut.rows, 1, axis);
+        columns(shape.columns),
+        axis(shape.axis) {
+    if (of.added) added = RowView(*of.added, slice, shape.rows, columns, axis);
+    if (of.mean) mean.emplace(*of.mean, slice, shape.rows, 1, axis);
   }
   Tile grad(const Tile& row, const Operand& k) const { return g.load(row, k).astype(compute); }
   Tile centred(const Tile& row, const Operand& k) const {
@@ -75,36 +75,36 @@ struct NormBackwardOf {
       tiles;     // consecutive tiles; without it blocks interleave: all work in one part of memory
   bool late;     // rows are added up after the loop, until then each in its own registers
   int together;  // tiles of an iteration, whose sums then wait for each other once
-  RowCut cut;
+  RowTileShape shape;
 };
 void norm_backward_kernel(const NormBackwardOf<Array, Tile>& call) {
-  const auto& [of, dx, dw, db, tiles, late, together, cut] = call;
-  const auto [rows, columns, axis] = cut;
+  const auto& [of, dx, dw, db, tiles, late, together, shape] = call;
+  const auto [rows, columns, axis] = shape;
   const Array& x = of.x;
-  BackwardTiles in(of, bid(1), cut);
+  BackwardTiles in(of, bid(1), shape);
   Tile extent = x.dim(2).astype(in.compute);
   const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
   Tile sum_w = zeros(late ? all : Shape{columns}, in.compute), sum_b = sum_w;
   const auto down = [&](const Tile& t, bool now) {
     return !now ? t : rows == 1 ? t.reshape({columns}) : t.sum(1 - axis);
   };
-  for (Tile turn : tiles ? block_rows(x, *tiles, rows * together)
-                         : range(bid(0), cdiv(x.dim(1), rows * together), num_blocks(0))) {
+  for (Tile iteration : tiles ? block_rows(x, *tiles, rows * together)
+                              : range(bid(0), cdiv(x.dim(1), rows * together), num_blocks(0))) {
     struct Row {
       Tile index, dy, d, u, sum, sum_d;
       std::optional<Tile> more;
     };
-    std::vector<Row> turns;
+    std::vector<Row> loaded;
     for (int i = 0; i < together; ++i) {
-      Tile row = together > 1 ? turn * together + i : turn, dy = in.grad(row, 0);
-      turns.push_back({row, dy, in.centred(row, 0)});
+      Tile row = together > 1 ? iteration * together + i : iteration, dy = in.grad(row, 0);
+      loaded.push_back({row, dy, in.centred(row, 0)});
     }
     if (dx)
-      for (Row& row : turns) {
+      for (Row& row : loaded) {
         row.u = in.weighted(row.dy, 0), row.more = in.more(row.index, 0);
         row.sum = row.u.sum(axis, true), row.sum_d = (row.u * row.d).sum(axis, true);
       }
-    for (const Row& row : turns) {
+    for (const Row& row : loaded) {
       if (dx)
         RowView(*dx, bid(1), rows, columns, axis)
             .store(row.index, 0,
@@ -119,10 +119,10 @@ void norm_backward_kernel(const NormBackwardOf<Array, Tile>& call) {
 }
 
 // dx of rows longer than a tile.
-void norm_backward_long_kernel(const BackwardOf<Array>& of, Array dx, const RowCut& cut) {
-  const auto [rows, columns, axis] = cut;
+void norm_backward_long_kernel(const BackwardOf<Array>& of, Array dx, const RowTileShape& shape) {
+  const auto [rows, columns, axis] = shape;
   const auto& [g, x, added, weight, mean, rstd] = of;
-  BackwardTiles in(of, bid(1), cut);
+  BackwardTiles in(of, bid(1), shape);
   RowView out(dx, bid(1), rows, columns, axis);
   Tile row = bid(0), extent = x.dim(2).astype(in.compute);
   auto weighted = [&](const Tile& k) { return in.weighted(in.grad(row, k), k); };
@@ -140,10 +140,10 @@ void norm_backward_long_kernel(const BackwardOf<Array>& of, Array dx, const RowC
 
 // The sums over rows of long rows: a block has some columns, and some row tiles of a slice.
 void norm_columns_kernel(const BackwardOf<Array>& of, std::optional<Array> dw, std::optional<Array> db,
-                         Tile tiles, const RowCut& cut) {
-  const auto [rows, columns, axis] = cut;
+                         Tile tiles, const RowTileShape& shape) {
+  const auto [rows, columns, axis] = shape;
   const Array& x = of.x;
-  BackwardTiles in(of, bid(2), cut);
+  BackwardTiles in(of, bid(2), shape);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
   Tile k = bid(0);
   for (Tile row : block_rows(x, tiles, rows, bid(1))) {
@@ -251,17 +251,17 @@ struct GpuRows {
   int64_t blocks;  // as many as run at once, 16 warps on each multiprocessor
 };
 GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
-  const int turn = static_cast<int>(tuning::norm_block_bytes / element_bytes);
-  GpuRows rows{tile, 1, tile.columns > turn, 0};
-  if (axis && tile.whole()) {
-    if (tile.columns > 2 * turn)
+  const int elements = static_cast<int>(tuning::norm_block_bytes / element_bytes);
+  GpuRows rows{tile, 1, tile.columns > elements, 0};
+  if (axis && tile.holds_row()) {
+    if (tile.columns > 2 * elements)
       rows.tile = {1, tuning::long_row, RowFit::looped};
     else if (tile.rows == 1)
-      rows.together = std::clamp(turn / tile.columns, 1, 4);
+      rows.together = std::clamp(elements / tile.columns, 1, 4);
   }
   rows.blocks = std::max<int64_t>(
       tuning::multiprocessors,
-      tuning::two_blocks_each * turn / (int64_t{rows.tile.rows} * rows.together * rows.tile.columns));
+      tuning::two_blocks_each * elements / (int64_t{rows.tile.rows} * rows.together * rows.tile.columns));
   return rows;
 }
 
@@ -285,11 +285,11 @@ void norm_backward(const NormBackward& call) {
         const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
         if (views.on_gpu()) tile = on_gpu.tile;
         const int together = views.on_gpu() ? on_gpu.together : 1;
-        const bool in_turns = views.on_gpu() && !(call.mean && on_gpu.wide);
+        const bool interleaved = views.on_gpu() && !(call.mean && on_gpu.wide);
         const auto options = call.input.options().dtype(call.rstd.scalar_type());
         RowTile sums = tile;
         if (views.on_gpu() && axis) sums.columns = std::min(sums.columns, 4096);
-        if (!tile.whole() && !views.on_gpu())
+        if (!tile.holds_row() && !views.on_gpu())
           sums = axis ? RowTile{16, 1024, tile.fit} : RowTile{256, 64, tile.fit};
         const Parts split =
             parts(ceil_div(views.rows(), sums.rows * together), views.slices() * views.count(),
@@ -307,27 +307,27 @@ void norm_backward(const NormBackward& call) {
           std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
           const BackwardOf<ArrayArgument> of{views.view(1), views.view(2), added,
                                              vector,        mean,          views.view(first)};
-          const RowCut cut{tile.rows, tile.columns, axis};
-          if (tile.whole()) {
+          const RowTileShape shape{tile.rows, tile.columns, axis};
+          if (tile.holds_row()) {
             backward_kernel.launch(
                 {split.blocks, views.slices()},
                 {.of = as_launched(of),
                  .dx = dx,
                  .dw = dw,
                  .db = db,
-                 .tiles = in_turns ? std::nullopt : std::optional(static_cast<int>(split.tiles)),
+                 .tiles = interleaved ? std::nullopt : std::optional(static_cast<int>(split.tiles)),
                  .late = views.on_gpu() && tile.rows > 1,
                  .together = together,
-                 .cut = cut});
+                 .shape = shape});
             return;
           }
           if (dx)
-            backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, of, *dx, cut);
+            backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, of, *dx, shape);
           if (dw || db) {
             const BackwardOf<ArrayArgument> sums_of{of.g, of.x, {}, {}, mean, of.rstd};
             columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
                                   sums_of, dw, db, static_cast<int>(split.tiles),
-                                  RowCut{sums.rows, sums.columns, axis});
+                                  RowTileShape{sums.rows, sums.columns, axis});
           }
         });
       },

@@ -17,11 +17,11 @@ struct RmsNormOf {
   Tile eps;
   std::optional<Tile> tiles;  // row tiles of a block
   int rows, columns;
-  bool whole;  // a tile has whole rows
-  int axis;    // of columns in a tile
+  bool holds_row;  // a tile has whole rows
+  int axis;        // of columns in a tile
 };
 void rms_norm_kernel(const RmsNormOf<Array, Tile>& of) {
-  const auto& [x, residual, weight, y, sum, rstd, eps, tiles, rows, columns, whole, axis] = of;
+  const auto& [x, residual, weight, y, sum, rstd, eps, tiles, rows, columns, holds_row, axis] = of;
   if (residual && has_short_rows(x, rows, columns)) hint_threads(-1);  // more of the four arrays under way
   DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
@@ -35,24 +35,24 @@ void rms_norm_kernel(const RmsNormOf<Array, Tile>& of) {
       Tile v = in.load(row, k).astype(compute);
       return more ? (v + more->load(row, k).astype(compute)).astype(x.dtype()).astype(compute) : v;
     };
-    Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute), kept;
+    Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute), loaded;
     auto squares = [&](const Operand& k) {
-      kept = load(k);
-      if (added) added->store(row, k, kept);
-      return (kept * kept).sum(axis, true);
+      loaded = load(k);
+      if (added) added->store(row, k, loaded);
+      return (loaded * loaded).sum(axis, true);
     };
-    if (whole)
+    if (holds_row)
       total = squares(0);
     else
       for (Tile k : range(in.steps())) total += squares(k);
     Tile r = 1 / sqrt(total / extent + eps.astype(compute));
     if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, r);
     auto store = [&](const Operand& k) {
-      Tile v = (whole ? kept : load(k)) * r;
+      Tile v = (holds_row ? loaded : load(k)) * r;
       if (weight) v *= row_vector(*weight, k, columns, axis, compute);
       out.store(row, k, v);
     };
-    if (whole)
+    if (holds_row)
       store(0);
     else
       for (Tile k : range(in.steps())) store(k);
@@ -113,7 +113,7 @@ void run_rms_norm(const at::Tensor& input, const at::Tensor* residual, size_t ax
                                       .tiles = blocks.tiles,
                                       .rows = tile.rows,
                                       .columns = tile.columns,
-                                      .whole = tile.whole(),
+                                      .holds_row = tile.holds_row(),
                                       .axis = views.transposed() ? 0 : 1});
         });
       },

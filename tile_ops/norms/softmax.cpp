@@ -17,14 +17,14 @@ Tile logits(const RowView& x, const Array& array, const Tile& row, Operand colum
 
 // part / sum. The product with the inverse rounds twice, which a result of fewer bits does not show; else
 // what is left of the part goes to the quotient.
-Tile share(const Tile& part, const Tile& sum, const Tile& inverse, bool shows) {
+Tile fraction(const Tile& part, const Tile& sum, const Tile& inverse, bool shows) {
   Tile quotient = part * inverse;
   return shows ? fma(fma(-quotient, sum, part), inverse, quotient) : quotient;
 }
 
-// group: this many neighbours are summed first, or walked separately; 0: none.
+// group: this many neighbours are summed first, or looped over separately; 0: none.
 void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, int group, int rows,
-                    int columns, bool whole, int axis) {
+                    int columns, bool holds_row, int axis) {
   // The logits wait for the logarithm of the sum: of several sums fewer threads are faster.
   if (log_of && has_short_rows(x, rows, columns)) hint_threads(-1);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
@@ -36,10 +36,10 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
   };
   each_row_tile(x, tiles, rows, [&](const Tile& row) {
     auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
-    if (whole) {
+    if (holds_row) {
       Tile v = load(0);
       Tile d = v - v.max(axis, true), e = exp(d), sum = sum_of(e);
-      out.store(row, 0, log_of ? d - log(sum) : share(e, sum, 1 / sum, result == compute));
+      out.store(row, 0, log_of ? d - log(sum) : fraction(e, sum, 1 / sum, result == compute));
       return;
     }
     const auto exponential = [](const Tile& v) { return exp(v); };
@@ -48,14 +48,14 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
     Tile last = log_of ? log(sum.total) : 1 / sum.total;
     for (Tile k : range(in.steps())) {
       Tile d = load(k) - sum.top;
-      out.store(row, k, log_of ? d - last : share(exp(d), sum.total, last, result == compute));
+      out.store(row, k, log_of ? d - last : fraction(exp(d), sum.total, last, result == compute));
     }
   });
 }
 
 // The gradient of y = softmax(x) is (g - sum(g y)) y, that of y = log_softmax(x) is g - exp(y) sum(g).
 void softmax_backward_kernel(Array g, Array y, Array dx, std::optional<Tile> tiles, bool log_of, int rows,
-                             int columns, bool whole, int axis) {
+                             int columns, bool holds_row, int axis) {
   RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis),
       result(dx, bid(1), rows, columns, axis);
   DType compute = compute_dtype(y.dtype());
@@ -71,7 +71,7 @@ void softmax_backward_kernel(Array g, Array y, Array dx, std::optional<Tile> til
       Tile v = out.load(row, k).astype(compute);
       result.store(row, k, log_of ? dy - exp(v) * total : dy * v);
     };
-    if (whole) {
+    if (holds_row) {
       total = dot(0);
       store(0);
       return;
@@ -145,10 +145,10 @@ void run_softmax(decltype(softmax_forward)& kernel, bool log_of, const at::Tenso
   on_rows(out, {&input}, dim, [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
     // In sequence, a thread's sum would round at each element, which is visible in a float32 result.
     // In loops over a row, a maximum per thread saves the warps from waiting for each other at every tile.
-    const bool apart = rows.on_gpu() && (out.scalar_type() == at::kFloat || !tile.whole());
+    const bool apart = rows.on_gpu() && (out.scalar_type() == at::kFloat || !tile.holds_row());
     const int group = apart ? static_cast<int>(16 / out.element_size()) : 0;
     kernel.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, log_of, group, tile.rows,
-                  tile.columns, tile.whole(), axis);
+                  tile.columns, tile.holds_row(), axis);
   });
 }
 void run_softmax_backward(decltype(softmax_backward)& kernel, bool log_of, const at::Tensor& grad_out,
@@ -156,7 +156,7 @@ void run_softmax_backward(decltype(softmax_backward)& kernel, bool log_of, const
   on_rows(grad_input, {&grad_out, &out}, dim,
           [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
             kernel.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles, log_of,
-                          tile.rows, tile.columns, tile.whole(), axis);
+                          tile.rows, tile.columns, tile.holds_row(), axis);
           });
 }
 

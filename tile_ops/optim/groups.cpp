@@ -62,7 +62,7 @@ void adamw_kernel(const GroupOf<Many<Array, N>, Many<Tile, N>, Array, Tile>& of)
   const auto most = max_exp_avg_sqs ? listed(*max_exp_avg_sqs) : std::vector<Array>();
   const auto run = [&] {
     Tile block = bid(0), rate = lr_tensor ? scalar(*lr_tensor).astype(f64) : lr;
-    Tile turn = grad_scale ? sign / scalar(*grad_scale).astype(f64) : sign;
+    Tile grad_factor = grad_scale ? sign / scalar(*grad_scale).astype(f64) : sign;
     Tile count = zeros({}, f64), first = 0;
     in_branch_of(block, begin, 0, N, [&](size_t i) {
       count = scalar(step[i]).astype(f64);
@@ -76,7 +76,7 @@ void adamw_kernel(const GroupOf<Many<Array, N>, Many<Tile, N>, Array, Tile>& of)
                          narrow(beta2),
                          narrow(1 - beta2),
                          narrow(eps),
-                         narrow(turn)};
+                         narrow(grad_factor)};
     Tile from = (block - first) * tiles;
     in_branch_of(block, begin, 0, N, [&](size_t i) {
       for (Tile k : range(from, min(from + tiles, cdiv(param[i].dim(0), size))))

@@ -41,7 +41,7 @@ struct Coefficients {
   Tile decay;    // -lr * weight_decay
   Tile change1;  // 1 - beta1
   Tile keep2, change2, eps;
-  Tile turn;  // the sign and the scale of the gradients
+  Tile grad_factor;  // the sign and the scale of the gradients
 };
 
 // Tile k of `size` elements of each array.
@@ -49,7 +49,7 @@ inline void update(Array param, Array grad, Array exp_avg, Array exp_avg_sq,
                    std::optional<Array> max_exp_avg_sq, const Operand& k, int size, const Coefficients& c) {
   const auto view = [&](Array array) { return array.tiled_view({size}); };
   const auto load = [&](Array array) { return view(array).load({k}).astype(compute_dtype(param.dtype())); };
-  Tile g = load(grad) * c.turn, m = load(exp_avg), v = load(exp_avg_sq), p = load(param);
+  Tile g = load(grad) * c.grad_factor, m = load(exp_avg), v = load(exp_avg_sq), p = load(param);
   m = fma(g - m, c.change1, m);
   v = fma(g * g, c.change2, v * c.keep2);
   Tile largest = max_exp_avg_sq ? maximum(load(*max_exp_avg_sq), v, propagate_nan) : v;

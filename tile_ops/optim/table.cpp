@@ -17,20 +17,20 @@ template <class Array, class Tile>
 struct TableOf {
   Array params, grads, exp_avgs, exp_avg_sqs;
   optional<Array> max_exp_avg_sqs;
-  Array places;   // of a block, high and low in each list, and its elements
-  Array numbers;  // of a block, its -lr / (1 - beta1^step) and 1 / sqrt(1 - beta2^step)
-  Tile decay, change1, keep2, change2, eps, turn;  // as Coefficients
+  Array addresses;  // of a block, high and low in each list, and its elements
+  Array numbers;    // of a block, its -lr / (1 - beta1^step) and 1 / sqrt(1 - beta2^step)
+  Tile decay, change1, keep2, change2, eps, grad_factor;  // as Coefficients
   int size;
 };
 void adamw_kernel(const TableOf<Array, Tile>& of) {
-  const auto& [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, places, numbers, decay, change1, keep2,
-               change2, eps, turn, size] = of;
+  const auto& [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, addresses, numbers, decay, change1,
+               keep2, change2, eps, grad_factor, size] = of;
   const auto from = [&](Array table, int column) {
     return table[{bid(0)}].tiled_view({1}).load({column}).reshape({});
   };
-  Tile elements = from(places, 2 * lists);
+  Tile elements = from(addresses, 2 * lists);
   const auto here = [&](Array list, int which) {
-    return list[{from(places, 2 * which), from(places, 2 * which + 1)}].slice(0, 0, elements);
+    return list[{from(addresses, 2 * which), from(addresses, 2 * which + 1)}].slice(0, 0, elements);
   };
   const auto narrow = [&](const Tile& value) { return value.astype(compute_dtype(params.dtype())); };
   const Array param = here(params, 0), grad = here(grads, 1), mean = here(exp_avgs, 2),
@@ -43,7 +43,7 @@ void adamw_kernel(const TableOf<Array, Tile>& of) {
                        narrow(keep2),
                        narrow(change2),
                        narrow(eps),
-                       narrow(turn)};
+                       narrow(grad_factor)};
   // One iteration: a separate region, so that its steps become one pass.
   for (Tile k : range(cdiv(elements, size).astype(i32))) update(param, grad, mean, square, most, k, size, c);
 }
@@ -78,7 +78,7 @@ void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& opt
   };
   if (read(options.found_inf, 0) != 0) return;
   const double lr = read(options.lr_tensor, options.lr),
-               turn = (options.maximize ? -1 : 1) / read(options.grad_scale, 1);
+               grad_factor = (options.maximize ? -1 : 1) / read(options.grad_scale, 1);
   constexpr int size = 32768;
   const size_t count = amsgrad ? lists : lists - 1;
   std::array<ArrayArgument, lists> whole;
@@ -95,7 +95,7 @@ void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& opt
     whole[k].sizes[1] = span, whole[k].sizes[2] = size;
     whole[k].strides[0] = span, whole[k].strides[1] = whole[k].strides[2] = 1;
   }
-  std::vector<int64_t> places;
+  std::vector<int64_t> addresses;
   std::vector<double> numbers;
   for (const Job& job : jobs) {
     const double step = value_of(job.step), along = lr / std::expm1(step * std::log(options.beta1)),
@@ -103,11 +103,11 @@ void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& opt
     std::array<int64_t, lists> begin{};
     for (size_t k = 0; k < count; ++k) begin[k] = elements_between(whole[k], job.arrays[k].data);
     for (int64_t from = 0; from < job.elements; from += size) {
-      for (const int64_t place : begin) {
-        places.push_back((place + from) / span);
-        places.push_back((place + from) % span);
+      for (const int64_t address : begin) {
+        addresses.push_back((address + from) / span);
+        addresses.push_back((address + from) % span);
       }
-      places.push_back(std::min<int64_t>(size, job.elements - from));
+      addresses.push_back(std::min<int64_t>(size, job.elements - from));
       numbers.push_back(along);
       numbers.push_back(down);
     }
@@ -118,14 +118,14 @@ void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& opt
                        .exp_avgs = whole[2],
                        .exp_avg_sqs = whole[3],
                        .max_exp_avg_sqs = amsgrad ? optional(whole[4]) : std::nullopt,
-                       .places = table(places, columns, DType::i64),
+                       .addresses = table(addresses, columns, DType::i64),
                        .numbers = table(numbers, 2, DType::f64),
                        .decay = -lr * options.weight_decay,
                        .change1 = 1 - options.beta1,
                        .keep2 = options.beta2,
                        .change2 = 1 - options.beta2,
                        .eps = options.eps,
-                       .turn = turn,
+                       .grad_factor = grad_factor,
                        .size = size});
 }
 

@@ -112,16 +112,16 @@ Tensor transposed(const Tensor& matrix) { return matrix.transpose(-2, -1); }
 
 void activation_gradient_kernel(Array grad, Array pre, Array out, Activation activation, int rows,
                                 int columns) {
-  const auto cut = [&](Array array) { return array[{bid(2)}].tiled_view({rows, columns}); };
+  const auto tiled = [&](Array array) { return array[{bid(2)}].tiled_view({rows, columns}); };
   DType compute = out.dtype() == f64 ? f64 : f32;
-  Tile x = cut(pre).load({bid(1), bid(0)}).astype(compute),
-       g = cut(grad).load({bid(1), bid(0)}).astype(compute);
-  cut(out).store({bid(1), bid(0)}, activation_gradient(activation, x, g));
+  Tile x = tiled(pre).load({bid(1), bid(0)}).astype(compute),
+       g = tiled(grad).load({bid(1), bid(0)}).astype(compute);
+  tiled(out).store({bid(1), bid(0)}, activation_gradient(activation, x, g));
 }
 Kernel activation_gradient_of("matmul_activation_gradient", activation_gradient_kernel);
 
-// How an elementwise kernel walks tensors of one shape, as [batch, rows, columns]: as one row where all are
-// dense. On a GPU a tile is what registers hold.
+// How an elementwise kernel loops over tensors of one shape, as [batch, rows, columns]: as one row where all
+// are dense. On a GPU a tile is what registers hold.
 struct ElementTiles {
   ElementTiles(std::initializer_list<Tensor> tensors) : cpu(tensors.begin()->is_cpu()) {
     for (const Tensor& tensor : tensors) flat &= tensor.is_contiguous() && tensor.numel() <= max_extent;
@@ -129,13 +129,13 @@ struct ElementTiles {
   bool cpu, flat = true;
   int rows() const { return flat ? 1 : 64; }
   int columns() const { return (cpu ? tuning::cpu_tile : tuning::gpu_tile) / rows(); }
-  Tensor cut(Tensor tensor) const {
+  Tensor view(Tensor tensor) const {
     if (flat) return tensor.view({1, 1, -1});
     while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
     return tensor.flatten(0, -3);
   }
-  Grid grid(const Tensor& cut) const {
-    return {ceil_div(cut.size(2), columns()), ceil_div(cut.size(1), rows()), cut.size(0)};
+  Grid grid(const Tensor& tensor) const {
+    return {ceil_div(tensor.size(2), columns()), ceil_div(tensor.size(1), rows()), tensor.size(0)};
   }
 };
 
@@ -148,8 +148,8 @@ void gradient_before(Activation activation, const Tensor& grad, const optional<T
   }
   if (out.numel() == 0) return;
   const ElementTiles tiles{grad, *pre};
-  const Tensor to = tiles.cut(out);
-  activation_gradient_of.launch(tiles.grid(to), tiles.cut(grad), tiles.cut(*pre), to, activation,
+  const Tensor to = tiles.view(out);
+  activation_gradient_of.launch(tiles.grid(to), tiles.view(grad), tiles.view(*pre), to, activation,
                                 tiles.rows(), tiles.columns());
 }
 

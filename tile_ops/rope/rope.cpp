@@ -14,11 +14,11 @@ using namespace tile;  // NOLINT: an operator's file is written in the kernel la
 void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array sin_out, int rows,
                     int columns) {
   Tile i = bid(0), b = bid(1);
-  Shape cut{1, columns};
+  Shape tile{1, columns};
   for (Tile s : range(i * rows, min(i * rows + rows, positions.dim(1)))) {
     Tile position = positions[{b}].tiled_view({1}).load({s}).reshape(Shape{});
     for (const auto& [from, to] : {std::pair(cos, cos_out), std::pair(sin, sin_out)}) {
-      View in = from[{b}].tiled_view(cut), out = to[{b}].tiled_view(cut);
+      View in = from[{b}].tiled_view(tile), out = to[{b}].tiled_view(tile);
       for (Tile j : range(in.num_tiles(1)))
         out.store({s, j}, in.load({position, j}, std::numeric_limits<double>::quiet_NaN()));
     }
@@ -49,11 +49,11 @@ struct Rope {
 void rope_kernel(const Rope<Array, Tile>& of) {
   DType compute = of.query.pairs.dtype() == f64 ? f64 : f32;
   Tile g = bid(of.share_heads ? 1 : 0), i = bid(of.share_heads ? 0 : 1), b = bid(2);
-  Shape cut{of.heads, of.rows, of.columns}, table_cut{of.table_heads, of.rows, of.columns};
-  const auto half = [&](Array array, int which) { return array[{b, which}].tiled_view(cut); };
+  Shape tile{of.heads, of.rows, of.columns}, table_tile{of.table_heads, of.rows, of.columns};
+  const auto half = [&](Array array, int which) { return array[{b, which}].tiled_view(tile); };
   const auto rotate_columns = [&](Tile g, Array in, Array out, Operand j) {
-    Tile c = of.cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
-    Tile s = of.sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
+    Tile c = of.cos[{b}].tiled_view(table_tile).load({0, i, j}).astype(compute);
+    Tile s = of.sin[{b}].tiled_view(table_tile).load({0, i, j}).astype(compute);
     s = where(of.direction < 0, -s, s);  // a product's NaN would need care when it is rounded
     Tile x = half(in, 0).load({g, i, j}).astype(compute), y = half(in, 1).load({g, i, j}).astype(compute);
     half(out, 0).store({g, i, j}, fma(x, c, y * -s));
@@ -67,7 +67,7 @@ void rope_kernel(const Rope<Array, Tile>& of) {
       for (Tile j : range(cdiv(in.pairs.dim(4), of.columns))) rotate_columns(g, in.pairs, out, j);
     if (!in.rest) return;
     for (Tile j : range(cdiv(in.rest->dim(3), of.columns)))
-      (*in.rest_out)[{b}].tiled_view(cut).store({g, i, j}, (*in.rest)[{b}].tiled_view(cut).load({g, i, j}));
+      (*in.rest_out)[{b}].tiled_view(tile).store({g, i, j}, (*in.rest)[{b}].tiled_view(tile).load({g, i, j}));
   };
   Tile first_key = of.groups.astype(i32);
   when(

@@ -1,12 +1,12 @@
-// Divides blocks into ranges and takes pieces of them.
+// Divides blocks into ranges and takes chunks of them.
 #include "cpu/exec/block_ranges.h"
 
 #include <algorithm>
 
 namespace tile::cpu {
 
-BlockRanges::BlockRanges(int64_t total, int workers, int64_t together, int64_t piece)
-    : ranges_(static_cast<size_t>(workers)), piece_(piece) {
+BlockRanges::BlockRanges(int64_t total, int workers, int64_t together, int64_t chunk)
+    : ranges_(static_cast<size_t>(workers)), chunk_(chunk) {
   const int64_t groups = total / together;
   for (int64_t i = 0; i < workers; ++i) {
     ranges_[static_cast<size_t>(i)].next = groups * i / workers * together;
@@ -16,8 +16,8 @@ BlockRanges::BlockRanges(int64_t total, int workers, int64_t together, int64_t p
 
 bool BlockRanges::take(Range& range, int64_t& begin, int64_t& end) const {
   if (range.left() <= 0) return false;
-  begin = range.next.fetch_add(piece_);
-  end = std::min(begin + piece_, range.end);
+  begin = range.next.fetch_add(chunk_);
+  end = std::min(begin + chunk_, range.end);
   return begin < range.end;
 }
 

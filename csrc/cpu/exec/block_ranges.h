@@ -9,8 +9,8 @@ namespace tile::cpu {
 
 class BlockRanges {
  public:
-  // A piece has `piece` blocks. Groups of `together` blocks, which divides `total`, stay in one range.
-  BlockRanges(int64_t total, int workers, int64_t together, int64_t piece);
+  // A chunk has `chunk` blocks. Groups of `together` blocks, which divides `total`, stay in one range.
+  BlockRanges(int64_t total, int workers, int64_t together, int64_t chunk);
   // Takes blocks [begin, end) for a worker; returns false if none are left.
   bool next(int64_t worker, int64_t& begin, int64_t& end);
   // Discards all remaining blocks.
@@ -25,7 +25,7 @@ class BlockRanges {
   bool take(Range& range, int64_t& begin, int64_t& end) const;
 
   std::vector<Range> ranges_;
-  int64_t piece_;
+  int64_t chunk_;
 };
 
 }  // namespace tile::cpu

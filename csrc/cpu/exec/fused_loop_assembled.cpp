@@ -133,7 +133,7 @@ int64_t FusedLoopRun::run_code(const int64_t* outer, int64_t r, int64_t rows, in
     const auto v = static_cast<size_t>(bounded_[i]);
     const Cursor& from = space_.inputs[v];
     const Part there = part(from, r, rows, c, cols);
-    if (there.whole) continue;
+    if (there.complete) continue;
     const bool lanes = from.lanes ? fused_loop_.lanes[v] == Lane::f32 : from.dtype == DType::f32;
     if (!there.none() || (!lanes && (from.pad != 0 || std::signbit(from.pad)))) return 0;
     arguments.arrays[v] = {line(v), 0};
@@ -156,7 +156,7 @@ int64_t FusedLoopRun::run_code(const int64_t* outer, int64_t r, int64_t rows, in
   for (int i = 0; i < bounded_store_count_; ++i) {
     const auto k = static_cast<size_t>(bounded_stores_[i]);
     const Part there = part(space_.stores[k], r, rows, c, cols);
-    if (there.whole) continue;
+    if (there.complete) continue;
     if (!there.none()) return 0;
     stores[k] = {line(input_count() + fused_loop_.reductions.size()), 0};
     aligned = false;

@@ -10,7 +10,7 @@ void FusedLoopRun::locate_at_edge(int64_t r, int64_t rows, int64_t c, int64_t co
   for (size_t v = input_count(); v < values(); ++v) {
     const ValueAddress& address = addresses_[v];
     bool there = address.moving != nullptr && !column;
-    if (there && direct_[v] >= 0) there = part(*address.moving, r, rows, c, cols).whole;
+    if (there && direct_[v] >= 0) there = part(*address.moving, r, rows, c, cols).complete;
     if (there)
       at_[v] = {locate(*address.moving, r, c), address.row};
     else
@@ -27,7 +27,7 @@ void FusedLoopRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t co
   if (!across) cols = 1;
   char* data = locate(from, r, c);
   const Part there = part(from, r, rows, c, cols);  // a value that does not vary has no bounds
-  if (there.whole && in_place(v) && !strided) {
+  if (there.complete && in_place(v) && !strided) {
     at_[v] = {data, down ? from.stride[rows_dim_] : 0};
     return;
   }
@@ -35,7 +35,7 @@ void FusedLoopRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t co
   const int64_t line = (across ? line_ : 1) * element(v), row = from.stride[rows_dim_],
                 column = from.stride[cols_dim_];
   at_[v] = {base_ + addresses_[v].offset, down ? line : 0};
-  if (!there.whole) move.fill(at_[v].data, from.pad, across ? (rows - 1) * line_ + cols : rows);
+  if (!there.complete) move.fill(at_[v].data, from.pad, across ? (rows - 1) * line_ + cols : rows);
   if (there.none()) return;
   move.load(data + there.top * row + there.left * column, row, column,
             at_[v].data + there.top * line + there.left * element(v), line, there.rows(), there.cols());

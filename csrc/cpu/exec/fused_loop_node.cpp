@@ -10,8 +10,8 @@ namespace tile::cpu {
 
 Signal FusedLoopNode::run(Frame& frame) const {
   const size_t mark = frame.scratch.mark();
-  NodeStateSlot& slot = (*frame.kept)[static_cast<size_t>(kept)];
-  auto& [latest, other] = slot.kept;
+  NodeStateSlot& slot = (*frame.node_states)[static_cast<size_t>(state_index)];
+  auto& [latest, other] = slot.states;
   const auto fits = [&](const std::unique_ptr<NodeState>& run) {
     return run && static_cast<FusedLoopRun&>(*run).fits(frame);
   };
@@ -34,11 +34,11 @@ Signal FusedLoopNode::run(Frame& frame) const {
 
 size_t FusedLoopNode::run_bytes() const {
   using Cursor = FusedLoopSpace::Cursor;
-  constexpr size_t pieces = 20 * 64;  // each array starts on its own cache line
+  constexpr size_t padding = 20 * 64;  // each array starts on its own cache line
   return (fused_loop.inputs.size() + fused_loop.outputs.size() + fused_loop.stores.size()) *
              (sizeof(Cursor) + sizeof(TileRef) + 64) +
          fused_loop.reductions.size() * sizeof(FusedLoopSpace::Accumulator) +
-         (fused_loop.lanes.size() + fused_loop.steps.size()) * 128 + pieces;
+         (fused_loop.lanes.size() + fused_loop.steps.size()) * 128 + padding;
 }
 
 size_t FusedLoopNode::scratch_bytes() const {
@@ -49,7 +49,7 @@ size_t FusedLoopNode::scratch_bytes() const {
 }
 
 std::unique_ptr<OpNode> make_fused_loop_node(LoweringContext& lower, FusedLoop fused_loop) {
-  auto node = std::make_unique<FusedLoopNode>(std::move(fused_loop), lower.new_kept());
+  auto node = std::make_unique<FusedLoopNode>(std::move(fused_loop), lower.new_node_state());
   lower.need_scratch(node->scratch_bytes());
   return node;
 }

@@ -8,10 +8,10 @@
 namespace tile::cpu {
 
 struct FusedLoopNode final : OpNode {
-  FusedLoopNode(FusedLoop plan, int state) : fused_loop(std::move(plan)), kept(state) {}
+  FusedLoopNode(FusedLoop plan, int state) : fused_loop(std::move(plan)), state_index(state) {}
 
   const FusedLoop fused_loop;
-  const int kept;                     // the index of its state in Frame::kept
+  const int state_index;              // in Frame::node_states
   mutable jit::FusedLoopCodes codes;  // for the memory layouts seen so far
 
   Signal run(Frame& frame) const override;

@@ -98,10 +98,11 @@ void FusedLoopRun::find_addresses() {
     calls_[i] = {step.variants[repeats], step.arity, {}, step.out};
     std::copy(step.in, step.in + most_operands, calls_[i].in);
   }
-  whole_ = true;
+  no_repeats_ = true;
   for (size_t k = 0; k < fused_loop_.reductions.size(); ++k)
     for (int d = 0; d < rows_dim_; ++d)
-      whole_ &= space_.reduces_along(fused_loop_.reductions[k], d) && space_.reductions[k].weight[d] == 1;
+      no_repeats_ &=
+          space_.reduces_along(fused_loop_.reductions[k], d) && space_.reductions[k].weight[d] == 1;
 }
 
 // Chunks end at an array's edge and before the first weighted element, so that all but the last are regular.
@@ -153,8 +154,8 @@ void FusedLoopRun::size_chunks() {
   int64_t most = lanes;  // columns
   for (size_t k = 0; k < fused_loop_.reductions.size(); ++k)
     if (lines_apart(k)) most = std::min<int64_t>(most, most_line);
-  const int64_t span = std::max<int64_t>(edge_, 1), pieces = (span + most - 1) / most;
-  cols_ = std::min(((span + pieces - 1) / pieces + 63) / 64 * 64, space_.extent[cols_dim_]);
+  const int64_t span = std::max<int64_t>(edge_, 1), chunk_count = (span + most - 1) / most;
+  cols_ = std::min(((span + chunk_count - 1) / chunk_count + 63) / 64 * 64, space_.extent[cols_dim_]);
   rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1,
                               std::max<int64_t>(space_.extent[rows_dim_], 1));
 }
@@ -239,15 +240,15 @@ FusedLoopRun::Part FusedLoopRun::part(const Cursor& cursor, int64_t r, int64_t r
     return high - low == count;
   };
   const bool tall = limit(rows_dim_, r, rows, part.top, part.bottom);
-  part.whole = limit(cols_dim_, c, cols, part.left, part.right) && tall;
+  part.complete = limit(cols_dim_, c, cols, part.left, part.right) && tall;
   return part;
 }
 
 bool FusedLoopRun::inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const {
   for (int i = 0; i < bounded_count_; ++i)
-    if (!part(space_.inputs[bounded_[i]], r, rows, c, cols).whole) return false;
+    if (!part(space_.inputs[bounded_[i]], r, rows, c, cols).complete) return false;
   for (int i = 0; i < bounded_store_count_; ++i)
-    if (!part(space_.stores[bounded_stores_[i]], r, rows, c, cols).whole) return false;
+    if (!part(space_.stores[bounded_stores_[i]], r, rows, c, cols).complete) return false;
   return true;
 }
 

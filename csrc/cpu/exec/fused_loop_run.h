@@ -85,7 +85,7 @@ class FusedLoopRun final : public NodeState {
   // The part of a chunk that is inside an array: rows and columns relative to the chunk's start.
   struct Part {
     int64_t top = 0, bottom = 0, left = 0, right = 0;
-    bool whole = false;
+    bool complete = false;
     bool none() const { return top >= bottom || left >= right; }
     int64_t rows() const { return bottom - top; }
     int64_t cols() const { return right - left; }
@@ -108,9 +108,9 @@ class FusedLoopRun final : public NodeState {
   // Reductions.
   void begin(size_t k) const;
   void accumulate(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
-  struct Piece;
-  bool transposes(size_t k, const Piece& piece) const;
-  void add(size_t k, Piece piece) const;
+  struct WeightedPart;
+  bool transposes(size_t k, const WeightedPart& part) const;
+  void add(size_t k, WeightedPart part) const;
   void finish(Frame& frame) const;
 
   const FusedLoopNode& node_;
@@ -133,7 +133,7 @@ class FusedLoopRun final : public NodeState {
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
   char* base_ = nullptr;                                         // base address of the buffers
-  bool whole_ = true;                                            // no reduction repeats an outer dimension
+  bool no_repeats_ = true;                                       // no reduction repeats an outer dimension
   jit::FusedLoopFunction code_ = nullptr, streaming_ = nullptr;  // for whole chunks
   std::optional<jit::Vectors> vectors_;  // the vector width that `code_` was compiled for
   bool any_columns_ = true;              // code_ accepts any number of columns

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double serial_below = 32768;  // elements of work: below that, waking threads costs more
 constexpr int least_lines_a_thread = 8;
-constexpr int pieces_a_thread = 16;  // taken one by one, so that uneven blocks balance
+constexpr int chunks_a_thread = 16;  // taken one by one, so that uneven blocks balance
 
 }  // namespace
 
@@ -31,13 +31,13 @@ struct Program::Thread {
 };
 
 // Consecutive launches reuse the state that the previous one kept.
-std::unique_ptr<NodeStateCache::Slots> Program::take_kept(int64_t worker) const {
-  auto kept = idle_.take(worker);
-  if (!kept) return std::make_unique<NodeStateCache::Slots>(kept_);
-  for (NodeStateSlot& slot : *kept)
-    for (auto& each : slot.kept)
+std::unique_ptr<NodeStateCache::Slots> Program::take_node_states(int64_t worker) const {
+  auto slots = idle_.take(worker);
+  if (!slots) return std::make_unique<NodeStateCache::Slots>(node_states_);
+  for (NodeStateSlot& slot : *slots)
+    for (auto& each : slot.states)
       if (each && !each->lasts()) each.reset();
-  return kept;
+  return slots;
 }
 
 Program::Program(Function function) : function_(std::move(function)) {
@@ -54,7 +54,7 @@ Program::Program(Function function) : function_(std::move(function)) {
   tiles_ = lower.tile_count();
   arrays_ = lower.array_count();
   scratch_bytes_ = lower.scratch_bytes();
-  kept_ = lower.kept_count();
+  node_states_ = lower.node_state_count();
   needs_panels_ = lower.needs_panels();
   block_cost_ = cost_of(function_.body());
   blocks_between_looks_ = Glance::every(block_cost_);
@@ -87,10 +87,10 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   auto work = [&](int64_t worker, auto next) {
     int64_t begin, end;
     if (!next(begin, end)) return;
-    static thread_local Thread kept;
+    static thread_local Thread reused;
     Thread nested;  // for a kernel launched while this thread runs another
-    Thread& thread = kept.busy ? nested : kept;
-    give_registers_back(kept.frame);  // of the kernel that this one interrupts; it takes them again later
+    Thread& thread = reused.busy ? nested : reused;
+    give_registers_back(reused.frame);  // of the kernel that this one interrupts; it takes them again later
     thread.busy = true;
     struct Release {  // also runs if an assertion fails
       Thread& thread;
@@ -107,8 +107,8 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     frame.shared_panels = shared;
     frame.watch = &watch;
     Glance glance(blocks_between_looks_);
-    auto slots = take_kept(worker);
-    frame.kept = slots.get();
+    auto slots = take_node_states(worker);
+    frame.node_states = slots.get();
     char* slot = thread.arena.at_least(arena_bytes);
     for (size_t i = 0; i < slot_bytes_.size(); ++i) {
       frame.slots[i] = slot;
@@ -137,17 +137,17 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     });
     return;
   }
-  int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread)), line = 1;
+  int64_t chunk = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * chunks_a_thread)), line = 1;
   // Blocks of one line often share operands. If there are many lines, lines stay whole and each thread keeps
   // its own packed operands; otherwise all threads share packed operands.
   std::optional<LaunchPackedOperands> panels;
   if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) {
     line = blocks[0];
-    piece = (piece + line - 1) / line * line;
+    chunk = (chunk + line - 1) / line * line;
   } else if (needs_panels_) {
     shared = panels.emplace(threads).get();
   }
-  BlockRanges ranges(total, threads, line, piece);
+  BlockRanges ranges(total, threads, line, chunk);
   auto body = [&](int64_t worker, int64_t) {
     const Watch::Running running(watch);
     std::exception_ptr error;

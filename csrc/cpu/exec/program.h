@@ -20,13 +20,13 @@ class Program {
  private:
   struct Thread;
   void prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const;
-  std::unique_ptr<NodeStateCache::Slots> take_kept(int64_t worker) const;
+  std::unique_ptr<NodeStateCache::Slots> take_node_states(int64_t worker) const;
   Function function_;
   OpNodes nodes_;
   std::vector<Scalar> scalars_;
   std::vector<int> array_arguments_, scalar_arguments_;  // indices in the frame
   std::vector<size_t> slot_bytes_;
-  size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
+  size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, node_states_ = 0;
   bool needs_panels_ = false;
   double block_cost_ = 0;  // approximate number of elements processed
   int blocks_between_looks_ = 1;

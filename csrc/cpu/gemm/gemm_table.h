@@ -23,7 +23,7 @@ struct GemmKernels {
   int mr, nr;                // rows of a panel of A, columns of a panel of B
   int lanes;                 // packing A may write that many elements past its panels
   int together, depth_step;  // values of k per element; a panel's depth is a multiple of depth_step values
-  int block_depth, piece_depth;  // values of k per block in `blocked` and in `streamed`
+  int block_depth, streamed_depth;  // values of k per block in `blocked` and in `streamed`
 
   // Packing: A [m x k] to panels [m / mr][k][mr], of which the last two may be halves (isa/gemm_panels.h),
   // and B [k x n] to panels [n / nr][k][nr]. Short panels are filled with zeros. Indexed by the source's
@@ -88,7 +88,7 @@ struct GemmKernels {
   }
   long rows_size(long m, long k) const { return packed_a_size(m, k); }
   long streamed_scratch_size(long k, long n) const {
-    return packed_b_size(k < piece_depth ? k : piece_depth, n);
+    return packed_b_size(k < streamed_depth ? k : streamed_depth, n);
   }
 };
 

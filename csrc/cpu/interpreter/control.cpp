@@ -149,7 +149,7 @@ std::unique_ptr<OpNode> terminator_node(LoweringContext& lower, const Op& termin
   } else {
     const Op& loop = enclosing_loop(terminator);
     bool leaves = terminator.is("break");
-    node->signal = leaves ? Signal::leave_loop : Signal::next_turn;
+    node->signal = leaves ? Signal::leave_loop : Signal::next_iteration;
     to = leaves ? receivers(loop.results) : receivers(loop.region().arguments);
   }
   node->parallel_copy = std::make_unique<ParallelCopy>(lower, terminator.parent, terminator.operands, to);

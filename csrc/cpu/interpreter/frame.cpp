@@ -111,7 +111,7 @@ void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to)
 TileRef materialise(const TileRef& from, int rank, const int64_t* extents, Scratch& scratch) {
   bool ready = from.lanes;
   for (int i = 0; ready && i < rank; ++i)
-    ready = from.whole(i) && from.axes[i].valid >= extents[i] && (from.axes[i].extent >= extents[i]);
+    ready = from.in_bounds(i) && from.axes[i].valid >= extents[i] && (from.axes[i].extent >= extents[i]);
   if (ready) {
     TileRef same = from;
     for (int i = 0; i < rank; ++i) same.axes[i].extent = extents[i];

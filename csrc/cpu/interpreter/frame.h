@@ -54,7 +54,7 @@ struct TileRef {
            std::memcmp(&pad, &other.pad, sizeof pad) == 0 &&
            std::memcmp(axes, other.axes, sizeof(Axis) * static_cast<size_t>(rank)) == 0;
   }
-  bool whole(int axis) const { return axes[axis].first <= 0 && axes[axis].valid >= axes[axis].extent; }
+  bool in_bounds(int axis) const { return axes[axis].first <= 0 && axes[axis].valid >= axes[axis].extent; }
 };
 
 // An array argument, or a view of one.
@@ -101,7 +101,7 @@ struct NodeState {
   virtual bool lasts() const = 0;  // false: invalid in the next launch, when arrays may have changed
 };
 struct NodeStateSlot {
-  std::unique_ptr<NodeState> kept[2];  // latest first: a loop's first iteration often differs
+  std::unique_ptr<NodeState> states[2];  // latest first: a loop's first iteration often differs
   bool ran = false;
 };
 
@@ -114,7 +114,7 @@ struct Frame {
   std::vector<char*> slots;  // arena memory by slot; loop-carried tiles exchange slots
   Scratch scratch;
   int64_t block[3] = {}, blocks[3] = {};
-  std::vector<NodeStateSlot>* kept = nullptr;  // by numbers that LoweringContext assigns
+  std::vector<NodeStateSlot>* node_states = nullptr;  // by numbers that LoweringContext assigns
   PackedTiles packed;
   PackedOperands* own_panels = nullptr;     // this thread's
   PackedOperands* shared_panels = nullptr;  // shared by the launch's threads; null: each thread has its own
@@ -122,7 +122,7 @@ struct Frame {
   Watch* watch = nullptr;                   // of this launch
 };
 
-enum class Signal : uint8_t { next, leave_loop, next_turn };
+enum class Signal : uint8_t { next, leave_loop, next_iteration };
 
 // One step of a compiled block.
 struct OpNode {

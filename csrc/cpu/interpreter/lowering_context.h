@@ -69,7 +69,7 @@ class LoweringContext {
   // keep lanes; else null.
   const Op* memory_load(const Value* value) const;
   bool keeps_lanes(const Op& cast) const;  // casts a narrow float in memory to f32: its lanes are f32 already
-  int new_kept() { return static_cast<int>(kept_++); }  // an index into Frame::kept
+  int new_node_state() { return static_cast<int>(node_states_++); }  // an index into Frame::node_states
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
   void need_panels() { needs_panels_ = true; }  // for blocked products
   OpNodes block(const Block& block);            // lowers a region; defined in cpu/fusion
@@ -81,7 +81,7 @@ class LoweringContext {
   const std::vector<Scalar>& scalars() const { return scalar_values_; }
   size_t array_count() const { return arrays_.size(); }
   const std::vector<size_t>& slot_bytes() const { return slot_bytes_; }
-  size_t kept_count() const { return kept_; }
+  size_t node_state_count() const { return node_states_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
   bool needs_panels() const { return needs_panels_; }
 
@@ -97,7 +97,7 @@ class LoweringContext {
   std::unordered_set<const Value*> written_, dedicated_;
   InPlaceLoads in_place_;
   std::unordered_set<const Value*> last_used_here_;  // operands that the current op may overwrite
-  size_t scratch_bytes_ = 0, kept_ = 0;
+  size_t scratch_bytes_ = 0, node_states_ = 0;
   bool needs_panels_ = false;
 };
 

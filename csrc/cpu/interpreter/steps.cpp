@@ -34,8 +34,8 @@ std::vector<StepFunction> step_functions(const Op& op) {
     if (cast == Rounding::nearest) return;
     const Lane lane = dtype == DType::f32 ? Lane::f64 : Lane::f32;
     // If the value is narrowed again, truncation keeps the information on which side of a midpoint it is.
-    const bool cut_again = cast == Rounding::away && dtype != to;
-    const ElementwiseRow& row = row_of(op, str(dtype, info(cut_again ? Rounding::zero : *cast).suffix), lane);
+    const bool truncates = cast == Rounding::away && dtype != to;
+    const ElementwiseRow& row = row_of(op, str(dtype, info(truncates ? Rounding::zero : *cast).suffix), lane);
     steps.push_back({row.name, row.variants, row.lane});
   };
   if (!cast) {

@@ -139,11 +139,12 @@ void Body::load_input(int value, int reg) {
   locked_ |= 1u << reg;
   const bool scalar = op(value).micro == Micro::scalar;
   const auto read = [&](const Instruction& instruction) {
-    const bool cut = masked() && !scalar && code_.wide();
-    code_.vector(instruction, reg, 0, around_.input(input), whole, -1, {cut ? column_mask : 0, cut});
+    const bool masks = masked() && !scalar && code_.wide();
+    code_.vector(instruction, reg, 0, around_.input(input), full_vector, -1,
+                 {masks ? column_mask : 0, masks});
   };
   const auto shift = [&](Micro how, int count) {
-    code_.vector(row_of(how).instruction, reg, 0, Operand::reg(reg), whole, count);
+    code_.vector(row_of(how).instruction, reg, 0, Operand::reg(reg), full_vector, count);
   };
   if (dtype == DType::boolean) {  // bytes: any nonzero byte is true
     read(scalar ? instructions::broadcast_byte : instructions::extend_bytes);
@@ -190,9 +191,9 @@ void Body::emit(int value) {
     release();
     result = allocate();
     if (row.form == Form::narrowing)
-      code_.vector(row.instruction, from.number, 0, Operand::reg(result), whole, immediate);
+      code_.vector(row.instruction, from.number, 0, Operand::reg(result), full_vector, immediate);
     else
-      code_.vector(row.instruction, result, 0, from, whole, immediate);
+      code_.vector(row.instruction, result, 0, from, full_vector, immediate);
   }
   keep(value, result);
 }
@@ -207,7 +208,7 @@ int Body::emit_binary(const MicroOp& micro, const MicroRow& row) {
   release();
   // Freed operands are still intact: nothing is stored into their registers before they are read.
   const int result = allocate();
-  code_.vector(row.instruction, result, first, second, whole,
+  code_.vector(row.instruction, result, first, second, full_vector,
                row.has_immediate ? static_cast<int>(micro.immediate) : -1);
   return result;
 }
@@ -235,7 +236,7 @@ void Body::emit_predicate(int value) {
   while (mask < mask_registers && (masks_ >> mask & 1)) ++mask;
   const bool keeps = mask < mask_registers;
   if (!keeps) mask = scratch_mask;
-  code_.vector(row.instruction, mask, first, second, whole,
+  code_.vector(row.instruction, mask, first, second, full_vector,
                row.has_immediate ? static_cast<int>(micro.immediate) : -1);
   if (keeps) {
     masks_ |= 1u << mask;

@@ -44,7 +44,7 @@ void Encoder::vector(const Instruction& i, int first, int second, const Operand&
     second = first;  // the result is encoded as the second operand
     first = i.extension;
   }
-  if (bits == whole) bits = 8 * bytes_of(vectors_);
+  if (bits == full_vector) bits = 8 * bytes_of(vectors_);
   if (wide())
     evex(i, first, second, third, bits, masked);
   else

@@ -65,7 +65,7 @@ struct Masked {
   int number = 0;  // 0: all lanes
   bool zero = false;
 };
-inline constexpr int whole = 0;  // as a number of bits: the whole vector
+inline constexpr int full_vector = 0;  // as a number of bits: the whole vector
 
 class Encoder {
  public:
@@ -75,8 +75,8 @@ class Encoder {
   int lanes() const { return lanes_of(vectors_); }
 
   // Emits first = instruction(second, third); `second` is 0 for instructions with two operands.
-  void vector(const Instruction& instruction, int first, int second, const Operand& third, int bits = whole,
-              int immediate = -1, Masked masked = {});
+  void vector(const Instruction& instruction, int first, int second, const Operand& third,
+              int bits = full_vector, int immediate = -1, Masked masked = {});
   void load_mask(int mask, const Operand& from);  // of 16 lanes
   void test_mask(int mask);                       // sets condition `below` if all of 16 lanes are set
 

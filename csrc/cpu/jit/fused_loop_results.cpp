@@ -34,7 +34,7 @@ void load_lanes(Encoder& code, Body& body, int reg, const Operand& operand, bool
   if (!masked)
     code.vector(instructions::load, reg, 0, operand);
   else if (code.wide())
-    code.vector(instructions::load, reg, 0, operand, whole, -1, {column_mask, true});
+    code.vector(instructions::load, reg, 0, operand, full_vector, -1, {column_mask, true});
   else
     code.vector(avx2::masked_load, reg, body.mask(), operand);
 }
@@ -42,7 +42,7 @@ void store_lanes(Encoder& code, Body& body, int reg, const Operand& operand, boo
   if (!masked)
     code.vector(instructions::store, reg, 0, operand);
   else if (code.wide())
-    code.vector(instructions::store, reg, 0, operand, whole, -1, {column_mask, false});
+    code.vector(instructions::store, reg, 0, operand, full_vector, -1, {column_mask, false});
   else
     code.vector(avx2::masked_store, reg, body.mask(), operand);
 }
@@ -51,7 +51,7 @@ void stream_lanes(Encoder& code, Body& body, int reg, Operand operand) {
   code.vector(instructions::stream, reg, 0, operand, 256);
   if (!code.wide()) return;
   const int upper = body.temporary();
-  code.vector(avx512::upper_256, reg, 0, Operand::reg(upper), whole, 1);
+  code.vector(avx512::upper_256, reg, 0, Operand::reg(upper), full_vector, 1);
   operand.offset += 32;
   code.vector(instructions::stream, upper, 0, operand, 256);
 }
@@ -63,7 +63,7 @@ void store_bytes(Encoder& code, Body& body, Constants& constants, int reg, const
   const Instruction& bit_and = row_of(Micro::bit_and).instruction;
   if (code.wide()) {
     code.vector(bit_and, bytes, reg, constants.operand(1));
-    return code.vector(avx512::narrow_to_bytes, bytes, 0, operand, whole, -1, there);
+    return code.vector(avx512::narrow_to_bytes, bytes, 0, operand, full_vector, -1, there);
   }
   code.vector(instructions::upper_half, reg, 0, Operand::reg(bytes), 256, 1);
   code.vector(avx2::pack_signed_words, bytes, reg, Operand::reg(bytes), 128);
@@ -76,10 +76,11 @@ void store_narrow(Encoder& code, Body& body, int reg, const Operand& operand, Ma
   if (there.number == 0) return code.vector(instructions::store, reg, 0, operand, 256);
   const int lanes = body.temporary();
   code.vector(instructions::extend_words, lanes, 0, Operand::reg(reg));
-  code.vector(avx512::narrow_to_words, lanes, 0, operand, whole, -1, there);
+  code.vector(avx512::narrow_to_words, lanes, 0, operand, full_vector, -1, there);
 }
 void store_words(Encoder& code, Body& body, int reg, const Operand& operand, bool streams, Masked there) {
-  if (code.wide() && !streams) return code.vector(avx512::narrow_to_words, reg, 0, operand, whole, -1, there);
+  if (code.wide() && !streams)
+    return code.vector(avx512::narrow_to_words, reg, 0, operand, full_vector, -1, there);
   const int words = body.temporary(), half = code.wide() ? 256 : 128;
   if (code.wide()) {
     code.vector(avx512::narrow_to_words, reg, 0, Operand::reg(words));
@@ -103,10 +104,10 @@ void FusedLoopNest::store_pair(Encoder& code, Body& body, int value, size_t k, C
     if (code.wide()) {
       constexpr int and_or = 0xea;  // words & reg | evens
       code.vector(instructions::load, words, 0, constants_.operand(0xffff0000));
-      code.vector(avx512::ternary, words, reg, evens, whole, and_or);
+      code.vector(avx512::ternary, words, reg, evens, full_vector, and_or);
     } else {
       constexpr int even_words = 0x55;
-      code.vector(avx2::blend_words, words, reg, evens, whole, even_words);
+      code.vector(avx2::blend_words, words, reg, evens, full_vector, even_words);
     }
     if (form_.stores[k].streams)
       stream_lanes(code, body, words, address(store(k)));
@@ -125,7 +126,7 @@ void FusedLoopNest::store_vector(Encoder& code, Body& body, int value, int parti
   if (dtype == DType::boolean)
     store_bytes(code, body, constants_, reg, to, there);
   else if (dtype == DType::f16 && !is_words(participant))
-    code.vector(row_of(Micro::to_half).instruction, reg, 0, to, whole, 0, there);
+    code.vector(row_of(Micro::to_half).instruction, reg, 0, to, full_vector, 0, there);
   else if (trace_.trace.ops[static_cast<size_t>(value)].micro == Micro::to_bf16)
     store_narrow(code, body, reg, to, there);
   else if (dtype == DType::bf16 || dtype == DType::f16)
@@ -168,7 +169,7 @@ void FusedLoopNest::accumulate(Encoder& code, Body& body, size_t k, const std::p
   int value = body.use(values.first), factor = values.second < 0 ? -1 : body.use(values.second);
   if (masked && in_register) {  // lanes past the last column get the identity
     const int mask = code.wide() ? column_mask : body.mask();
-    const auto cut = [&](int reg) {
+    const auto with_identity = [&](int reg) {
       const int part = body.temporary();
       if (how.ignores_nan || code.wide()) {
         code.vector(instructions::load, part, 0, constants_.operand(how.identity));
@@ -178,8 +179,8 @@ void FusedLoopNest::accumulate(Encoder& code, Body& body, size_t k, const std::p
       }
       return part;
     };
-    value = cut(value);
-    if (factor >= 0) factor = cut(factor);
+    value = with_identity(value);
+    if (factor >= 0) factor = with_identity(factor);
   }
   const int into = in_register ? accumulator(k, iteration.accumulator) : body.temporary();
   if (!in_register) load_lanes(code, body, into, address(reduction(k)), masked);
@@ -188,13 +189,13 @@ void FusedLoopNest::accumulate(Encoder& code, Body& body, size_t k, const std::p
   } else if (how.ignores_nan && code.wide()) {
     const bool is_quiet = trace_.trace.nans[static_cast<size_t>(values.first)].quiet;
     const int quiet = is_quiet ? value : body.temporary();
-    if (!is_quiet) pick(code, how, quiet, value, value, whole);
-    pick(code, how, into, into, quiet, whole);
+    if (!is_quiet) pick(code, how, quiet, value, value, full_vector);
+    pick(code, how, into, into, quiet, full_vector);
   } else if (how.ignores_nan) {
     const int scratch = body.temporary(), unordered = body.temporary();
-    combine(code, how, into, value, scratch, unordered, whole, in_register);
+    combine(code, how, into, value, scratch, unordered, full_vector, in_register);
   } else {
-    combine(code, how, into, value, 0, 0, whole, in_register);
+    combine(code, how, into, value, 0, 0, full_vector, in_register);
   }
   if (!in_register) store_lanes(code, body, into, address(reduction(k)), masked);
   body.release();
@@ -235,14 +236,14 @@ void FusedLoopNest::finish_reductions() {
     if (!sums_columns(k)) continue;
     const Combination& how = *trace_.combinations[k];
     const auto with = [&](int into, int value, int bits) {
-      combine(code_, how, into, value, scratch, unordered, bits, bits == whole);
+      combine(code_, how, into, value, scratch, unordered, bits, bits == full_vector);
     };
     for (int step = 1; step < unroll_; step *= 2)
       for (int v = 0; v + step < unroll_; v += 2 * step)
-        with(accumulator(k, v), accumulator(k, v + step), whole);
+        with(accumulator(k, v), accumulator(k, v + step), full_vector);
     const int sum = accumulator(k, 0);
     if (code_.wide()) {
-      code_.vector(avx512::upper_256, sum, 0, Operand::reg(other), whole, 1);
+      code_.vector(avx512::upper_256, sum, 0, Operand::reg(other), full_vector, 1);
       with(sum, other, 256);
     }
     code_.vector(instructions::upper_half, sum, 0, Operand::reg(other), 256, 1);

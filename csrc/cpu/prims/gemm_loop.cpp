@@ -97,7 +97,8 @@ struct GemmLoopNode final : OpNode {
   Signal run(Frame& frame) const override {
     const int64_t first = integer(frame, low),
                   iterations = std::max<int64_t>(integer(frame, high) - first, 0);
-    TileRef x = whole(frame, a, a_k, first, iterations), y = whole(frame, b, b_k, first, iterations);
+    TileRef x = all_iterations(frame, a, a_k, first, iterations),
+            y = all_iterations(frame, b, b_k, first, iterations);
     bool front = false;
     for (int i = 0; i < 2; ++i) front |= x.axes[i].first > 0 || y.axes[i].first > 0;
     if (front || integer(frame, step) != 1) return run_nodes(plain, frame);
@@ -129,8 +130,8 @@ struct GemmLoopNode final : OpNode {
   }
 
   // Returns a descriptor of the tiles of all iterations, which are adjacent.
-  TileRef whole(Frame& frame, const TileAddress& address, size_t k_axis, int64_t first,
-                int64_t iterations) const {
+  TileRef all_iterations(Frame& frame, const TileAddress& address, size_t k_axis, int64_t first,
+                         int64_t iterations) const {
     frame.scalars[static_cast<size_t>(index)].i = first;
     TileRef tile = address.resolve(frame);
     const ArrayRef& array = frame.arrays[static_cast<size_t>(address.array)];
@@ -153,9 +154,9 @@ struct GemmLoopNode final : OpNode {
       return PackedOperandCache::Key{view.data,          rows,  columns, view.row_stride,
                                      view.column_stride, dtype, is_left, kernels};
     };
-    const bool share = frame.shared_panels && m * n * k >= shared_from;
-    const Room& room = share ? shared_room : own_room;
-    PackedOperands& panels = share ? *frame.shared_panels : *frame.own_panels;
+    const bool shared = frame.shared_panels && m * n * k >= shared_from;
+    const Room& room = shared ? shared_room : own_room;
+    PackedOperands& panels = shared ? *frame.shared_panels : *frame.own_panels;
     const size_t strip_bytes = bytes_of(kernels->strip_size(k, n));
     const PackedOperandCache::Held strip =
         panels.right.hold(key(right, k, cols, right_dtype, false), strip_bytes,
@@ -199,20 +200,20 @@ struct GemmLoopNode final : OpNode {
 
   void streamed(Frame& frame, int64_t rows, int64_t cols, int64_t k, MatrixView left, DType left_dtype,
                 MatrixView right, DType right_dtype, void* out, long row_stride, bool add) const {
-    const int64_t piece = kernels->piece_depth;
-    void* packed = take(frame, kernels->rows_size(rows, piece));
-    void* scratch = take(frame, kernels->streamed_scratch_size(piece, cols));
+    const int64_t depth_step = kernels->streamed_depth;
+    void* packed = take(frame, kernels->rows_size(rows, depth_step));
+    void* scratch = take(frame, kernels->streamed_scratch_size(depth_step, cols));
     auto advance = [](MatrixView& view, long elements, DType dtype) {
       view.data = static_cast<const char*>(view.data) + elements * info(dtype).bytes;
     };
-    for (int64_t at = 0; at < std::max<int64_t>(k, 1); at += piece) {
+    for (int64_t at = 0; at < std::max<int64_t>(k, 1); at += depth_step) {
       frame.watch->look();
-      const int64_t depth = std::min(piece, k - at);
+      const int64_t depth = std::min(depth_step, k - at);
       kernels->pack_rows(rows, depth, left, left_dtype, packed);
       kernels->streamed(rows, cols, depth, packed, right, right_dtype, out, row_stride, add || at > 0,
                         scratch);
-      advance(left, piece * left.column_stride, left_dtype);
-      advance(right, piece * right.row_stride, right_dtype);
+      advance(left, depth_step * left.column_stride, left_dtype);
+      advance(right, depth_step * right.row_stride, right_dtype);
     }
   }
 };
@@ -250,8 +251,8 @@ std::unique_ptr<OpNode> lower_gemm_loop(LoweringContext& lower, const Op& op) {
   node->slot = lower.slot(op.results[0]);
   const GemmKernels& kernels = *node->kernels;
   const int64_t packed = std::max(kernels.blocked_scratch_size(node->m, kernels.block_depth),
-                                  kernels.rows_size(node->m, kernels.piece_depth) +
-                                      kernels.streamed_scratch_size(kernels.piece_depth, node->n));
+                                  kernels.rows_size(node->m, kernels.streamed_depth) +
+                                      kernels.streamed_scratch_size(kernels.streamed_depth, node->n));
   lower.need_scratch(static_cast<size_t>(packed * 8 + 2 * node->m * node->n * 8) + 65536);
   return node;
 }

@@ -126,7 +126,7 @@ TILE_INLINE Vec<T> directed_fma(Vec<T> x, Vec<T> y, Vec<T> z) {
 // Rounds floats so that the last `drop` bits are 0: the precision of bf16 or tf32, and of f16 in its normal
 // range.
 template <Direction d, int drop>
-TILE_INLINE Vec<float> directed_cut(Vec<float> x) {
+TILE_INLINE Vec<float> directed_round(Vec<float> x) {
   using I = Vec<int32_t>;
   constexpr int32_t low = (1 << drop) - 1;
   I bits = bit_cast<I>(x);
@@ -141,7 +141,7 @@ TILE_INLINE Vec<float> directed_to_f16(Vec<float> x) {
   using V = Vec<float>;
   const V size = clear_sign(x), infinity(__builtin_inff());
   const Mask<float> away = d == Direction::zero ? x != x : d == Direction::down ? x < V(0) : x > V(0);
-  V r = clear_sign(directed_cut<d, 13>(x));
+  V r = clear_sign(directed_round<d, 13>(x));
   // Beyond the largest number.
   r = select(r >= V(65536), select(away | (size == infinity), infinity, V(65504)), r);
   // Results that are subnormal in f16: adding and subtracting 0.5 rounds to nearest; one unit is then added
@@ -158,14 +158,14 @@ TILE_INLINE Vec<double> away_to_f32(Vec<double> x) {
   return select(x - low == high - x, outer, directed_to_f32<Direction::nearest>(x));
 }
 template <int drop>
-TILE_INLINE Vec<float> away_cut(Vec<float> x) {
+TILE_INLINE Vec<float> away_round(Vec<float> x) {
   using I = Vec<int32_t>;
   const I bits = bit_cast<I>(x) + I(1 << (drop - 1));
   return select(is_nan(x), x, bit_cast<Vec<float>>(bits & I(~((1 << drop) - 1))));
 }
 TILE_INLINE Vec<float> away_to_f16(Vec<float> x) {
   using V = Vec<float>;
-  const V size = clear_sign(x), r = clear_sign(away_cut<13>(x));
+  const V size = clear_sign(x), r = clear_sign(away_round<13>(x));
   const V unit(0x1p-24f), near = (size + V(0.5f)) - V(0.5f);
   const V tiny = select(size - near == V(0x1p-25f), near + unit, near);
   return with_sign(select(size < V(0x1p-14f), tiny, select(r >= V(65536), V(__builtin_inff()), r)), x);

@@ -7,7 +7,7 @@ namespace tile::cpu::TILE_ISA {
 // The numbers of x86's control register.
 enum class Direction { nearest = 0, down = 1, up = 2, zero = 3 };
 
-namespace whole {
+namespace exact_arithmetic {
 
 // (-1)^negative * units * 2^exponent; units is nonzero, below 2^126 and mostly at least 2^125.
 struct Exact {
@@ -51,7 +51,7 @@ TILE_INLINE double rounded(Exact x, Direction d) {
   return bit_cast<double>(bits | static_cast<uint64_t>(x.negative) << 63);
 }
 
-}  // namespace whole
+}  // namespace exact_arithmetic
 
 TILE_INLINE double exact_fma(double x, double y, double z, Direction d) {
   constexpr double largest = 0x1.fffffffffffffp1023;
@@ -62,10 +62,10 @@ TILE_INLINE double exact_fma(double x, double y, double z, Direction d) {
     const double product = x * y;
     return z != 0 ? z : bit_cast<uint64_t>(product) == bit_cast<uint64_t>(z) ? z : zero;
   }
-  using namespace whole;
+  using namespace exact_arithmetic;
   const Exact u = exact(x), v = exact(y);
   Exact a = normal(u.negative != v.negative, u.exponent + v.exponent, u.units * v.units);
-  if (z == 0) return whole::rounded(a, d);
+  if (z == 0) return exact_arithmetic::rounded(a, d);
   const Exact w = exact(z);
   Exact b = normal(w.negative, w.exponent, w.units);
   if (a.exponent < b.exponent) std::swap(a, b);
@@ -80,7 +80,7 @@ TILE_INLINE double exact_fma(double x, double y, double z, Direction d) {
     if (a.units < b.units) std::swap(a, b);
     a.units -= b.units;
   }
-  return whole::rounded(a, d);
+  return exact_arithmetic::rounded(a, d);
 }
 
 }  // namespace tile::cpu::TILE_ISA

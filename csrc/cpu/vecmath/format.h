@@ -12,7 +12,7 @@ TILE_INLINE Vec<float> round_to_tf32(Vec<float> x) {
   using I = Vec<int32_t>;
   const I bits = bit_cast<I>(x), odd = shift_right_zeros(bits, 13) & I(1);
   const I rounded =
-      select(mask_cast<int32_t>(is_nan(x)), bits | quiet_if_cut<13>(bits), bits + I(0xfff) + odd);
+      select(mask_cast<int32_t>(is_nan(x)), bits | quiet_if_dropped<13>(bits), bits + I(0xfff) + odd);
   return bit_cast<Vec<float>>(rounded & I(~0x1fff));
 }
 

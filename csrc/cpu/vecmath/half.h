@@ -16,7 +16,7 @@ struct f16 {
 
 // Returns the quiet bit for a NaN with any of its last `count` bits set, else 0.
 template <int count, class B>
-TILE_INLINE B quiet_if_cut(B bits) {
+TILE_INLINE B quiet_if_dropped(B bits) {
   const B low((1 << count) - 1);
   return (((bits & low) + low) & B(1 << count)) << (22 - count);
 }
@@ -40,7 +40,7 @@ TILE_INLINE typename V::Bits to_bf16_bits(V x) {
   const B bits = bit_cast<B>(x), odd = shift_right_zeros(bits, 16) & B(1);
   const B rounded = bits + B(0x7fff) + odd;
   if (rounds_plainly(x) || no_nan(x)) return shift_right_zeros(rounded, 16);
-  const B nan = is_quiet(x) ? bits : bits | quiet_if_cut<16>(bits);
+  const B nan = is_quiet(x) ? bits : bits | quiet_if_dropped<16>(bits);
   return shift_right_zeros(select(mask_cast<int32_t>(is_nan(x)), nan, rounded), 16);
 }
 TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<float>>(bits << 16); }
@@ -52,7 +52,7 @@ TILE_INLINE Vec<int32_t> to_f16_bits_portable(Vec<float> x) {
   const I sign = shift_right_zeros(bits, 16) & I(0x8000);
   const I normal = (magnitude - I(112 << 23) + I(0xfff) + ((magnitude >> 13) & I(1))) >> 13;
   const I tiny = bit_cast<I>(bit_cast<Vec<float>>(magnitude) + Vec<float>(0.5f)) - I(0x3f000000);
-  const I nan = ((magnitude | quiet_if_cut<13>(bits)) >> 13 & I(0x3ff)) | I(0x7c00);
+  const I nan = ((magnitude | quiet_if_dropped<13>(bits)) >> 13 & I(0x3ff)) | I(0x7c00);
   I r = select(magnitude < I(113 << 23), tiny, normal);
   r = select(magnitude > I(0x477fefff), I(0x7c00), r);
   r = select(magnitude > I(0x7f800000), nan, r);

@@ -24,12 +24,12 @@ TILE void add_tile(const Array<T, n, S>& array, typename Array<T, n, S>::Start s
                    int line) {
   const Window<L, T, n, S> window(array, start);
   if (!stores<L>()) return;
-  // `whole` is uniform over the threads: if no edge is near, the additions need no branch.
-  bool whole = true;
+  // `inside` is uniform over the threads: if no edge is near, the additions need no branch.
+  bool inside = true;
   TILE_UNROLL
   for (int axis = 0; axis < n; ++axis)
-    whole = whole && start[axis] >= array.first[axis] && start[axis] + L::extent(axis) <= array.size[axis];
-  if (whole)
+    inside = inside && start[axis] >= array.first[axis] && start[axis] + L::extent(axis) <= array.size[axis];
+  if (inside)
     add_window<vector, flags | in_bounds>(window, from, line);
   else
     add_window<vector, flags>(window, from, line);

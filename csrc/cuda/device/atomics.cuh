@@ -22,7 +22,7 @@ TILE Element<T> element_of(const Array<T, -1, S>& array, int r, Mask mask, const
 }
 
 struct NoWord {};
-template <class T, bool whole = (sizeof(T) >= 4)>
+template <class T, bool whole_word = (sizeof(T) >= 4)>
 struct WordOfBits {
   using type = NoWord;
 };

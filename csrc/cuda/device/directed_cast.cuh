@@ -32,7 +32,7 @@ struct HalvesAway {
 
 // Rounds the magnitude of a float32 that is not NaN by cutting off its last bits.
 template <class Direction>
-TILE u32 cut_bits(u32 size, int drop, bool negative) {
+TILE u32 round_bits(u32 size, int drop, bool negative) {
   const u32 low = (1u << drop) - 1;
   return (size + Direction::added(negative, low)) & ~low;
 }
@@ -56,7 +56,7 @@ struct DirectedFrom<Direction, tf32> {
   TILE static tf32 of(f32 x) {
     if (x != x) return {x};
     const u32 bits = bits_of(x), sign = bits & 0x80000000u;
-    return {float_from_bits(sign | cut_bits<Direction>(bits ^ sign, 13, sign != 0))};
+    return {float_from_bits(sign | round_bits<Direction>(bits ^ sign, 13, sign != 0))};
   }
 };
 template <class Direction>
@@ -64,7 +64,7 @@ struct DirectedFrom<Direction, bf16> {
   TILE static bf16 of(f32 x) {
     if (x != x) return FromFloat<bf16>::of(x);
     const u32 bits = bits_of(x), sign = bits & 0x80000000u;
-    return {(u16)((sign | cut_bits<Direction>(bits ^ sign, 16, sign != 0)) >> 16)};
+    return {(u16)((sign | round_bits<Direction>(bits ^ sign, 16, sign != 0)) >> 16)};
   }
 };
 template <class Direction>
@@ -77,7 +77,7 @@ struct DirectedFrom<Direction, f16> {
     if (size < 0x38800000u)  // 2^-14
       to = subnormal_of_f16<Direction>(size, negative);
     else
-      to = (cut_bits<Direction>(size, 13, negative) - 0x38000000u) >> 13;
+      to = (round_bits<Direction>(size, 13, negative) - 0x38000000u) >> 13;
     if (to >= 0x7c00u) to = Direction::added(negative, 1) ? 0x7c00u : 0x7bffu;
     return {(u16)(sign >> 16 | to)};
   }

@@ -96,7 +96,7 @@ template <int exponent_bits, int mantissa_bits, bool infinite>
 TILE u32 bits_of_small(f32 x) {
   const u32 bits = bits_of(x), sign = bits >> 31 << (exponent_bits + mantissa_bits),
             size = bits & 0x7fffffffu;
-  constexpr int bias = (1 << (exponent_bits - 1)) - 1, cut = 23 - mantissa_bits;
+  constexpr int bias = (1 << (exponent_bits - 1)) - 1, dropped = 23 - mantissa_bits;
   constexpr u32 top = (1u << (exponent_bits + mantissa_bits)) - 1;
   constexpr u32 nan = infinite ? top - (1u << mantissa_bits) + 1 + (1u << (mantissa_bits - 1)) : top;
   constexpr u32 infinity = top - (1u << mantissa_bits) + 1;
@@ -104,10 +104,10 @@ TILE u32 bits_of_small(f32 x) {
   u32 rounded;
   if (size < (u32)(127 - bias + 1) << 23) {
     // Subnormal in the target type: adding a power of two leaves the rounded field in the low bits.
-    constexpr u32 magic = (u32)(127 - bias + 1 + cut) << 23;
+    constexpr u32 magic = (u32)(127 - bias + 1 + dropped) << 23;
     rounded = bits_of(float_from_bits(size) + float_from_bits(magic)) - magic;
   } else {
-    rounded = (size + (1u << (cut - 1)) - 1 + (size >> cut & 1)) >> cut;
+    rounded = (size + (1u << (dropped - 1)) - 1 + (size >> dropped & 1)) >> dropped;
     rounded -= (u32)(127 - bias) << mantissa_bits;
   }
   if (infinite) return sign | (rounded > infinity ? infinity : rounded);
@@ -115,14 +115,14 @@ TILE u32 bits_of_small(f32 x) {
 }
 template <int exponent_bits, int mantissa_bits, bool infinite>
 TILE f32 small_from_bits(u32 bits) {
-  constexpr int bias = (1 << (exponent_bits - 1)) - 1, cut = 23 - mantissa_bits;
+  constexpr int bias = (1 << (exponent_bits - 1)) - 1, dropped = 23 - mantissa_bits;
   constexpr u32 top = (1u << (exponent_bits + mantissa_bits)) - 1;
   const u32 sign = bits >> (exponent_bits + mantissa_bits) << 31, size = bits & top;
   constexpr u32 infinity = top - (1u << mantissa_bits) + 1;
   if (infinite ? size > infinity : size == top) return float_from_bits(sign | 0x7fc00000u);
   if (infinite && size == infinity) return float_from_bits(sign | 0x7f800000u);
   // Multiplying by a power of two makes subnormals normal.
-  const f32 value = float_from_bits(size << cut) * float_from_bits((u32)(254 - bias) << 23);
+  const f32 value = float_from_bits(size << dropped) * float_from_bits((u32)(254 - bias) << 23);
   return float_from_bits(sign | bits_of(value));
 }
 

@@ -19,7 +19,7 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
   const Layout& layout = emitter.layout_of(op.operands[1]);
   // The array's edge would split vectors if their size did not divide the extent.
   const bool together =
-      facts.unit >= 0 && facts.whole && adds_pairs(emitter.target(), type.dtype) && !type.is_scalar();
+      facts.unit >= 0 && facts.whole_vectors && adds_pairs(emitter.target(), type.dtype) && !type.is_scalar();
   const int width =
       together ? std::gcd(std::min(vector_width(facts, type.dtype, type.shape, op.integers("steps")), 2),
                           layout.vector_along(facts.unit))

@@ -24,11 +24,11 @@ std::optional<Layout> part_layout(const Layout& layout, const Shape& part) {
   for (Mode mode : layout.modes()) {
     const int64_t extent = part[static_cast<size_t>(mode.axis)];
     if (mode.weight < extent) {
-      const bool whole = mode.weight * mode.extent <= extent;
-      const auto inner = whole ? mode.extent : static_cast<int>(extent / mode.weight);
-      if (!whole && (extent % mode.weight != 0 || mode.extent % inner != 0)) return std::nullopt;
+      const bool fits = mode.weight * mode.extent <= extent;
+      const auto inner = fits ? mode.extent : static_cast<int>(extent / mode.weight);
+      if (!fits && (extent % mode.weight != 0 || mode.extent % inner != 0)) return std::nullopt;
       modes.push_back({mode.level, mode.stride, inner, mode.axis, mode.weight});
-      if (whole) continue;
+      if (fits) continue;
     }
     if (mode.level != Level::reg) return std::nullopt;
   }

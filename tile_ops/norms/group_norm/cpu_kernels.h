@@ -45,7 +45,7 @@ inline void fused_backward_kernel(Array g, Array x, Optionals affine, Pair stati
     total_w += (w * scale.astype(f64)).sum(0, true);
     total_b += (sum * scale.astype(f64)).sum(0, true);
   };
-  Tile tiles = cdiv(x.dim(2), at.channels), kept = zeros(at.whole(), at.dtype);
+  Tile tiles = cdiv(x.dim(2), at.channels), saved_dz = zeros(at.shape(), at.dtype);
   for (Tile i : range(tiles)) {
     Tile scale = scale_of(i), sum_d = zeros(at.one(), f64), sum = zeros(at.one(), f64);
     for (Tile k : range(xs.steps())) {
@@ -53,7 +53,7 @@ inline void fused_backward_kernel(Array g, Array x, Optionals affine, Pair stati
       if (in_dx)
         outs.store(i, k, unrounded(dz, scale));
       else if (dx)
-        kept = dz;
+        saved_dz = dz;
       sum_d += sum_of(dz * d);
       sum += sum_of(dz);
     }
@@ -69,7 +69,7 @@ inline void fused_backward_kernel(Array g, Array x, Optionals affine, Pair stati
       Tile d = deviation(i, k);
       outs.store(i, k,
                  in_dx ? outs.load(i, k) + fma(d, slope, shift)
-                       : input_gradient(kept, scale, d, slope, shift, x.dtype()));
+                       : input_gradient(saved_dz, scale, d, slope, shift, x.dtype()));
     }
   }
 }

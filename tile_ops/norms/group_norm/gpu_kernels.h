@@ -17,10 +17,10 @@ struct GroupTile : GroupSize {
   DType dtype;
   int elements() const { return channels * pixels; }
 
-  Shape whole() const { return axis ? Shape{groups, channels, pixels} : Shape{pixels, groups, channels}; }
+  Shape shape() const { return axis ? Shape{groups, channels, pixels} : Shape{pixels, groups, channels}; }
   Tile load(const Array& array) const {
     const View tiles = view(array);
-    return (axis ? tiles.load({bid(0), 0}) : tiles.load({0, bid(0)})).reshape(whole()).astype(dtype);
+    return (axis ? tiles.load({bid(0), 0}) : tiles.load({0, bid(0)})).reshape(shape()).astype(dtype);
   }
   void store(const Array& array, const Tile& values) const {
     const Tile all = values.reshape(flat());

@@ -49,10 +49,10 @@ class Images {
       }
       view();
     }
-    const ArrayArgument& whole = views_[0];
-    images = whole.sizes[0], channels = whole.sizes[1], pixels = whole.sizes[2];
-    axis = pixels == 1 || (channels > 1 && whole.strides[1] < whole.strides[2]) ? 0 : 1;
-    on_gpu = whole.device == DeviceKind::cuda;
+    const ArrayArgument& first = views_[0];
+    images = first.sizes[0], channels = first.sizes[1], pixels = first.sizes[2];
+    axis = pixels == 1 || (channels > 1 && first.strides[1] < first.strides[2]) ? 0 : 1;
+    on_gpu = first.device == DeviceKind::cuda;
     if (on_gpu)
       tile = streams ? stream_tile(pixels, axis) : gpu_tile(pixels, axis);
     else if (axis)
@@ -74,15 +74,15 @@ class Images {
     return std::all_of(views_.begin(), views_.end(),
                        [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; });
   }
-  // Groups that are a tile of a kernel which keeps `kept` tensors of them in registers; 0: these hold none.
+  // Groups that are a tile of a kernel which keeps `count` tensors of them in registers; 0: these hold none.
   // A power of two, so that the number of kernels is bounded and no tile has an edge.
-  int64_t groups_a_tile(int64_t groups, int64_t kept) const {
+  int64_t groups_a_tile(int64_t groups, int64_t count) const {
     if (!on_gpu || !std::has_single_bit(static_cast<uint64_t>(pixels))) return 0;
     const int64_t elements = channels / groups * pixels;
-    const int64_t bytes = kept * elements * info(views_[0].dtype).bytes, most = most_tile_bytes(views_[0]);
+    const int64_t bytes = count * elements * info(views_[0].dtype).bytes, most = most_tile_bytes(views_[0]);
     if (axis)
       return dense() && elements % 256 == 0 &&
-             (bytes <= most || kept * elements <= tuning::group_kept_elements);
+             (bytes <= most || count * elements <= tuning::group_kept_elements);
     // Rows of at least two sectors of memory, in whole vectors; of one, where blocks would have twice the
     // threads.
     const int64_t row = channels / groups * info(views_[0].dtype).bytes;
@@ -121,12 +121,12 @@ class Images {
     }
     return array;
   }
-  // Calls f(grid, tiles) to launch a kernel over all pixel tiles: a GPU's blocks walk some each.
+  // Calls f(grid, tiles) to launch a kernel over all pixel tiles: a GPU's blocks loop over some each.
   template <class F>
   void each_pixel_tile(F f) const {
     if (!on_gpu) return f(tiles(), std::nullopt);
-    const Parts walks = parts(tiles().x, images * tiles().y, tuning::group_walks);
-    f({walks.blocks, tiles().y, images}, static_cast<int>(walks.tiles));
+    const Parts looped = parts(tiles().x, images * tiles().y, tuning::group_loop_blocks);
+    f({looped.blocks, tiles().y, images}, static_cast<int>(looped.tiles));
   }
   // Returns true if a block a group is blocks enough, and the group small enough for one.
   bool fits_blocks(int64_t groups) const {

@@ -33,11 +33,11 @@ struct Moments {
   }
   // Those of both parts (Chan).
   void merge(const Moments& part) {
-    Tile total = count + part.count, share = part.count / total,
+    Tile total = count + part.count, fraction = part.count / total,
          delta = (part.mean - mean) + (part.low - low);
-    square += part.square + delta * delta * (count * share);
-    Tile step = (part.mean - mean) * share, next = mean + step;
-    low += (part.low - low) * share + (step - (next - mean));
+    square += part.square + delta * delta * (count * fraction);
+    Tile step = (part.mean - mean) * fraction, next = mean + step;
+    low += (part.low - low) * fraction + (step - (next - mean));
     mean = next;
     count = total;
   }
@@ -47,7 +47,7 @@ struct Moments {
 
 struct Layout : TileSize {
   DType dtype;
-  Shape whole() const { return axis ? Shape{channels, pixels} : Shape{pixels, channels}; }
+  Shape shape() const { return axis ? Shape{channels, pixels} : Shape{pixels, channels}; }
   Shape one() const { return axis ? Shape{channels, 1} : Shape{1, channels}; }
   Tile vector(const Tile& v) const { return axis ? v.expand_dims(1) : v.expand_dims(0); }
   Tile load(const Array& of_channels, const Tile& tile) const {
@@ -135,9 +135,9 @@ inline Moments run_moments(const Array& runs, DType dtype) {
 }
 
 // One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G]. runs: x again as
-// [N, G, elements of a group], given where a GPU walks groups as runs of memory. whole: a group is one tile.
+// [N, G, elements of a group], given where a GPU loops over runs of memory. single: a group is one tile.
 inline void fused_kernel(std::optional<Array> runs, Array x, Optionals affine, Array y, Optionals statistics,
-                         Tile eps, bool whole, bool activate, TileSize size) {
+                         Tile eps, bool single, bool activate, TileSize size) {
   Layout at{size, compute_dtype(x.dtype())};
   if (runs) return normalise(run_moments(*runs, at.dtype), x, affine, y, statistics, eps, activate, at);
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
@@ -148,7 +148,7 @@ inline void fused_kernel(std::optional<Array> runs, Array x, Optionals affine, A
                          each.square.reshape({at.channels}), i, x.dim(2), extent.astype(at.dtype), at.dtype);
   };
   Moments group = Moments::none({}, at.dtype);
-  if (whole)
+  if (single)
     group = of_group(tile_moments(image, g, 0, 0, extent, at), 0);
   else
     for (Tile i : range(cdiv(x.dim(2), at.channels)))

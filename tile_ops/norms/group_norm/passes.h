@@ -17,21 +17,21 @@ void each_pixel_tile(const Array& x, const std::optional<Tile>& tiles, int pixel
   for (Tile k : pixel_tiles(x, *tiles, pixels)) f(k);
 }
 
-// A sum over tiles along one axis. kept: a GPU's threads keep their sums until the last tile. A CPU adds up
+// A sum over tiles along one axis. late: a GPU's threads keep their sums until the last tile. A CPU adds up
 // each tile, in float64: one sum of all pixels would round in units of its own size at every step.
 class TileSum {
  public:
-  TileSum(bool kept, Layout at)
-      : kept_(kept), axis_(at.axis), total_(kept ? zeros(at.whole(), at.dtype) : zeros(at.one(), f64)) {}
-  void add(const Tile& v) { total_ += kept_ ? v : along(v); }
+  TileSum(bool late, Layout at)
+      : late_(late), axis_(at.axis), total_(late ? zeros(at.shape(), at.dtype) : zeros(at.one(), f64)) {}
+  void add(const Tile& v) { total_ += late_ ? v : along(v); }
   void add_product(const Tile& a, const Tile& b) {
-    total_ = kept_ ? fma(a, b, total_) : total_ + along(a * b);
+    total_ = late_ ? fma(a, b, total_) : total_ + along(a * b);
   }
-  Tile total() const { return kept_ ? along(total_) : total_; }
+  Tile total() const { return late_ ? along(total_) : total_; }
 
  private:
   Tile along(const Tile& v) const { return v.sum(axis_, true).astype(f64); }
-  bool kept_;
+  bool late_;
   int axis_;
   Tile total_;
 };
@@ -43,14 +43,14 @@ inline void store_part(const Array& parts, const Tile& values, int channels) {
 
 // As channel_moments, of the block's pixel tiles, but sums stay in a GPU's registers until the last, and
 // deviations are those from the mean of the first. exact: tiles are full.
-inline Moments kept_moments(const Array& x, const Tile& tiles, bool exact, Layout at) {
+inline Moments register_moments(const Array& x, const Tile& tiles, bool exact, Layout at) {
   const auto [channels, pixels, axis] = static_cast<const TileSize&>(at);
   Tile part = bid(0), tile = bid(1), n = bid(2), first = part * tiles, extent = x.dim(2);
   RowView in(x, n, channels, pixels, axis);
   Tile all = min(extent - first * pixels, tiles * pixels).astype(at.dtype);
   Tile pivot = in.load(tile, first).astype(at.dtype).sum(axis, true) /
                min(extent - first * pixels, pixels).astype(at.dtype);
-  Tile sum = zeros(at.whole(), at.dtype), square = zeros(at.whole(), at.dtype);
+  Tile sum = zeros(at.shape(), at.dtype), square = zeros(at.shape(), at.dtype);
   for (Tile k : pixel_tiles(x, tiles, pixels)) {
     Tile v = in.load(tile, k).astype(at.dtype);
     Tile d = exact ? v - pivot : fma(inside_row(k, pixels, axis, extent, at.dtype), -pivot, v);
@@ -62,14 +62,14 @@ inline Moments kept_moments(const Array& x, const Tile& tiles, bool exact, Layou
 }
 
 // Statistics of channels over a part of the pixels, `tiles` pixel tiles.
-inline void moments_kernel(Array x, Pair parts, Tile tiles, bool kept, bool exact, TileSize size) {
+inline void moments_kernel(Array x, Pair parts, Tile tiles, bool late, bool exact, TileSize size) {
   const auto& [means, squares] = parts;
   Layout at{size, compute_dtype(x.dtype())};
   const auto by_tiles = [&] {
     Tile low = bid(0) * tiles, high = min(low + tiles, cdiv(x.dim(2), at.pixels));
     return channel_moments(x, bid(2), bid(1), low, high, x.dim(2), at);
   };
-  Moments all = kept ? kept_moments(x, tiles, exact, at) : by_tiles();
+  Moments all = late ? register_moments(x, tiles, exact, at) : by_tiles();
   store_part(means, all.mean + all.low, at.channels);
   store_part(squares, all.square, at.channels);
 }
@@ -240,10 +240,10 @@ inline void apply_kernel(std::optional<Array> g, Array x, Triple coefficients, s
 
 // Sums of channels over a part of the pixels, of dz (x - mean) and of dz.
 inline void sums_kernel(Array g, Array x, Triple coefficients, Pair parts, Tile tiles, bool activate,
-                        bool rounded, bool kept, TileSize size) {
+                        bool rounded, bool late, TileSize size) {
   Layout at{size, compute_dtype(x.dtype())};
   Tile tile = bid(1), n = bid(2);
-  TileSum sum_d(kept, at), sum(kept, at);
+  TileSum sum_d(late, at), sum(late, at);
   for (Tile k : pixel_tiles(x, tiles, at.pixels)) {
     ImageTile in(x, coefficients, n, tile, k, at);
     Tile dz = in.incoming(g, n, tile, k, activate, rounded);

@@ -10,7 +10,7 @@ template <class T>
 constexpr int mr = KernelShape<T>::mr;
 template <class T>
 constexpr int nr = KernelShape<T>::nr;
-constexpr int block_depth = 256, piece_depth = 128;
+constexpr int block_depth = 256, streamed_depth = 128;
 
 template <class T>
 using Result = typename KernelShape<T>::Result;
@@ -49,7 +49,7 @@ constexpr GemmKernels kernels_of(DType compute) {
   k.lanes = Vec<T>::lanes;
   k.together = k.depth_step = KernelShape<T>::together;
   k.block_depth = block_depth;
-  k.piece_depth = piece_depth;
+  k.streamed_depth = streamed_depth;
   k.packed = packed<T>;
   k.in_place = compute;
   k.direct_rows = 1;
@@ -107,7 +107,7 @@ void pack_strip(long k, long n, const MatrixView& b, DType dtype, void* strip, l
 }
 template <const GemmKernels& kernels>
 void pack_rows(long m, long k, const MatrixView& a, DType dtype, void* rows) {
-  each_block(k, kernels.piece_depth, [&](long at, long depth) {
+  each_block(k, kernels.streamed_depth, [&](long at, long depth) {
     kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride),
                                  panels_at<kernels>(rows, at, m, kernels.mr));
   });
@@ -147,7 +147,7 @@ template <const GemmKernels& kernels>
 void streamed(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c, long ldc,
               bool accumulate, void* scratch) {
   if (k == 0) kernels.packed(m, n, 0, rows, scratch, c, ldc, accumulate);
-  each_block(k, kernels.piece_depth, [&](long at, long depth) {
+  each_block(k, kernels.streamed_depth, [&](long at, long depth) {
     kernels.pack_b[index(dtype)](depth, n, advance(b, dtype, at * b.row_stride), scratch);
     kernels.packed(m, n, depth, panels_at<kernels>(rows, at, m, kernels.mr), scratch, c, ldc,
                    accumulate || at > 0);

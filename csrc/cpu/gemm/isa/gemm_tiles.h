@@ -15,17 +15,17 @@ static_assert(Vec<Bf16Pair>::lanes == tile_edge);
 
 // Loads a square of pairs, of which `rows` of the outer direction and `depth` values of k exist. Its vectors
 // run along k if k is contiguous, else along the outer direction.
-template <class S, bool whole>
+template <class S, bool full>
 TILE_INLINE void load_square(const S* p, long so, long si, long rows, long depth,
                              Vec<Bf16Pair> (&r)[tile_edge]) {
   const Vec<Bf16Pair> zero(0u);
   if (si == 1) {
 #pragma GCC unroll 16
     for (int q = 0; q < tile_edge; ++q)
-      r[q] = whole || q < rows ? pairs_of(p + q * so, whole ? tile_depth : depth) : zero;
+      r[q] = full || q < rows ? pairs_of(p + q * so, full ? tile_depth : depth) : zero;
   } else {
     const auto values = [&](int k) __attribute__((always_inline)) {
-      return whole || k < depth ? bits_of(p + k * si, whole ? tile_edge : rows) : zero;
+      return full || k < depth ? bits_of(p + k * si, full ? tile_edge : rows) : zero;
     };
 #pragma GCC unroll 16
     for (int q = 0; q < tile_edge; ++q) r[q] = pair(values(2 * q), values(2 * q + 1));
@@ -141,15 +141,15 @@ void multiply_block(long m, long n, long steps, LeftPanels a, const Bf16Pair* b,
                                              accumulate);
     return;
   }
-  alignas(64) float whole[rows * tile_edge * width] = {};
+  alignas(64) float full_tile[rows * tile_edge * width] = {};
   m = m < rows * tile_edge ? m : rows * tile_edge;
   n = n < width ? n : width;
   const unsigned long bytes = static_cast<unsigned long>(n) * sizeof(float);
   if (accumulate)
-    for (long r = 0; r < m; ++r) __builtin_memcpy(whole + r * width, c + r * ldc, bytes);
-  multiply_tiles<Registers, rows, columns>(steps, a, b, whole, width * static_cast<long>(sizeof(float)),
+    for (long r = 0; r < m; ++r) __builtin_memcpy(full_tile + r * width, c + r * ldc, bytes);
+  multiply_tiles<Registers, rows, columns>(steps, a, b, full_tile, width * static_cast<long>(sizeof(float)),
                                            accumulate);
-  for (long r = 0; r < m; ++r) __builtin_memcpy(c + r * ldc, whole + r * width, bytes);
+  for (long r = 0; r < m; ++r) __builtin_memcpy(c + r * ldc, full_tile + r * width, bytes);
 }
 
 template <class Registers, int columns>
@@ -199,7 +199,7 @@ constexpr GemmKernels tile_kernels() {
   k.depth_step = tile_depth;
   // Two panels of B stay in L1 for all rows of A, whose block is in L2.
   k.block_depth = 512;
-  k.piece_depth = 256;
+  k.streamed_depth = 256;
   k.packed = packed_tiles<Registers>;
   k.in_place = DType::bf16;
   k.direct_rows = tile_edge;

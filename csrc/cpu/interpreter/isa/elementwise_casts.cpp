@@ -17,23 +17,23 @@ struct AwayToF16 {
   TILE_INLINE Vec<float> operator()(Vec<float> x) const { return away_to_f16(x); }
 };
 struct AwayToTf32 {
-  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return away_cut<13>(x); }
+  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return away_round<13>(x); }
 };
 template <Direction d>
 struct ToF16 {
   TILE_INLINE Vec<float> operator()(Vec<float> x) const { return directed_to_f16<d>(x); }
 };
 template <Direction d, int drop>
-struct Cut {
-  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return directed_cut<d, drop>(x); }
+struct DirectedRound {
+  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return directed_round<d, drop>(x); }
 };
 
 constexpr ElementwiseRow rows[] = {
-#define ROWS(mode, d)                                                     \
-  row<vector_group<ToF32<d>, double, 1, 1>>("f32" mode, Lane::f64),       \
-      row<vector_group<ToF16<d>, float, 1, 1>>("f16" mode, Lane::f32),    \
-      row<vector_group<Cut<d, 16>, float, 1, 2>>("bf16" mode, Lane::f32), \
-      row<vector_group<Cut<d, 13>, float, 1, 2>>("tf32" mode, Lane::f32),
+#define ROWS(mode, d)                                                               \
+  row<vector_group<ToF32<d>, double, 1, 1>>("f32" mode, Lane::f64),                 \
+      row<vector_group<ToF16<d>, float, 1, 1>>("f16" mode, Lane::f32),              \
+      row<vector_group<DirectedRound<d, 16>, float, 1, 2>>("bf16" mode, Lane::f32), \
+      row<vector_group<DirectedRound<d, 13>, float, 1, 2>>("tf32" mode, Lane::f32),
     ROWS("_rz", Direction::zero) ROWS("_rm", Direction::down) ROWS("_rp", Direction::up)
 #undef ROWS
         row<vector_group<AwayToF32, double, 1, 1>>("f32_ra", Lane::f64),
