@@ -259,7 +259,7 @@ def attention(
       [batch, heads]. The bias is no part of what `softcap` bends.
     - `sinks`, [heads], in query's dtype or float32, is one score more in each row, of a key without a
       value (Xiao et al., 2023); `lse` counts it.
-    - `dropout_p` zeroes so large a share of the probabilities and scales the others by 1/(1 -
+    - `dropout_p` zeroes so large a fraction of the probabilities and scales the others by 1/(1 -
       dropout_p), drawn from `seed`, int64[2], and each score's place: `torch.randint(2**63 - 1, (2,))`.
       `lse` is that of all. `tile_ops.scaled_dot_product_attention` draws the seed.
     - A row that sees nothing gives 0, its `lse` is -inf, its gradients are 0.
