@@ -11,9 +11,23 @@
 
 namespace tile {
 
-TILE int thread() { return threadIdx.x; }
 TILE int lane() { return threadIdx.x & 31; }
+#ifndef TILE_GROUPS
+TILE int thread() { return threadIdx.x; }
 TILE int warp() { return threadIdx.x >> 5; }
+#else
+// The text defines TILE_GROUPS ahead of its includes if the warpgroups of a block run different code. A group
+// is then what a block is elsewhere: the threads that thread() and warp() number and that synchronize().
+TILE int thread() { return threadIdx.x & 127; }
+TILE int warp() { return threadIdx.x >> 5 & 3; }
+#endif
+TILE bool first_thread() { return threadIdx.x == 0; }  // of the block
+// The warpgroup's number in the block. The shuffle tells the compiler that it is the same in the whole warp,
+// so that addresses computed from it stay in uniform registers; this is called once, at the top of a kernel.
+TILE int this_group() { return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0); }
+// The number among the groups that compute: group 0 only copies. Layouts use this cheaper form, which the
+// compiler takes for different in each thread.
+TILE int group_of_block() { return (int)(threadIdx.x >> 7) - 1; }
 template <int axis>
 TILE int bid() {
   return axis == 0 ? blockIdx.x : axis == 1 ? blockIdx.y : blockIdx.z;
@@ -25,9 +39,24 @@ TILE int num_blocks() {
 
 // Block barrier: all threads wait here and then see each other's writes. As everywhere, `line` is the user's
 // source line for the emulator's reports.
+TILE void synchronize_all(int) { __syncthreads(); }
+#ifndef TILE_GROUPS
 TILE void synchronize(int) { __syncthreads(); }
 // The same; returns whether any thread passed true.
 TILE bool synchronize_or(bool mine, int) { return __syncthreads_or(mine) != 0; }
+#else
+// The same for the threads of a group; barrier 0 is that of the block.
+TILE void synchronize(int) { asm volatile("bar.sync %0, 128;" ::"r"(1 + (threadIdx.x >> 7)) : "memory"); }
+TILE bool synchronize_or(bool mine, int) {
+  u32 any;
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.b32 p, %2, 0; bar.red.or.pred q, %1, 128, p; selp.u32 %0, 1, 0, q; }"
+      : "=r"(any)
+      : "r"(1 + (threadIdx.x >> 7)), "r"((u32)mine)
+      : "memory");
+  return any != 0;
+}
+#endif
 
 // Blocks of a cluster, from sm_90 on: this block's number, and a barrier of all threads of the cluster in two
 // halves. Writes before the arrival are visible after the wait. The first barrier also guarantees that all
@@ -209,11 +238,10 @@ TILE void copy_async(void* to, const void* from, int bytes, int) {
 }
 // Copies all 16 bytes, or writes zeros if not wanted.
 TILE void copy_async_if(void* to, const void* from, bool wanted, int) {
-  asm volatile(
-      "{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(
-          shared_address(to)),
-      "l"(from), "r"((u32)wanted)
-      : "memory");
+  asm volatile("{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"((u32)wanted)
+               : "memory");
 }
 // Copies since the last commit form a group. `wait` blocks until at most `groups` groups are in flight.
 TILE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

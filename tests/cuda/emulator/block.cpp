@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "asynchronous.h"
+#include "clocks.h"
+#include "effects.h"
 #include "fibers.h"
 #include "report.h"
 
@@ -23,8 +26,10 @@ struct Waiting {
   Group group;
   void* brought;
   void (*act)(void**, int);
+  Condition* until = nullptr;
 
   bool same(const Waiting& other) const {
+    if (group.anywhere) return other.group.anywhere && group.first == other.group.first && act == other.act;
     return site.line == other.site.line && site.at == other.site.at && act == other.act &&
            group.first == other.group.first && group.count == other.group.count &&
            !std::strcmp(site.file, other.site.file) && !std::strcmp(site.what, other.site.what);
@@ -44,6 +49,7 @@ struct Barriers {
   unsigned arrived = 0, waited = 0;
 };
 std::vector<Barriers> barriers;  // of the cluster, by thread
+std::vector<Clock> arrivals;     // what threads knew that arrived at each barrier of the cluster
 bool inside = false;
 std::string pending;
 
@@ -58,7 +64,6 @@ void leave(size_t thread) {
   barriers[thread] = {here.arrived, here.waited};
   places[static_cast<size_t>(here.of_cluster)].epoch = here.epoch;
 }
-size_t running() { return static_cast<size_t>(here.of_cluster * threads_a_block + here.thread); }
 
 void pass_cluster(void**, int) {}
 
@@ -85,8 +90,19 @@ bool meet_all() {
     if (!waiting[first]) continue;
     const Waiting meeting = *waiting[first];
     const Group& group = meeting.group;
+    if (meeting.until) {
+      if (!meeting.until->holds()) continue;
+      enter(first);
+      meeting.until->pass();
+      leave(first);
+      waiting[first].reset();
+      any = true;
+      continue;
+    }
     if (meeting.act == pass_cluster) {
       if (!all_arrived(barriers[first].waited + 1)) continue;
+      if (places[0].grouped && barriers[first].waited < arrivals.size())
+        clock_of(first).join(arrivals[barriers[first].waited]);
       ++barriers[first].waited;
       waiting[first].reset();
       any = true;
@@ -101,6 +117,8 @@ bool meet_all() {
     for (int i = 0; i < group.count; ++i) waiting[first + static_cast<size_t>(i)].reset();
     any = true;
   }
+  for (size_t i = 0; !any && i < waiting.size(); ++i)
+    any = waiting[i] && waiting[i]->until && waiting[i]->until->deliver();
   return any;
 }
 
@@ -108,8 +126,11 @@ std::string state_text(size_t thread) {
   if (ended[thread]) return "ended";
   const Site& site = waiting[thread]->site;
   const char* file = std::strrchr(site.file, '/');
-  return str("wait at ", site.what, site.line ? str(" of line ", site.line) : std::string(), " (",
-             file ? file + 1 : site.file, ":", site.at, ")");
+  const std::string line = site.line ? str(" of line ", site.line) : std::string(),
+                    position = str(" (", file ? file + 1 : site.file, ":", site.at, ")");
+  if (const Condition* until = waiting[thread]->until)
+    return str("wait at ", site.what, line, position, " for ", until->text());
+  return str("wait at ", site.what, line, position);
 }
 
 // Describes threads: "threads 0-31, 64-95 wait at …, threads 32-63 ended".
@@ -150,16 +171,48 @@ void report(const std::string& text) {
 }
 
 Group Group::block() { return {here.of_cluster * threads_a_block, threads_a_block}; }
+Group Group::synchronized() {
+  if (!here.grouped) return block();
+  return {here.of_cluster * threads_a_block + here.thread / 128 * 128, 128, true};
+}
 Group Group::warp() { return {here.of_cluster * threads_a_block + here.thread / 32 * 32, 32}; }
 
 void meet(Group group, const Site& site, void* brought, void (*act)(void**, int)) {
-  waiting[running()] = Waiting{site, group, brought, act};
+  waiting[running_thread()] = Waiting{site, group, brought, act};
   fibers().pause();
+}
+
+void wait_until(Condition& condition, const Site& site) {
+  if (condition.holds()) return condition.pass();
+  waiting[running_thread()] = Waiting{site, {}, nullptr, nullptr, &condition};
+  fibers().pause();
+}
+
+size_t running_thread() { return static_cast<size_t>(here.of_cluster * threads_a_block + here.thread); }
+size_t threads_of_block() { return static_cast<size_t>(threads_a_block); }
+
+void begin_groups() {
+  if (here.grouped) return;
+  if (threads_a_block % 128)
+    report(str("a block of ", threads_a_block, " threads is no number of warpgroups"));
+  for (Place& place : places) place.grouped = true;
+  here.grouped = true;
+  start_clocks(waiting.size());
+  start_effects();
+}
+void pass_barrier(int count) {
+  ++here.epoch;
+  if (here.grouped) join_clocks(running_thread(), static_cast<size_t>(count));
 }
 
 void arrive_in_cluster() {
   if (here.arrived > here.waited)
     report(str("thread ", here.thread, " of ", block_text(), " arrives twice at a barrier of the cluster"));
+  if (here.grouped) {
+    if (arrivals.size() <= here.arrived) arrivals.resize(here.arrived + 1);
+    arrivals[here.arrived].join(own_clock());
+    tick(running_thread());
+  }
   ++here.arrived;
 }
 void wait_in_cluster(const Site& site) {
@@ -183,10 +236,12 @@ void run_cluster(int blocks, int threads, void (*body)()) {
     place.block_number += 1 + i;
     place.epoch += 1;
     place.cluster = cluster, place.of_cluster = i;
+    place.grouped = false;
   }
   waiting.assign(static_cast<size_t>(all), std::nullopt);
   ended.assign(static_cast<size_t>(all), false);
   barriers.assign(static_cast<size_t>(all), {});
+  arrivals.clear();
   fibers().start(all);
   for (int left = all; left > 0;) {
     for (int i = 0; i < all; ++i) {
@@ -201,6 +256,10 @@ void run_cluster(int blocks, int threads, void (*body)()) {
       if (!goes_on) ended[at] = true, --left;
     }
     if (left > 0 && !meet_all()) report(deadlock_text());
+  }
+  if (places[0].grouped) {
+    enter(0);
+    finish_effects();
   }
   unsigned epoch = 0;
   for (const Place& place : places) epoch = std::max(epoch, place.epoch);

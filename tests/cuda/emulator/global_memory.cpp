@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "clocks.h"
 #include "memory.h"
 
 namespace tile::emulator {
@@ -10,7 +11,8 @@ namespace {
 struct Byte : TouchedByte {
   int64_t parameter = -1;  // -1: no element
   const char* array = nullptr;
-  bool constant = false;  // read as a constant
+  bool constant = false;         // read as a constant
+  std::unique_ptr<Order> order;  // of a cluster whose warpgroups run different code
 };
 // Arrays that overlap or are adjacent share a region. Pages are allocated on first access, because an array
 // with large strides uses few of them.
@@ -85,6 +87,11 @@ void touch(uintptr_t at, Byte& byte, Access access, bool constant, int line) {
   if (byte.constant && !only_reads(access))
     report(str(deed(), "; ", line_text(read.line), "thread ", read.thread, " read it as constant"));
   if (const Touch* other = byte.race(access)) report(deed() + other->text());
+  if (here.grouped) {
+    if (!byte.order) byte.order = std::make_unique<Order>();
+    if (const Record* other = byte.order->race(own_clock(), access)) report(deed() + other->text());
+    byte.order->note(own_clock(), record_now(access, line));
+  }
   byte.note(access, line);
   byte.constant |= constant;
 }

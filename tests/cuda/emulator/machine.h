@@ -13,6 +13,7 @@ struct Place {
   // The cluster's number, the block's number in it, and how often this thread has arrived and waited.
   int cluster = -1, of_cluster = 0;
   unsigned arrived = 0, waited = 0;
+  bool grouped = false;  // warpgroups run different code
 };
 extern Place here;
 
@@ -46,8 +47,11 @@ struct Site {
 // Adjacent threads: a warp, a warpgroup, the block.
 struct Group {
   int first, count;
+  bool anywhere = false;  // they may wait at different sites
   static Group warp();
   static Group block();
+  // The threads that synchronize() joins: the warpgroup if these run different code, else the block.
+  static Group synchronized();
 };
 // Returns when every thread of the group waits at the same site and `act` has processed what each has
 // brought. Barriers, shuffles, votes and matrix instructions of warps and warpgroups are implemented by this.

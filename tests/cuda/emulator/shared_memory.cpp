@@ -1,5 +1,7 @@
 // Checks bounds, alignment, unwritten bytes and races of shared memory.
+#include "asynchronous.h"
 #include "block.h"
+#include "effects.h"
 #include "memory.h"
 
 namespace tile::emulator {
@@ -11,6 +13,7 @@ struct Byte : TouchedByte {
   int copies = 0;  // in flight to this byte
 };
 std::vector<std::vector<Byte>> touched_of;  // of each block of the cluster
+std::vector<std::vector<Order>> order_of;   // the same, if warpgroups run different code
 
 }  // namespace
 
@@ -43,6 +46,14 @@ void check(int block, int64_t offset, int bytes, Access access, int line) {
       report(str(deed(), ", and the copy that thread ", byte.writes.last().thread, " began",
                  byte.writes.last().line ? str(" at line ", byte.writes.last().line) : std::string(),
                  " is not waited for"));
+    if (here.grouped) {
+      Order& order = order_of[static_cast<size_t>(block)][static_cast<size_t>(i)];
+      if (access != Access::store && !order.write().happened())
+        report(str(deed(), ", and nobody wrote byte ", i));
+      if (const Record* other = order.race(own_clock(), access)) report(deed() + other->text());
+      order.note(own_clock(), record_now(access, line));
+      continue;
+    }
     if (access != Access::store && !byte.writes.last().happened())
       report(str(deed(), ", and nobody wrote byte ", i));
     if (const Touch* other = byte.race(access)) report(deed() + other->text());
@@ -68,6 +79,42 @@ void* check_shared_of(int block, void* at, int bytes, int line) {
   if (block_has_ended(block)) report(str(deed(), "which has ended"));
   check(block, offset_of(at), bytes, Access::store, line);
   return memory[block] + offset_of(at);
+}
+
+int64_t shared_offset(const void* at) { return offset_of(at); }
+char* shared_memory_of(int block) {
+  if (block < 0 || block >= static_cast<int>(touched_of.size()))
+    report(str("thread ", here.thread, " of ", block_text(), " names block ", block,
+               " of its cluster, which has ", touched_of.size()));
+  return memory[block];
+}
+
+void start_shared_order() {
+  order_of.clear();
+  for (const auto& touched : touched_of) order_of.emplace_back(touched.size());
+}
+
+void check_effect(int block, int64_t offset, int64_t bytes, const Clock& known, const Record& record,
+                  const char* deed) {
+  std::vector<Order>& orders = order_of[static_cast<size_t>(block)];
+  const auto begin = [&] {
+    return str(line_text(record.line), "thread ", record.thread, " of ", block_text(), " ", deed, " ", bytes,
+               " bytes at ", offset, " of ",
+               block == here.of_cluster ? std::string() : str("block ", block, "'s "), "shared memory");
+  };
+  if (offset < 0 || offset + bytes > static_cast<int64_t>(orders.size()))
+    report(str(begin(), ", of which the kernel has ", orders.size()));
+  for (int64_t i = offset; i < offset + bytes; ++i) {
+    Order& order = orders[static_cast<size_t>(i)];
+    const Record& write = order.write();
+    if (only_reads(record.access) && !write.happened()) report(str(begin(), ", and nobody wrote byte ", i));
+    if (const Record* other = order.race(known, record.access)) report(begin() + other->text());
+    if (only_reads(record.access) && write.actor == Actor::thread && !fenced(write, known))
+      report(str(begin(), "; thread ", write.thread, " wrote it",
+                 write.line ? str(" at line ", write.line) : std::string(),
+                 ", and did not call fence_async() before it passed a barrier"));
+    order.note(known, record);
+  }
 }
 
 void begin_copy(const void* at, int bytes, int line) {

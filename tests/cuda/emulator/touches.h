@@ -19,6 +19,7 @@ struct Touch {
   // Returns true if nothing orders this access before the running thread's current one.
   bool unordered() const {
     if (!happened() || (cluster == here.cluster && arrived < here.waited)) return false;
+    if (cluster == here.cluster && here.grouped) return false;  // clocks decide
     if (block != here.block_number) return !acquired(block, epoch);
     return epoch == here.epoch && thread != here.thread;
   }

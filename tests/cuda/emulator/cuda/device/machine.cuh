@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cuda/device/words.cuh"
+#include "cuda/emulator/asynchronous.h"
 #include "cuda/emulator/floats.h"
 #include "cuda/emulator/machine.h"
 
@@ -20,7 +21,15 @@ inline double rsqrt(double x) { return 1 / sqrt(x); }
 
 namespace tile {
 
-TILE int thread() { return emulator::here.thread; }
+// A kernel whose warpgroups run different code calls this_group() first. The text's TILE_GROUPS is of no
+// effect here, because all programs share one compiled device library.
+TILE int thread() { return emulator::here.grouped ? emulator::here.thread & 127 : emulator::here.thread; }
+TILE bool first_thread() { return emulator::here.thread == 0; }
+TILE int group_of_block() { return emulator::here.thread / 128 - 1; }
+TILE int this_group() {
+  emulator::begin_groups();
+  return emulator::here.thread / 128;
+}
 TILE int lane() { return thread() & 31; }
 TILE int warp() { return thread() >> 5; }
 template <int axis>
@@ -34,18 +43,23 @@ TILE int num_blocks() {
 
 // A site of waiting is identified by its caller, in the device library or the kernel.
 TILE void synchronize(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
-  emulator::meet(emulator::Group::block(), {"the barrier", line, file, at}, nullptr,
-                 [](void**, int) { ++emulator::here.epoch; });
+  emulator::meet(emulator::Group::synchronized(), {"the barrier", line, file, at}, nullptr,
+                 [](void**, int count) { emulator::pass_barrier(count); });
+}
+TILE void synchronize_all(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+  emulator::meet(emulator::Group::block(), {"the barrier of the block", line, file, at}, nullptr,
+                 [](void**, int count) { emulator::pass_barrier(count); });
 }
 
 TILE bool synchronize_or(bool mine, int line, const char* file = __builtin_FILE(),
                          int at = __builtin_LINE()) {
-  emulator::meet(emulator::Group::block(), {"the barrier", line, file, at}, &mine, [](void** all, int count) {
-    ++emulator::here.epoch;
-    bool any = false;
-    for (int i = 0; i < count; ++i) any = any || *(bool*)all[i];
-    for (int i = 0; i < count; ++i) *(bool*)all[i] = any;
-  });
+  emulator::meet(emulator::Group::synchronized(), {"the barrier", line, file, at}, &mine,
+                 [](void** all, int count) {
+                   emulator::pass_barrier(count);
+                   bool any = false;
+                   for (int i = 0; i < count; ++i) any = any || *(bool*)all[i];
+                   for (int i = 0; i < count; ++i) *(bool*)all[i] = any;
+                 });
   return mine;
 }
 
@@ -63,9 +77,17 @@ TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherw
   memcpy(&to, from, bytes);
   return to;
 }
+// Reports sums of products that are not awaited.
+template <int bytes>
+TILE void check_sums(Words<bytes> words, int line) {
+  if constexpr (bytes >= 4)
+    for (u32 word : words.x)
+      if ((word & 0x7f800000) == 0x7f800000 || word >> 22 == 0x5a8 >> 2) emulator::check_sum(word, line);
+}
 template <int bytes>
 TILE void store_global(void* to, Words<bytes> from, bool wanted, int line) {
   if (!wanted) return;
+  check_sums(from, line);
   emulator::check_global(to, bytes, emulator::Access::store, false, line);
   memcpy(to, &from, bytes);
 }
@@ -137,8 +159,14 @@ TILE void write_failure(const FailureLocation& to, u32 assertion, u32 element) {
   *to.any = 1;
 }
 
-TILE u16 bits_of_bf16(f32 x) { return emulator::bits_of_bf16(x); }
-TILE u16 bits_of_f16(f32 x) { return emulator::bits_of_f16(x); }
+TILE u16 bits_of_bf16(f32 x) {
+  if (x != x) emulator::check_sum(emulator::bits<u32>(x), 0);
+  return emulator::bits_of_bf16(x);
+}
+TILE u16 bits_of_f16(f32 x) {
+  if (x != x) emulator::check_sum(emulator::bits<u32>(x), 0);
+  return emulator::bits_of_f16(x);
+}
 TILE f32 f16_from_bits(u16 bits) { return emulator::f16_from_bits(bits); }
 TILE i32 clamped_index(i64 index, i64 most) { return (i32)(index < 0 ? 0 : index > most ? most : index); }
 TILE void keep_here(u32&) {}

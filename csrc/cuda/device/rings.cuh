@@ -1,0 +1,63 @@
+// Rings of stages in shared memory, which a producer thread fills and groups of 128 threads read. A stage has
+// two barriers: full, at which its copies arrive, and empty, at which each group arrives once its products
+// have read the stage.
+//
+// R describes a ring: stages, bytes of a stage, bytes that are copied to it, groups, and the offsets of the
+// first stage and of the first barriers of either kind.
+#pragma once
+#include "cuda/device/barriers.cuh"
+#include "cuda/device/tensor_copies.cuh"
+
+namespace tile {
+
+struct RingCursor : Ring {
+  i32 held = -1;  // the stage that products in flight may still read, or -1
+};
+
+template <class R>
+TILE void init_ring(SharedAddress memory, int line) {
+  TILE_UNROLL
+  for (int i = 0; i < R::stages; ++i) {
+    init_barrier(memory + R::full + 8 * i, 1, line);
+    init_barrier(memory + R::empty + 8 * i, R::groups, line);
+  }
+}
+template <class R>
+TILE SharedAddress stage_address(const RingCursor& ring, SharedAddress memory) {
+  return memory + R::offset + ring.stage * R::bytes;
+}
+template <class R>
+TILE SharedAddress full_barrier(const RingCursor& ring, SharedAddress memory) {
+  return memory + R::full + 8 * ring.stage;
+}
+
+template <class R>
+TILE void fill_stage(const RingCursor& ring, SharedAddress memory, int line) {
+  wait_for(memory + R::empty + 8 * ring.stage, ring.phase ^ 1, line);
+  expect_bytes(full_barrier<R>(ring, memory), R::copied, line);
+}
+template <class R>
+TILE void wait_for_stage(const RingCursor& ring, SharedAddress memory, int line) {
+  wait_for(full_barrier<R>(ring, memory), ring.phase, line);
+}
+template <class R>
+TILE void free_held_stage(const RingCursor& ring, SharedAddress memory, int line) {
+  if (ring.held >= 0 && thread() == 0) arrive(memory + R::empty + 8 * ring.held, line);
+}
+// Frees the stage before this iteration's, and holds this one.
+template <class R>
+TILE void free_stage(RingCursor& ring, SharedAddress memory, int line) {
+  free_held_stage<R>(ring, memory, line);
+  ring.held = (i32)ring.stage;
+}
+template <class R>
+TILE void drain_ring(RingCursor& ring, SharedAddress memory, int line) {
+  free_held_stage<R>(ring, memory, line);
+  ring.held = -1;
+}
+template <class R>
+TILE void next_stage(RingCursor& ring) {
+  ring.template next<R::stages>();
+}
+
+}  // namespace tile

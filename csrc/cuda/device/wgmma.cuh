@@ -1,0 +1,220 @@
+// Products of warpgroups (wgmma): asynchronous, with operands in shared memory; sm_90 only. The emulator
+// replaces this file.
+//
+// A product's struct P of the generated source has these members:
+//   columns, rows, steps          N; blocks of 64 rows that a group multiplies; steps of 32 bytes along k
+//   Left, Right                   the operands' types
+//   left_k_major, left_leading, left_stride, left_mode    how the left operand lies in memory; right_...
+//   left_step(k), right_step(k)   where step k begins, in bytes; left_block(i): where block i begins
+// A thread has these sums, for i < rows, j < N / 8 and h, c < 2:
+//   x[(i * N / 8 + j) * 4 + h * 2 + c]: row 64 * i + 16 * warp() + lane() / 4 + 8 * h,
+//                                       column 8 * j + lane() % 4 * 2 + c
+#pragma once
+#include "cuda/device/matrix_descriptor.cuh"
+#include "cuda/device/tile.cuh"
+
+namespace tile {
+
+// The instructions for N columns: multiply() starts the product of 64 rows by 32 bytes of k.
+template <int columns>
+struct Wgmma;
+template <class Left, class Right>
+struct Operands {};
+
+// The numbers of an instruction's operands. The sums come first; TILE_AFTER_N has the numbers behind them.
+#define TILE_SUMS_8(FIRST, NEXT) FIRST(0, 1, 2, 3)
+#define TILE_SUMS_16(FIRST, NEXT) TILE_SUMS_8(FIRST, NEXT) NEXT(4, 5, 6, 7)
+#define TILE_SUMS_24(FIRST, NEXT) TILE_SUMS_16(FIRST, NEXT) NEXT(8, 9, 10, 11)
+#define TILE_SUMS_32(FIRST, NEXT) TILE_SUMS_24(FIRST, NEXT) NEXT(12, 13, 14, 15)
+#define TILE_SUMS_40(FIRST, NEXT) TILE_SUMS_32(FIRST, NEXT) NEXT(16, 17, 18, 19)
+#define TILE_SUMS_48(FIRST, NEXT) TILE_SUMS_40(FIRST, NEXT) NEXT(20, 21, 22, 23)
+#define TILE_SUMS_56(FIRST, NEXT) TILE_SUMS_48(FIRST, NEXT) NEXT(24, 25, 26, 27)
+#define TILE_SUMS_64(FIRST, NEXT) TILE_SUMS_56(FIRST, NEXT) NEXT(28, 29, 30, 31)
+#define TILE_SUMS_72(FIRST, NEXT) TILE_SUMS_64(FIRST, NEXT) NEXT(32, 33, 34, 35)
+#define TILE_SUMS_80(FIRST, NEXT) TILE_SUMS_72(FIRST, NEXT) NEXT(36, 37, 38, 39)
+#define TILE_SUMS_88(FIRST, NEXT) TILE_SUMS_80(FIRST, NEXT) NEXT(40, 41, 42, 43)
+#define TILE_SUMS_96(FIRST, NEXT) TILE_SUMS_88(FIRST, NEXT) NEXT(44, 45, 46, 47)
+#define TILE_SUMS_104(FIRST, NEXT) TILE_SUMS_96(FIRST, NEXT) NEXT(48, 49, 50, 51)
+#define TILE_SUMS_112(FIRST, NEXT) TILE_SUMS_104(FIRST, NEXT) NEXT(52, 53, 54, 55)
+#define TILE_SUMS_120(FIRST, NEXT) TILE_SUMS_112(FIRST, NEXT) NEXT(56, 57, 58, 59)
+#define TILE_SUMS_128(FIRST, NEXT) TILE_SUMS_120(FIRST, NEXT) NEXT(60, 61, 62, 63)
+#define TILE_SUMS_136(FIRST, NEXT) TILE_SUMS_128(FIRST, NEXT) NEXT(64, 65, 66, 67)
+#define TILE_SUMS_144(FIRST, NEXT) TILE_SUMS_136(FIRST, NEXT) NEXT(68, 69, 70, 71)
+#define TILE_SUMS_152(FIRST, NEXT) TILE_SUMS_144(FIRST, NEXT) NEXT(72, 73, 74, 75)
+#define TILE_SUMS_160(FIRST, NEXT) TILE_SUMS_152(FIRST, NEXT) NEXT(76, 77, 78, 79)
+#define TILE_SUMS_168(FIRST, NEXT) TILE_SUMS_160(FIRST, NEXT) NEXT(80, 81, 82, 83)
+#define TILE_SUMS_176(FIRST, NEXT) TILE_SUMS_168(FIRST, NEXT) NEXT(84, 85, 86, 87)
+#define TILE_SUMS_184(FIRST, NEXT) TILE_SUMS_176(FIRST, NEXT) NEXT(88, 89, 90, 91)
+#define TILE_SUMS_192(FIRST, NEXT) TILE_SUMS_184(FIRST, NEXT) NEXT(92, 93, 94, 95)
+#define TILE_SUMS_200(FIRST, NEXT) TILE_SUMS_192(FIRST, NEXT) NEXT(96, 97, 98, 99)
+#define TILE_SUMS_208(FIRST, NEXT) TILE_SUMS_200(FIRST, NEXT) NEXT(100, 101, 102, 103)
+#define TILE_SUMS_216(FIRST, NEXT) TILE_SUMS_208(FIRST, NEXT) NEXT(104, 105, 106, 107)
+#define TILE_SUMS_224(FIRST, NEXT) TILE_SUMS_216(FIRST, NEXT) NEXT(108, 109, 110, 111)
+#define TILE_SUMS_232(FIRST, NEXT) TILE_SUMS_224(FIRST, NEXT) NEXT(112, 113, 114, 115)
+#define TILE_SUMS_240(FIRST, NEXT) TILE_SUMS_232(FIRST, NEXT) NEXT(116, 117, 118, 119)
+#define TILE_SUMS_248(FIRST, NEXT) TILE_SUMS_240(FIRST, NEXT) NEXT(120, 121, 122, 123)
+#define TILE_SUMS_256(FIRST, NEXT) TILE_SUMS_248(FIRST, NEXT) NEXT(124, 125, 126, 127)
+#define TILE_AFTER_8(USE) USE(8, TILE_SUMS_8, 4, 5, 6, 7, 8, 9, 10)
+#define TILE_AFTER_16(USE) USE(16, TILE_SUMS_16, 8, 9, 10, 11, 12, 13, 14)
+#define TILE_AFTER_24(USE) USE(24, TILE_SUMS_24, 12, 13, 14, 15, 16, 17, 18)
+#define TILE_AFTER_32(USE) USE(32, TILE_SUMS_32, 16, 17, 18, 19, 20, 21, 22)
+#define TILE_AFTER_40(USE) USE(40, TILE_SUMS_40, 20, 21, 22, 23, 24, 25, 26)
+#define TILE_AFTER_48(USE) USE(48, TILE_SUMS_48, 24, 25, 26, 27, 28, 29, 30)
+#define TILE_AFTER_56(USE) USE(56, TILE_SUMS_56, 28, 29, 30, 31, 32, 33, 34)
+#define TILE_AFTER_64(USE) USE(64, TILE_SUMS_64, 32, 33, 34, 35, 36, 37, 38)
+#define TILE_AFTER_72(USE) USE(72, TILE_SUMS_72, 36, 37, 38, 39, 40, 41, 42)
+#define TILE_AFTER_80(USE) USE(80, TILE_SUMS_80, 40, 41, 42, 43, 44, 45, 46)
+#define TILE_AFTER_88(USE) USE(88, TILE_SUMS_88, 44, 45, 46, 47, 48, 49, 50)
+#define TILE_AFTER_96(USE) USE(96, TILE_SUMS_96, 48, 49, 50, 51, 52, 53, 54)
+#define TILE_AFTER_104(USE) USE(104, TILE_SUMS_104, 52, 53, 54, 55, 56, 57, 58)
+#define TILE_AFTER_112(USE) USE(112, TILE_SUMS_112, 56, 57, 58, 59, 60, 61, 62)
+#define TILE_AFTER_120(USE) USE(120, TILE_SUMS_120, 60, 61, 62, 63, 64, 65, 66)
+#define TILE_AFTER_128(USE) USE(128, TILE_SUMS_128, 64, 65, 66, 67, 68, 69, 70)
+#define TILE_AFTER_136(USE) USE(136, TILE_SUMS_136, 68, 69, 70, 71, 72, 73, 74)
+#define TILE_AFTER_144(USE) USE(144, TILE_SUMS_144, 72, 73, 74, 75, 76, 77, 78)
+#define TILE_AFTER_152(USE) USE(152, TILE_SUMS_152, 76, 77, 78, 79, 80, 81, 82)
+#define TILE_AFTER_160(USE) USE(160, TILE_SUMS_160, 80, 81, 82, 83, 84, 85, 86)
+#define TILE_AFTER_168(USE) USE(168, TILE_SUMS_168, 84, 85, 86, 87, 88, 89, 90)
+#define TILE_AFTER_176(USE) USE(176, TILE_SUMS_176, 88, 89, 90, 91, 92, 93, 94)
+#define TILE_AFTER_184(USE) USE(184, TILE_SUMS_184, 92, 93, 94, 95, 96, 97, 98)
+#define TILE_AFTER_192(USE) USE(192, TILE_SUMS_192, 96, 97, 98, 99, 100, 101, 102)
+#define TILE_AFTER_200(USE) USE(200, TILE_SUMS_200, 100, 101, 102, 103, 104, 105, 106)
+#define TILE_AFTER_208(USE) USE(208, TILE_SUMS_208, 104, 105, 106, 107, 108, 109, 110)
+#define TILE_AFTER_216(USE) USE(216, TILE_SUMS_216, 108, 109, 110, 111, 112, 113, 114)
+#define TILE_AFTER_224(USE) USE(224, TILE_SUMS_224, 112, 113, 114, 115, 116, 117, 118)
+#define TILE_AFTER_232(USE) USE(232, TILE_SUMS_232, 116, 117, 118, 119, 120, 121, 122)
+#define TILE_AFTER_240(USE) USE(240, TILE_SUMS_240, 120, 121, 122, 123, 124, 125, 126)
+#define TILE_AFTER_248(USE) USE(248, TILE_SUMS_248, 124, 125, 126, 127, 128, 129, 130)
+#define TILE_AFTER_256(USE) USE(256, TILE_SUMS_256, 128, 129, 130, 131, 132, 133, 134)
+
+#define TILE_NAMES(A, B, C, D) "%" #A ", %" #B ", %" #C ", %" #D
+#define TILE_MORE_NAMES(A, B, C, D) ", %" #A ", %" #B ", %" #C ", %" #D
+#define TILE_FLOATS(A, B, C, D) "+f"(sums[A]), "+f"(sums[B]), "+f"(sums[C]), "+f"(sums[D])
+#define TILE_MORE_FLOATS(A, B, C, D) , TILE_FLOATS(A, B, C, D)
+#define TILE_INTEGERS(A, B, C, D) "+r"(sums[A]), "+r"(sums[B]), "+r"(sums[C]), "+r"(sums[D])
+#define TILE_MORE_INTEGERS(A, B, C, D) , TILE_INTEGERS(A, B, C, D)
+
+// Both forms of an instruction: the left operand is in shared memory, or in registers. ENDING is what follows
+// the predicate. Only operands of 16 bits may be read along the other axis than k.
+#define TILE_WGMMA_TYPES(N, NUMBERS, P0, P1, P2, P3, P4, P5, P6, LEFT, RIGHT, SUM, SUMS, NAME, ENDING,     \
+                         REGISTER_ENDING)                                                                  \
+  template <int transposed_left, int transposed_right>                                                     \
+  TILE static void multiply(Operands<LEFT, RIGHT>, SUM* sums, u64 left, u64 right, u32 add) {              \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P2 ", 0; wgmma.mma_async.sync.aligned.m64n" #N NAME   \
+                 " {" NUMBERS(TILE_NAMES, TILE_MORE_NAMES) "}, %" #P0 ", %" #P1 ", p" ENDING(P3, P4) "; }" \
+                 : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                  \
+                 : "l"(left), "l"(right), "r"(add), "n"(transposed_left), "n"(transposed_right));          \
+  }                                                                                                        \
+  template <int transposed_right>                                                                          \
+  TILE static void multiply(Operands<LEFT, RIGHT>, SUM* sums, const u32* left, u64 right, u32 add) {       \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P5 ", 0; wgmma.mma_async.sync.aligned.m64n" #N NAME   \
+                 " {" NUMBERS(TILE_NAMES, TILE_MORE_NAMES) "}, {%" #P0 ", %" #P1 ", %" #P2 ", %" #P3       \
+                                                           "}, %" #P4 ", p" REGISTER_ENDING(P6) "; }"      \
+                 : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                  \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(add),           \
+                   "n"(transposed_right));                                                                 \
+  }
+#define TILE_SIGNS_MAJORS(A, B) ", 1, 1, %" #A ", %" #B
+#define TILE_SIGNS_MAJOR(A) ", 1, 1, %" #A
+#define TILE_SIGNS(...) ", 1, 1"
+#define TILE_NO_ENDING(...) ""
+#define TILE_WGMMA_16_BITS(TYPE, NAME, ...) \
+  TILE_WGMMA_TYPES(__VA_ARGS__, TYPE, TYPE, f32, FLOATS, NAME, TILE_SIGNS_MAJORS, TILE_SIGNS_MAJOR)
+#define TILE_WGMMA_FLOATS(LEFT, RIGHT, NAME, ...) \
+  TILE_WGMMA_TYPES(__VA_ARGS__, LEFT, RIGHT, f32, FLOATS, NAME, TILE_SIGNS, TILE_SIGNS)
+#define TILE_WGMMA_INTEGERS(LEFT, RIGHT, NAME, ...) \
+  TILE_WGMMA_TYPES(__VA_ARGS__, LEFT, RIGHT, i32, INTEGERS, NAME, TILE_NO_ENDING, TILE_NO_ENDING)
+#define TILE_WGMMA_OF(N, ...)                                              \
+  template <>                                                              \
+  struct Wgmma<N> {                                                        \
+    TILE_WGMMA_16_BITS(bf16, "k16.f32.bf16.bf16", N, __VA_ARGS__)          \
+    TILE_WGMMA_16_BITS(f16, "k16.f32.f16.f16", N, __VA_ARGS__)             \
+    TILE_WGMMA_FLOATS(tf32, tf32, "k8.f32.tf32.tf32", N, __VA_ARGS__)      \
+    TILE_WGMMA_FLOATS(f8e4m3, f8e4m3, "k32.f32.e4m3.e4m3", N, __VA_ARGS__) \
+    TILE_WGMMA_FLOATS(f8e4m3, f8e5m2, "k32.f32.e4m3.e5m2", N, __VA_ARGS__) \
+    TILE_WGMMA_FLOATS(f8e5m2, f8e4m3, "k32.f32.e5m2.e4m3", N, __VA_ARGS__) \
+    TILE_WGMMA_FLOATS(f8e5m2, f8e5m2, "k32.f32.e5m2.e5m2", N, __VA_ARGS__) \
+    TILE_WGMMA_INTEGERS(i8, i8, "k32.s32.s8.s8", N, __VA_ARGS__)           \
+    TILE_WGMMA_INTEGERS(i8, u8, "k32.s32.s8.u8", N, __VA_ARGS__)           \
+    TILE_WGMMA_INTEGERS(u8, i8, "k32.s32.u8.s8", N, __VA_ARGS__)           \
+    TILE_WGMMA_INTEGERS(u8, u8, "k32.s32.u8.u8", N, __VA_ARGS__)           \
+  };
+// Defines the instructions for N columns: a text asks once for each N that it uses.
+#define TILE_WGMMA(N) TILE_AFTER_##N(TILE_WGMMA_OF)
+
+// The compiler must not move accesses of these registers across.
+template <class L>
+TILE void pin(Tile<f32, L>& tile) {
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) asm volatile("" : "+f"(tile.x[r])::"memory");
+}
+template <class L>
+TILE void pin(Tile<i32, L>& tile) {
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) asm volatile("" : "+r"(tile.x[r])::"memory");
+}
+
+// Starts a batch: sums + left * right, or left * right if not `add`. Until mma_awaited() the result may only
+// be passed to the next product.
+template <class P, class Sum, class L>
+TILE Tile<Sum, L> mma_issued(Tile<Sum, L> sums, SharedAddress left, SharedAddress right, bool add, int) {
+  static_assert(L::registers == P::rows * P::columns / 2, "these are not the sums of the product");
+  pin(sums);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  const u64 a = matrix_descriptor(left, P::left_leading, P::left_stride, P::left_mode),
+            b = matrix_descriptor(right, P::right_leading, P::right_stride, P::right_mode);
+  TILE_UNROLL
+  for (int k = 0; k < P::steps; ++k) {
+    TILE_UNROLL
+    for (int i = 0; i < P::rows; ++i)
+      Wgmma<P::columns>::template multiply<!P::left_k_major, !P::right_k_major>(
+          Operands<typename P::Left, typename P::Right>(), sums.x + i * (P::columns / 2),
+          a + (u64)((P::left_block(i) + P::left_step(k)) / 16), b + (u64)(P::right_step(k) / 16),
+          k ? 1u : (u32)add);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  return sums;
+}
+// The same with the left operand in registers: 4 words for each block of rows and step of k. Two are those of
+// rows r = lane() / 4 and r + 8 at byte lane() % 4 * 4, and two those of both rows 16 bytes further.
+template <class P, class Sum, class L, class T, class LL>
+TILE Tile<Sum, L> mma_issued_from_registers(Tile<Sum, L> sums, const Tile<T, LL>& left, SharedAddress right,
+                                            bool add, int) {
+  constexpr int words = P::rows * P::steps * 4;
+  static_assert(L::registers == P::rows * P::columns / 2, "these are not the sums of the product");
+  static_assert(LL::registers * sizeof(T) == words * 4, "this is not the left operand of the product");
+  u32 own[words];
+  TILE_UNROLL
+  for (int i = 0; i < words; ++i) {
+    memcpy(&own[i], &left.x[i * (4 / (int)sizeof(T))], 4);
+    asm volatile("" : "+r"(own[i])::"memory");
+  }
+  pin(sums);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  const u64 b = matrix_descriptor(right, P::right_leading, P::right_stride, P::right_mode);
+  TILE_UNROLL
+  for (int k = 0; k < P::steps; ++k) {
+    TILE_UNROLL
+    for (int i = 0; i < P::rows; ++i)
+      Wgmma<P::columns>::template multiply<!P::right_k_major>(
+          Operands<typename P::Left, typename P::Right>(), sums.x + i * (P::columns / 2),
+          own + (i * P::steps + k) * 4, b + (u64)(P::right_step(k) / 16), k ? 1u : (u32)add);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  return sums;
+}
+
+// Returns when at most `pending` batches are in flight: the operands of older ones have been read.
+template <int pending>
+TILE void mma_retire(int) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+// The same; the result may be read.
+template <int pending, class Sum, class L>
+TILE Tile<Sum, L> mma_awaited(Tile<Sum, L> sums, int line) {
+  mma_retire<pending>(line);
+  pin(sums);
+  return sums;
+}
+
+}  // namespace tile
