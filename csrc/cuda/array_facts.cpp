@@ -20,6 +20,7 @@ KernelArrays::KernelArrays(const Function& function) {
                                   .whole_vectors = fact("whole", 0) != 0,
                                   .small = fact("small", 0) != 0,
                                   .wide = fact("wide", 0) != 0,
+                                  .forward = fact("forward", 0) != 0,
                                   .constant = true};
   }
   walk(function.body(), [&](const Op& op) {
@@ -40,7 +41,9 @@ ArrayFacts KernelArrays::facts(const Value* array) const {
   if (facts.unit < 0) return facts;
   if (view->is("index")) {
     facts.unit -= static_cast<int>(view->operands.size()) - 1;
-    if (facts.unit < 0) facts = {.small = facts.small, .wide = facts.wide, .constant = facts.constant};
+    if (facts.unit < 0)
+      facts = {
+          .small = facts.small, .wide = facts.wide, .forward = facts.forward, .constant = facts.constant};
   } else if (view->is("slice")) {
     if (facts.unit == view->integer("axis")) facts.aligned = facts.whole_vectors = false;
   } else if (view->is("permute_array")) {

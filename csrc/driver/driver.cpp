@@ -96,6 +96,7 @@ void Driver::open(const std::string& name) {
   find("cuFuncSetAttribute", f_->set_function_attribute);
   find("cuOccupancyMaxActiveClusters", f_->clusters_at_once);
   find("cuLaunchKernelEx", f_->launch);
+  find("cuTensorMapEncodeTiled", f_->encode_tensor_map);
   find("cuStreamIsCapturing", f_->is_capturing);
   find("cuMemHostAlloc", f_->host_memory);
   find("cuCtxSynchronize", f_->wait_for_context);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "driver/assert_buffer.h"
+#include "driver/tensor_map.h"
 
 namespace tile {
 
@@ -123,6 +124,9 @@ class Driver {
   // Returns how many clusters of such a launch the device can hold at once.
   int clusters_at_once(const CudaFunction& function, const CudaLaunch& launch) const;
 
+  // Encodes a tensor map, which holds the address of the data but does not read it. Throws the errors of
+  // check_tensor_map().
+  TensorMap tensor_map(const TensorMapShape& shape, std::string_view kernel, int array) const;
   // The function's device must be current for the thread. `parameters` holds a pointer to each value. With
   // CUDA_LAUNCH_BLOCKING=1 it returns when the kernel has ended, unless the stream is being captured.
   void launch(const CudaFunction& function, const CudaLaunch& launch, void** parameters) const;

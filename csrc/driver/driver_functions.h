@@ -1,6 +1,7 @@
 // Declares the part of the CUDA driver's C interface that the runtime uses.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include "driver/library.h"
 
@@ -25,6 +26,7 @@ enum FunctionAttribute {
   function_large_clusters = 14,
 };
 enum LaunchAttributeId { launch_cluster = 4, launch_programmatic = 6 };
+constexpr int tensor_map_promotion_128 = 2, tensor_map_promotion_256 = 3;  // bytes that a miss in L2 fetches
 constexpr int capture_mode_relaxed = 2;
 constexpr unsigned host_memory_portable = 1, host_memory_mapped = 2;
 
@@ -72,6 +74,8 @@ struct DriverFunctions {
   int (*set_function_attribute)(void*, int, int);
   int (*clusters_at_once)(int*, void*, const LaunchConfig*);
   int (*launch)(const LaunchConfig*, void*, void**, void**);
+  int (*encode_tensor_map)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*,
+                           const unsigned*, int, int, int, int);
   int (*is_capturing)(void*, int*);
   int (*host_memory)(void**, size_t, unsigned);
   int (*wait_for_context)();

@@ -1,4 +1,4 @@
-// Computes the unit axis, alignment and whole vectors of an array.
+// Computes the facts of an array: the unit axis, alignment, whole vectors, the directions of strides.
 #include "runtime/array_key.h"
 
 #include <limits>
@@ -13,7 +13,7 @@ constexpr uint64_t vector_bytes = 16;
 
 // Bit positions in a word.
 constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_vectors_at = 33,
-              small_at = 34, wide_at = 35;
+              small_at = 34, wide_at = 35, forward_at = 36;
 
 bool has(uint64_t word, int fact) { return word >> fact & 1; }
 
@@ -29,12 +29,14 @@ uint64_t layout_word(const ArrayArgument& array) {
   const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
   int unit = -1;  // no axis
   uint64_t offsets = 0, strides = 0, sizes = 0, unit_size = 1;
+  int64_t backward = 0;  // negative if a stride of a longer axis is not positive, or an axis is empty
   for (int axis = 0; axis < array.rank; ++axis) {
     const auto size = static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
     const int64_t stride = array.strides[static_cast<size_t>(axis)];
     const uint64_t bytes = static_cast<uint64_t>(stride < 0 ? -stride : stride) * element;
     strides |= bytes;
     sizes |= size;
+    if (size != 1) backward |= size ? stride - 1 : -1;
     // For arrays of scalars, an axis of extent 1 counts like a longer one, so that the extent does not change
     // the key.
     if (stride == 1 && (size != 1 || array.scalars)) {
@@ -50,10 +52,11 @@ uint64_t layout_word(const ArrayArgument& array) {
     unit = array.rank - 1;
   const bool aligned = !array.scalars && offsets % vector_bytes == 0;
   const bool whole_vectors = !array.scalars && unit >= 0 && unit_size * element % vector_bytes == 0;
+  const bool forward = !array.scalars && backward >= 0;
   const bool small = strides >> 31 == 0 && sizes >> 29 == 0;
   return static_cast<uint64_t>(unit + 1) << unit_at | static_cast<uint64_t>(aligned) << aligned_at |
          static_cast<uint64_t>(whole_vectors) << whole_vectors_at | static_cast<uint64_t>(small) << small_at |
-         static_cast<uint64_t>(sizes > most_i32) << wide_at;
+         static_cast<uint64_t>(sizes > most_i32) << wide_at | static_cast<uint64_t>(forward) << forward_at;
 }
 // The array is aligned only if the data is as well.
 uint64_t with_data(uint64_t word, const ArrayArgument& array) {
@@ -123,6 +126,7 @@ void set_facts(Function& function, size_t parameter, const ArrayArgument& array)
   put("aligned", has(word, aligned_at));
   put("whole", has(word, whole_vectors_at));
   put("small", has(word, small_at));
+  put("forward", has(word, forward_at));
 }
 
 }  // namespace tile

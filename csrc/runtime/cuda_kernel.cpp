@@ -1,9 +1,9 @@
 // Compiles, loads and launches kernels on GPUs.
 #include "runtime/cuda_kernel.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "ir/walk.h"
 #include "runtime/gpu_code.h"
 #include "support/log.h"
 
@@ -22,16 +22,6 @@ int long_axis_of(const Blocks& blocks) {
   return 0;
 }
 
-CudaParameters parameters_of(const Function& function) {
-  std::vector<Type> types;
-  std::vector<bool> wide;
-  for (const Value* parameter : function.body().arguments) {
-    types.push_back(parameter->type);
-    wide.push_back(is_wide_array(function, parameter));
-  }
-  return CudaParameters(types, std::move(wide));
-}
-
 CudaLaunch shape_of(const cuda::Program& program) {
   return {.block = {static_cast<unsigned>(program.threads), 1, 1},
           .cluster = {static_cast<unsigned>(program.cluster), 1, 1},
@@ -42,7 +32,6 @@ CudaLaunch shape_of(const cuda::Program& program) {
 
 CudaKernel::CudaKernel(Function function, KernelName name, const Driver& driver, CubinCompiler& compiler)
     : function_(std::move(function)),
-      parameters_(parameters_of(function_)),
       name_(std::move(name)),
       driver_(driver),
       compiler_(compiler),
@@ -70,15 +59,10 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
   std::lock_guard lock(mutex_);
   for (const auto& code : codes_)
     if (code->target == target) return *code;
-  bool asserts = false;
-  walk(function_.body(), [&](const Op& op) { asserts |= op.is("assert"); });
-  if (const size_t bytes = parameters_.bytes() + (asserts ? sizeof(FailureLocation) : 0) +
-                           (cuda::may_start_early(target) ? sizeof(uint32_t) : 0);
-      bytes > CudaParameters::most_bytes)
-    fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", bytes,
-         " bytes, and a GPU kernel takes at most ", CudaParameters::most_bytes, "; pass fewer arrays");
   auto [program, result] = compile_for_gpu(function_, name_, target, compiler_);
-  return *codes_.emplace_back(std::make_unique<Code>(Code{target, std::move(program), std::move(result)}));
+  const CudaParameters parameters(function_, program);
+  return *codes_.emplace_back(
+      std::make_unique<Code>(Code{target, std::move(program), std::move(result), parameters}));
 }
 
 bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
@@ -114,6 +98,8 @@ void CudaKernel::load(Slot& slot, int device, int long_axis) const {
                      },
                  .cluster = program.cluster,
                  .long_axis = long_axis});
+  if (const auto& maps = loaded.code->program.tensor_maps; !maps.empty())
+    loaded.tensor_maps = std::make_unique<TensorMaps>(maps);
   log_line(name_.name, ": compiled for sm_", loaded.code->target.arch, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",
@@ -133,25 +119,36 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   const int device = device_of(arguments);
   const int long_axis = long_axis_of(blocks);
   const Loaded& loaded = on(device, long_axis);
-  CudaParameters::Packed packed;
-  parameters_.pack(arguments, packed);
   const auto count = [&](size_t axis) { return static_cast<unsigned>(blocks[axis]); };
   std::array<unsigned, 3> grid = {count(0), count(1), count(2)};
   std::swap(grid[0], grid[static_cast<size_t>(long_axis)]);
-  CudaLaunch launch = shape_of(loaded.code->program);
+  const Code& code = *loaded.code;
+  CudaLaunch launch = shape_of(code.program);
   if (grid[0] > most_blocks[0] / launch.cluster[0]) [[unlikely]]
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid is (", blocks[0], ", ",
          blocks[1], ", ", blocks[2], "), each of its blocks a cluster of ", launch.cluster[0],
          "; on a GPU these are at most ", most_blocks[0], " along an axis, launch fewer");
   grid[0] *= launch.cluster[0];
+  std::array<int32_t, 3> user_grid = {};
+  if (code.program.persistent) {
+    const int64_t all = blocks[0] * blocks[1] * blocks[2];
+    if (all > most_blocks[0]) [[unlikely]]
+      fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid has ", all,
+           " blocks; a kernel with wgmma runs at most ", most_blocks[0], ", launch fewer");
+    for (size_t axis = 0; axis < 3; ++axis) user_grid[axis] = static_cast<int32_t>(count(axis));
+    grid = {static_cast<unsigned>(std::min<int64_t>(all, driver_.properties(device).multiprocessors)), 1, 1};
+  }
   launch.grid = grid;
-  launch.programmatic = cuda::may_start_early(loaded.code->target);
-  uint32_t starts_early = launch.programmatic;       // not known when the code is compiled; see dependent.cuh
-  void** more = packed.pointers + arguments.size();  // optional parameters at the end
-  if (!loaded.code->program.assertions.empty()) *more++ = const_cast<FailureLocation*>(&loaded.failures);
-  *more = &starts_early;
+  launch.programmatic = cuda::may_start_early(code.target);
   launch.stream = current_stream(device);
+  CudaParameters::Packed packed;
+  // The compiled code does not assume that its launches start early; see dependent.cuh.
+  code.parameters.pack(arguments,
+                       {.failures = loaded.failures, .starts_early = launch.programmatic, .grid = user_grid},
+                       packed);
   const Driver::Scope scope(driver_, device);
+  if (loaded.tensor_maps)
+    loaded.tensor_maps->write(driver_, loaded.function, arguments, code.parameters.tensor_maps(packed));
   driver_.launch(loaded.function, launch, packed.pointers);
 }
 

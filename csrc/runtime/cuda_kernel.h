@@ -13,6 +13,7 @@
 #include "runtime/cubin_compiler.h"
 #include "runtime/cuda_parameters.h"
 #include "runtime/executable.h"
+#include "runtime/tensor_maps.h"
 #include "support/once.h"
 
 namespace tile {
@@ -31,12 +32,14 @@ class CudaKernel final : public Executable {
     cuda::Target target;
     cuda::Program program;
     CompileResult result;
+    CudaParameters parameters;
   };
   struct Loaded {
     const Code* code = nullptr;
     CudaFunction function;
-    FunctionAttributes attributes;  // local_bytes > 0 if it spills
-    FailureLocation failures;       // set for a kernel with assertions
+    FunctionAttributes attributes;                      // local_bytes > 0 if it spills
+    FailureLocation failures;                           // set for a kernel with assertions
+    std::unique_ptr<TensorMaps> tensor_maps = nullptr;  // null: the kernel takes none
   };
   const Loaded& on(int device, int long_axis = 0) const;
 
@@ -53,7 +56,6 @@ class CudaKernel final : public Executable {
   std::string label() const;  // the name in the driver's errors
 
   const Function function_;
-  const CudaParameters parameters_;
   const KernelName name_;
   const Driver& driver_;
   CubinCompiler& compiler_;

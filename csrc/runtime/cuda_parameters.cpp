@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
+
+#include "ir/walk.h"
 
 namespace tile {
 namespace {
@@ -32,26 +33,83 @@ void put_array(char* at, const ArrayArgument& array, bool wide) {
     at = wide ? put(at, array.sizes[axis]) : put(at, static_cast<int32_t>(array.sizes[axis]));
 }
 
+std::vector<Type> types_of(const Function& function) {
+  std::vector<Type> types;
+  for (const Value* argument : function.body().arguments) types.push_back(argument->type);
+  return types;
+}
+
+std::vector<bool> wide_arrays_of(const Function& function) {
+  std::vector<bool> wide;
+  for (const Value* argument : function.body().arguments) wide.push_back(is_wide_array(function, argument));
+  return wide;
+}
+
+size_t bytes_of(cuda::ParameterKind kind, const Type* argument, bool wide) {
+  switch (kind) {
+    case cuda::ParameterKind::argument:
+      return argument->is_array() ? array_bytes(argument->array_rank, wide) : sizeof(uint64_t);
+    case cuda::ParameterKind::grid:
+      return sizeof(int32_t);
+    case cuda::ParameterKind::tensor_map:
+      return sizeof(TensorMap);
+    case cuda::ParameterKind::failures:
+      return sizeof(FailureLocation);
+    case cuda::ParameterKind::starts_early:
+      return sizeof(uint32_t);
+  }
+  return 0;
+}
+
 }  // namespace
 
-CudaParameters::CudaParameters(const std::vector<Type>& parameters, std::vector<bool> wide)
-    : wide_(std::move(wide)) {
-  wide_.resize(parameters.size());
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    offsets_.push_back(bytes_);
-    const Type& type = parameters[i];
-    bytes_ += type.is_array() ? array_bytes(type.array_rank, wide_[i]) : sizeof(uint64_t);
+CudaParameters::CudaParameters(const std::vector<Type>& arguments, const std::vector<bool>& wide,
+                               const std::vector<cuda::Parameter>& parameters) {
+  bool has_maps = false;
+  for (const cuda::Parameter& parameter : parameters) {
+    const auto index = static_cast<size_t>(parameter.index);
+    const bool is_argument = parameter.kind == cuda::ParameterKind::argument;
+    const bool is_wide = is_argument && index < wide.size() && wide[index];
+    if (parameter.kind == cuda::ParameterKind::tensor_map) {
+      constexpr size_t alignment = alignof(TensorMap);
+      bytes_ = (bytes_ + alignment - 1) / alignment * alignment;
+      if (!has_maps) tensor_maps_ = bytes_;
+      has_maps = true;
+    }
+    fields_.push_back({parameter, bytes_, is_wide});
+    bytes_ += bytes_of(parameter.kind, is_argument ? &arguments[index] : nullptr, is_wide);
   }
 }
 
-void CudaParameters::pack(ArgumentRefs arguments, Packed& packed) const {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    char* at = packed.data + offsets_[i];
-    packed.pointers[i] = at;
-    if (arguments[i].array)
-      put_array(at, *arguments[i].array, wide_[i]);
-    else
-      put(at, arguments[i].scalar->bits);
+CudaParameters::CudaParameters(const Function& function, const cuda::Program& program)
+    : CudaParameters(types_of(function), wide_arrays_of(function), program.parameters) {}
+
+void CudaParameters::pack(ArgumentRefs arguments, const Others& others, Packed& packed) const {
+  void** pointer = packed.pointers;
+  for (const Field& field : fields_) {
+    char* at = packed.data + field.offset;
+    *pointer++ = at;
+    switch (field.parameter.kind) {
+      case cuda::ParameterKind::argument: {
+        const ArgumentRef& argument = arguments[static_cast<size_t>(field.parameter.index)];
+        if (argument.array)
+          put_array(at, *argument.array, field.wide);
+        else
+          put(at, argument.scalar->bits);
+        break;
+      }
+      case cuda::ParameterKind::grid:
+        put(at, others.grid[static_cast<size_t>(field.parameter.index)]);
+        break;
+      case cuda::ParameterKind::tensor_map:
+        break;
+      case cuda::ParameterKind::failures:
+        put(at, others.failures);
+        break;
+      case cuda::ParameterKind::starts_early:
+        put(at, others.starts_early);
+        break;
+    }
   }
 }
 

@@ -25,6 +25,9 @@ int64_t most_tile_bytes(const ArrayArgument& array) {
 int most_shared_bytes(const ArrayArgument& array) {
   return array.device == DeviceKind::cuda ? target_of(array).shared_bytes : 0;
 }
+bool multiplies_by_groups(const ArrayArgument& array) {
+  return array.device == DeviceKind::cuda && cuda::multiplies_by_groups(target_of(array));
+}
 
 bool multiplies_as_it_is(const ArrayArgument& array) {
   if (array.device == DeviceKind::cuda || info(array.dtype).bits > 16) return true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "driver/compile_log.h"
+#include "runtime/cuda_parameters.h"
 #include "support/log.h"
 #include "support/progress.h"
 
@@ -20,6 +21,8 @@ namespace {
 // instructions (docs/how_the_compiler_works.md). With fewer accumulators per thread, products would read more
 // shared memory.
 constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
+// Spills next to warpgroup products serialise them.
+constexpr int spilled_bytes_allowed_to_wgmma = 0;
 
 struct Fault {
   std::string loss;       // a performance warning in the log
@@ -34,11 +37,16 @@ struct Fault {
   }
 };
 
-Fault fault_of(const std::string& log, const std::string& entry, bool multiplies, int threads) {
+Fault fault_of(const std::string& log, const std::string& entry, int allowed, int threads) {
   const KernelResources resources = resources_in(log, entry);
   const int spilled = resources.spill_stores + resources.spill_loads;
-  return {performance_loss(log), spilled, int64_t{spilled} * threads,
-          multiplies ? spilled_bytes_allowed_to_products : spilled_bytes_allowed};
+  return {performance_loss(log), spilled, int64_t{spilled} * threads, allowed};
+}
+// `path`: that of the program.
+int allowed_to(const std::string& path) {
+  return path == "wgmma" ? spilled_bytes_allowed_to_wgmma
+         : path.empty()  ? spilled_bytes_allowed
+                         : spilled_bytes_allowed_to_products;
 }
 
 // One configuration, compiled or failed.
@@ -83,12 +91,20 @@ void warn(const KernelName& name, const cuda::Target& target, const Fault& fault
                 : str("its code for sm_", target.arch, " is slower than it could be: ", fault.loss));
 }
 
+void check_parameters(const Function& function, const KernelName& name, const cuda::Program& program) {
+  const size_t bytes = CudaParameters(function, program).bytes();
+  if (bytes > CudaParameters::most_bytes)
+    fail(name.where, ErrorKind::value, "launch of ", name.name, ": its arguments take ", bytes,
+         " bytes, and a GPU kernel takes at most ", CudaParameters::most_bytes, "; pass fewer arrays");
+}
+
 }  // namespace
 
 std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda::Target& target) {
   std::vector<ConfiguredProgram> made;
-  for (const cuda::Configuration& configuration : cuda::configurations) try {
-      cuda::Program program(function, target, configuration);
+  const auto add = [&](const cuda::Target& to, const cuda::Configuration& configuration) {
+    try {
+      cuda::Program program(function, to, configuration);
       const auto same = [&](const ConfiguredProgram& other) {
         return other.program.source == program.source;
       };
@@ -96,11 +112,16 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
     } catch (const Error&) {  // it may need more shared memory than the chip has
       if (made.empty()) throw;
     }
+  };
+  cuda::Target without = target;
+  without.wgmma = false;
+  if (target.wgmma) add(target, cuda::configurations[0]);
+  for (const cuda::Configuration& configuration : cuda::configurations) add(without, configuration);
   return made;
 }
 
-bool is_acceptable(const std::string& log, const std::string& entry, bool multiplies) {
-  return !fault_of(log, entry, multiplies, 1).any();
+bool is_acceptable(const std::string& log, const std::string& entry, const std::string& path) {
+  return !fault_of(log, entry, allowed_to(path), 1).any();
 }
 
 CompileRequest request_of(const std::string& source, const std::string& kernel, int arch) {
@@ -117,12 +138,13 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
   Progress progress("compiling " + name.name);
   const auto compiled = [&](ConfiguredProgram made) {
     cuda::Program& program = made.program;
+    check_parameters(function, name, program);
     if (dumps("cuda")) dump(str("// ", name.name, " for sm_", target.arch, '\n', program.source, '\n'));
     CompileResult result = compiler.compile(request_of(program.source, name.name, target.arch), &progress);
     progress.done();
     GpuCode code{std::move(program), std::move(result)};
     const Fault fault =
-        fault_of(code.result.log, code.program.entry, code.program.multiplies, code.program.threads);
+        fault_of(code.result.log, code.program.entry, allowed_to(code.program.path), code.program.threads);
     return Candidate{made.configuration, "", std::move(code), fault};
   };
   progress.expect(1);
@@ -148,6 +170,10 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
       chosen = &candidate;
   log(name, target, tried, *chosen);
   if (chosen->fault.any()) warn(name, target, chosen->fault);
+  if (chosen != tried.data() && tried[0].code->program.path == "wgmma")
+    chosen->code->program.why =
+        "its code with wgmma " +
+        (tried[0].fault.loss.empty() ? "spills registers" : "is slow: " + tried[0].fault.loss);
   return *std::move(chosen->code);
 }
 

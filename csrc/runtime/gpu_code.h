@@ -31,7 +31,8 @@ struct ConfiguredProgram {
 std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda::Target& target);
 
 // Returns true if, by the report of ptxas, no other configuration need be tried.
-bool is_acceptable(const std::string& log, const std::string& entry, bool multiplies);
+// `path`: that of the program.
+bool is_acceptable(const std::string& log, const std::string& entry, const std::string& path);
 
 CompileRequest request_of(const std::string& source, const std::string& kernel, int arch);
 

@@ -50,7 +50,7 @@ void compile_text(InspectedKernel& kernel, CubinCompiler& compiler) {
   kernel.cubin = result.cubin;
   kernel.resources = resources_in(result.log, kernel.entry);
   kernel.warning = performance_loss(result.log);
-  kernel.acceptable = is_acceptable(result.log, kernel.entry, kernel.multiplies);
+  kernel.acceptable = is_acceptable(result.log, kernel.entry, kernel.path);
 }
 
 bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
@@ -64,7 +64,8 @@ bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs 
                            .text = program.source,
                            .configuration = configuration ? text_of(*configuration) : "",
                            .entry = program.entry,
-                           .multiplies = program.multiplies,
+                           .path = program.path,
+                           .why = program.why,
                            .arch = target_.arch,
                            .threads = program.threads,
                            .cluster = program.cluster,

@@ -21,7 +21,7 @@ struct InspectedKernel {
   Grid grid;
   std::string text;                  // Tile IR, CUDA C++ or PTX; not used for a cubin
   std::string configuration, entry;  // `entry` is the symbol
-  bool multiplies = false;           // uses tensor cores
+  std::string path, why;             // as in cuda::Program
   std::string cubin;
   // For GPU kernels:
   int arch = 0, threads = 0, cluster = 1, shared_bytes = 0;

@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import functools
 import hashlib
+import math
 import os
 import pathlib
 import re
@@ -37,6 +38,7 @@ FLAGS = [
 BATCH = 25  # programs a file
 KEPT = 2000  # compiled files, several runs of the suite
 H200 = 227 * 1024  # bytes of shared memory a block
+PERSISTENT_BLOCKS = 3  # that run at once, each of them several blocks of the grid
 
 
 @dataclasses.dataclass
@@ -51,6 +53,7 @@ class Case:
     shared_bytes: int = H200
     block_bytes: int = 64 * 1024  # of tiles that the registers of a block hold
     cluster_blocks: int = 16
+    wgmma: bool = False
 
     @functools.cached_property
     def program(self):
@@ -62,6 +65,7 @@ class Case:
             self.shared_bytes,
             self.block_bytes,
             self.cluster_blocks,
+            self.wgmma,
         )
 
 
@@ -219,15 +223,34 @@ def packed(parameter, wide):
     return ctypes.create_string_buffer(struct.pack(form, address, *(strides or [1]), *(sizes or [1])))
 
 
+def tensor_map(of, parameters):
+    """Encodes a map of Program.tensor_maps for the emulator: the fields that the hardware's encoding hides, in as many
+    bytes. The emulator checks the last number of the head."""
+    address, element_bytes, *_ = array = parameters[of["parameter"]]
+    sizes, strides, box = _C.tensor_map(of["parameter"], of["unit"], of["box"], of["swizzle"], array)
+    unused = [0] * (5 - len(sizes))
+    dimensions = [number for pair in zip(sizes + unused, box + unused) for number in pair]
+    head = struct.pack("<QIIII", address, len(sizes), element_bytes, of["swizzle"], 0x54494C45)
+    fields = head + struct.pack("<10I5q", *dimensions, *strides, *unused)
+    memory = ctypes.create_string_buffer(128 + 64)
+    aligned = (ctypes.c_char * 128).from_buffer(memory, -ctypes.addressof(memory) % 64)
+    aligned[: len(fields)] = fields
+    return aligned
+
+
 def launch(program, function, grid, parameters):
     """Runs it; what was wrong, or None. In a tuple: what an assertion of the kernel says."""
     wide = {int(number) for number in re.findall(r", i64> p(\d+)", program["text"])}
-    buffers = [packed(parameter, i in wide) for i, parameter in enumerate(parameters)]
     failed = (ctypes.c_uint32 * 5)()  # the word of all kernels, and this one's record
-    if program.get("assertions"):
-        buffers.append(ctypes.create_string_buffer(struct.pack("@QQ", ctypes.addressof(failed), ctypes.addressof(failed) + 4)))
-    if "u32 starts_early) {" in program["text"]:
-        buffers.append(ctypes.create_string_buffer(4))
+    place = struct.pack("@QQ", ctypes.addressof(failed), ctypes.addressof(failed) + 4)
+    buffer_of = {
+        "argument": lambda i: packed(parameters[i], i in wide),
+        "grid": lambda i: ctypes.create_string_buffer(struct.pack("@i", grid[i])),
+        "tensor_map": lambda i: tensor_map(program["tensor_maps"][i], parameters),
+        "failures": lambda i: ctypes.create_string_buffer(place),
+        "starts_early": lambda i: ctypes.create_string_buffer(4),
+    }
+    buffers = [buffer_of[kind](i) for kind, i in program["parameters"]]
     pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
     arrays = [
         Array(p[0], p[1], len(p[2]), (ctypes.c_int64 * 8)(*p[2]), (ctypes.c_int64 * 8)(*p[3]), i)
@@ -236,6 +259,7 @@ def launch(program, function, grid, parameters):
     ]
     arrays = (Array * len(arrays))(*arrays)
     cluster = program["cluster"]
+    blocks = (min(math.prod(grid), PERSISTENT_BLOCKS), 1, 1) if program.get("persistent") else grid
     call = Launch(
         program["entry"].encode(),
         ctypes.cast(function, ctypes.c_void_p),
@@ -243,7 +267,7 @@ def launch(program, function, grid, parameters):
         program["threads"],
         program["shared_bytes"],
         cluster,
-        (ctypes.c_int32 * 3)(grid[0] * cluster, *grid[1:]),
+        (ctypes.c_int32 * 3)(blocks[0] * cluster, *blocks[1:]),
         len(arrays),
         ctypes.addressof(arrays),
     )
@@ -279,7 +303,11 @@ def compile_texts(texts):
     functions([{"text": text, "entry": entry(text)} for text in texts])
 
 
-def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1), cluster=1):
-    """A kernel written by hand, in the text that programs have; a grid of clusters."""
+def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1), cluster=1, tensor_maps=()):
+    """A kernel written by hand, in the text that programs have; a grid of clusters. Tensor maps are rows as those of
+    _C.cuda_program; the kernel takes them behind its arguments."""
     program = {"text": text, "entry": entry(text), "threads": threads, "cluster": cluster, "shared_bytes": shared_bytes}
+    program["tensor_maps"] = tensor_maps
+    kinds = (("argument", arguments), ("tensor_map", tensor_maps))
+    program["parameters"] = [(kind, i) for kind, values in kinds for i in range(len(values))]
     return launch(program, functions([program])[text], grid, list(parameters_of(arguments)))

@@ -59,6 +59,13 @@ TEST(Nvrtc, CompilesSaxpyForEveryArchItKnows) {
   }
 }
 
+// The suffix of sm_90a allows these; code for sm_90 could not have them.
+TEST(Nvrtc, InstructionsOfOneChipCompileForIt) {
+  const std::string text = R"(__global__ void k() { asm volatile("wgmma.fence.sync.aligned;"); })";
+  EXPECT_NE(nvrtc().compile({.source = text, .arch = 90}).cubin, "");
+  EXPECT_NE(compile_error({.source = text, .arch = 89}), "no error");
+}
+
 TEST(Nvrtc, HeadersOptionsAndNames) {
   const CompileResult result = nvrtc().compile(
       {.source = "#include \"lib/scale.h\"\n"

@@ -22,21 +22,23 @@ ArrayArgument array(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t
   std::copy(strides.begin(), strides.end(), argument.strides.begin());
   return argument;
 }
-constexpr const char* small = "array.2.small";
-// Returns all facts but `small`.
+constexpr const char *small = "array.2.small", *forward = "array.2.forward";
+// Returns all facts but `small` and `forward`.
 std::string facts(const ArrayArgument& argument) {
   Function function("f");
   set_facts(function, 2, argument);
   std::string text;
   for (const auto& [name, value] : function.attributes())
-    if (name != small) text += str(text.empty() ? "" : " ", name, "=", value);
+    if (name != small && name != forward) text += str(text.empty() ? "" : " ", name, "=", value);
   return text;
 }
-bool is_small(const ArrayArgument& argument) {
+bool has(const char* fact, const ArrayArgument& argument) {
   Function function("f");
   set_facts(function, 2, argument);
-  return function.attributes().find(small) != nullptr;
+  return function.attributes().find(fact) != nullptr;
 }
+bool is_small(const ArrayArgument& argument) { return has(small, argument); }
+bool is_forward(const ArrayArgument& argument) { return has(forward, argument); }
 
 TEST(ArrayKey, AreTheUnitAxisAlignmentAndWholeVectors) {
   const auto f32 = DType::f32;
@@ -112,6 +114,25 @@ TEST(ArrayKey, IsSmallWhereBytesBetweenElementsFit32Bits) {
   EXPECT_FALSE(is_small(array(f32, {1 << 29}, {0})));
 }
 
+TEST(ArrayKey, IsForwardWhereStridesOfLongerAxesArePositive) {
+  const auto f32 = DType::f32;
+  EXPECT_TRUE(is_forward(array(f32, {}, {})));
+  EXPECT_TRUE(is_forward(array(f32, {0}, {1}, 0)));
+  EXPECT_TRUE(is_forward(array(f32, {8, 4}, {4, 1})));
+  EXPECT_TRUE(is_forward(array(f32, {8, 4}, {1, 8})));
+  EXPECT_TRUE(is_forward(array(f32, {8, 4}, {16, 2})));
+  EXPECT_FALSE(is_forward(array(f32, {8, 4}, {0, 1})));   // expanded
+  EXPECT_FALSE(is_forward(array(f32, {8, 4}, {-4, 1})));  // flipped
+  EXPECT_FALSE(is_forward(array(f32, {8, 4}, {4, -1})));
+  EXPECT_TRUE(is_forward(array(f32, {1, 4}, {0, 1})));
+  EXPECT_TRUE(is_forward(array(f32, {8, 1}, {4, -7})));
+  // An array of scalars has one key, whether its statistics are expanded or not.
+  ArrayArgument scalars = array(f32, {8, 4}, {4, 1}), expanded = array(f32, {8, 4}, {0, 1});
+  scalars.scalars = expanded.scalars = true;
+  EXPECT_FALSE(is_forward(scalars));
+  EXPECT_EQ(key_word(scalars), key_word(expanded));
+}
+
 TEST(ArrayKey, AreTheKey) {
   const ArrayArgument arrays[] = {
       array(DType::f32, {8, 4}, {4, 1}),       array(DType::f32, {8, 5}, {8, 1}),
@@ -163,7 +184,9 @@ TEST(ArrayKey, StandOnTheTracedFunctionByParameter) {
   const Function function = copy.trace(x, std::nullopt, 1.0, y);
   std::string text;
   for (const auto& [name, value] : function.attributes()) text += str(name, "=", value, " ");
-  EXPECT_EQ(text, "array.0.aligned=1 array.0.small=1 array.0.unit=0 array.0.whole=1 array.2.small=1 ");
+  EXPECT_EQ(text,
+            "array.0.aligned=1 array.0.forward=1 array.0.small=1 array.0.unit=0 array.0.whole=1 "
+            "array.2.forward=1 array.2.small=1 ");
   const Function more = copy.trace(y, x, 1.0, x);
   EXPECT_NE(more.attributes().find("array.1.unit"), nullptr);
   EXPECT_NE(more.attributes().find("array.3.unit"), nullptr);

@@ -64,12 +64,13 @@ TEST(WideArrays, AreAnotherKey) {
 }
 
 TEST(WideArrays, PassExtentsOf64BitsToAGpu) {
-  const CudaParameters layout({Type::array(DType::f32, 2), Type::array(DType::f32, 1)}, {true, false});
+  const CudaParameters layout({Type::array(DType::f32, 2), Type::array(DType::f32, 1)}, {true, false},
+                              cuda::parameters_of(2, false, 0, false, false));
   EXPECT_EQ(layout.bytes(), 8u + 16 + 16 + 24);
   const ArrayArgument wide = array({most + 9, 3}, {3, 1}), near = array({5}, {1});
   const ArgumentRef arguments[] = {wide, near};
   CudaParameters::Packed packed;
-  layout.pack(arguments, packed);
+  layout.pack(arguments, {}, packed);
   int64_t words[5];
   std::memcpy(words, packed.pointers[0], sizeof words);
   EXPECT_EQ(words[1], 3);

@@ -162,6 +162,26 @@ int launch(const LaunchConfig* c, void* function, void** parameters, void** extr
                 "first", *static_cast<int*>(parameters[0]), "extra", number(extra),
                 "attributes" + text.str());
 }
+// The map begins with the address and the number of maps encoded so far.
+int encode_tensor_map(void* map, int type, unsigned rank, void* address, const uint64_t* sizes,
+                      const uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave,
+                      int swizzle, int promotion, int fill) {
+  const auto list = [](const char* name, const auto* values, unsigned count) {
+    std::ostringstream text;
+    text << name;
+    for (unsigned i = 0; i < count; ++i) text << ' ' << values[i];
+    return text.str();
+  };
+  std::vector<uint64_t> words(16);
+  {
+    std::lock_guard lock(mutex);
+    words[0] = reinterpret_cast<uint64_t>(address), words[1] = ++fake().encoded;
+  }
+  std::memcpy(map, words.data(), 128);
+  return called("cuTensorMapEncodeTiled", "type", type, "at", number(address), list("sizes", sizes, rank),
+                list("strides", strides, rank - 1), list("box", box, rank), list("steps", steps, rank),
+                "interleave", interleave, "swizzle", swizzle, "promotion", promotion, "fill", fill);
+}
 int is_capturing(void*, int* status) {
   *status = fake().capturing;
   return result("cuStreamIsCapturing");
@@ -233,6 +253,7 @@ int cuGetProcAddress_v2(const char* name, void** address, int version, unsigned 
       {"cuFuncSetAttribute", reinterpret_cast<void*>(set_function_attribute)},
       {"cuOccupancyMaxActiveClusters", reinterpret_cast<void*>(clusters_at_once)},
       {"cuLaunchKernelEx", reinterpret_cast<void*>(launch)},
+      {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(encode_tensor_map)},
       {"cuStreamIsCapturing", reinterpret_cast<void*>(is_capturing)},
       {"cuMemHostAlloc", reinterpret_cast<void*>(host_memory)},
       {"cuCtxSynchronize", reinterpret_cast<void*>(wait_for_context)},

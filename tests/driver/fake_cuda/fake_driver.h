@@ -1,5 +1,6 @@
 // The settings of the tests' fake CUDA driver, and the calls that it has recorded.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@ struct FakeDriver {
   std::string missing;                 // the function that cuGetProcAddress does not find
   std::map<std::string, int> results;  // what a function returns instead of success
   int capturing = 0;
+  uint64_t encoded = 0;          // number of tensor maps
   int waits_until_failure = 0;   // the wait on a stream from which on `results` applies; 0: every wait
   void* host_memory = nullptr;   // the last allocation
   unsigned cluster_blocks = 16;  // larger clusters do not fit

@@ -1,0 +1,39 @@
+// The parameters of a compiled kernel: which there are, and in which order the emitted source, a launch and
+// the emulator pass them.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace tile::cuda {
+
+// A TMA tensor map, which a launch encodes for one of its arrays and passes by value. Copies read 0 for
+// elements outside of the array, and do not write them.
+struct TensorMapSpec {
+  int parameter = 0;     // the array's number among the function's parameters
+  int unit = 0;          // the axis whose stride is 1
+  std::vector<int> box;  // the elements that a copy moves along each axis of the array
+  int swizzle = 0;       // in bytes: 0, 32, 64 or 128
+  bool operator==(const TensorMapSpec&) const = default;
+};
+// Returns the array's axes in the order of the map's dimensions: the unit axis, then the others from last to
+// first.
+std::vector<int> axes_of(const TensorMapSpec& map);
+
+enum class ParameterKind {
+  argument,      // a parameter of the function
+  grid,          // i32: the extent of the user's grid along axis `index`, of a persistent kernel
+  tensor_map,    // an entry of Program::tensor_maps
+  failures,      // FailureLocation: the memory in which failed assertions are recorded
+  starts_early,  // u32: 1 if the launch may start before the previous kernel in the stream ends
+};
+struct Parameter {
+  ParameterKind kind = ParameterKind::argument;
+  int index = 0;  // the number of the argument or the map, or the grid's axis
+  bool operator==(const Parameter&) const = default;
+};
+const char* name_of(ParameterKind kind);
+
+std::vector<Parameter> parameters_of(size_t arguments, bool persistent, size_t tensor_maps, bool asserts,
+                                     bool starts_early);
+
+}  // namespace tile::cuda
