@@ -74,8 +74,13 @@ struct LayoutPlan::Proposal {
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-                       const Cluster& cluster, int max_warps, const Configuration& configuration)
-    : function_(function), staging_(staging), cluster_(cluster), mma_(mma_kernel(function, staging)) {
+                       const Cluster& cluster, int max_warps, const Configuration& configuration,
+                       const AsyncPlan* async)
+    : function_(function),
+      staging_(staging),
+      cluster_(cluster),
+      async_(async),
+      mma_(async ? MmaKernel{true, true, AsyncPlan::group_threads / 32} : mma_kernel(function, staging)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
@@ -88,7 +93,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
   warps_ = mma_.any ? mma_.warps
                     : warps_for(function, cluster, std::max<int64_t>(largest_, 1), max_warps,
                                 configuration.rematerialize || loop_sums(function).large);
-  int more = configuration.warps;
+  int more = async ? 0 : configuration.warps;
   if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());
@@ -97,6 +102,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
   // an axis.
   for (int round = 0; round < 3; ++round)
     if (const auto ordered = in_order(); !ordered.empty()) assign(proposals, arrays, ordered);
+  if (async) return;  // groups cannot move elements to another layout
   for (const Proposal& proposal : proposals) choose_access(proposal, arrays);
 }
 
@@ -104,6 +110,8 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
                         const std::vector<std::pair<const Value*, Layout>>& given) {
   layouts_.clear();
   walk(function_.body(), [&](const Op& op) {
+    if (op.is("mma_issue") && !layouts_.count(op.results[0]))
+      spread(op.results[0], async_->accumulator(op.type(2).shape), &op);
     if (!op.is("mma") || layouts_.count(op.results[0])) return;
     const Shape& shape = op.type(2).shape;
     // In other products a thread holds adjacent elements of a row, so that the left operand serves several

@@ -10,6 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "cuda/async/plan.h"
 #include "cuda/cluster.h"
 #include "cuda/layout.h"
 #include "cuda/mma_plan.h"
@@ -22,7 +23,10 @@ class LayoutPlan {
  public:
   // `configuration` scales the usual number of warps by a power of two.
   LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-             const Cluster& cluster, int max_warps, const Configuration& configuration);
+             const Cluster& cluster, int max_warps, const Configuration& configuration,
+             const AsyncPlan* async = nullptr);
+  // Returns the plan of a kernel whose threads are numbered within groups, or null.
+  const AsyncPlan* async() const { return async_; }
   // Returns how many CTAs should fit into a multiprocessor's registers: 64 registers a thread, 128
   // if the kernel carries sums, and a value between if a thread holds much of a cluster's tile.
   int blocks() const;
@@ -62,6 +66,7 @@ class LayoutPlan {
   const Function& function_;
   const StagingPlan& staging_;
   const Cluster cluster_;
+  const AsyncPlan* const async_;
   MmaKernel mma_;
   int warps_ = 1;
   int64_t largest_ = 1;   // elements of the largest tile

@@ -58,6 +58,8 @@ std::string index_text(const Mode& mode, int registers, int threads, int blocks)
       return mode_text(mode, "lane()", 32);
     case Level::warp:
       return mode_text(mode, "warp()", threads / 32);
+    case Level::group:
+      return mode_text(mode, "group_of_block()", mode.stride * mode.extent);
     case Level::cta:
       return mode_text(mode, "block_of_cluster()", blocks);
   }
@@ -203,6 +205,7 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
 }
 
 void Emitter::need_shared(const Op& op, int64_t bytes) {
+  if (plan_.async() && !leaves_group_) leaves_group_ = &op;
   wait_for_readers(op);
   forget_operands();
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
@@ -242,6 +245,19 @@ std::string Emitter::cluster_memory(const Op& op, int64_t bytes) {
 size_t Emitter::add_assertion(const Op& op) {
   assertions_.push_back(Assertion::of(op, function_.name()));
   return assertions_.size() - 1;
+}
+
+std::string Emitter::tensor_map(const TensorMapSpec& map) {
+  need("tensor_copies.cuh");
+  auto at = std::find(tensor_maps_.begin(), tensor_maps_.end(), map);
+  if (at == tensor_maps_.end()) at = tensor_maps_.insert(tensor_maps_.end(), map);
+  return str("m", at - tensor_maps_.begin());
+}
+
+std::vector<Parameter> Emitter::parameters() const {
+  const bool persistent = plan_.async() && plan_.async()->persistent;
+  return parameters_of(function_.body().arguments.size() - (persistent ? 3 : 0), persistent,
+                       tensor_maps_.size(), !assertions_.empty(), may_start_early(target_));
 }
 
 std::string Emitter::shared_pointer(DType dtype, int64_t offset) {
@@ -314,13 +330,50 @@ void Emitter::op(const Op& op) {
   lowering->emit(*this, op);
 }
 
-std::string Emitter::text() const {
+std::string Emitter::declaration_of(const Parameter& parameter) const {
+  switch (parameter.kind) {
+    case ParameterKind::argument: {
+      const Value* argument = function_.body().arguments[static_cast<size_t>(parameter.index)];
+      const Type& type = argument->type;
+      if (!type.is_array()) return str(type.dtype, " ", names_.at(argument));
+      return str("ArrayParameter<", type.dtype, ", ", type.array_rank, facts(argument).wide ? ", i64" : "",
+                 "> p", parameter.index);
+    }
+    case ParameterKind::grid: {
+      const auto& arguments = function_.body().arguments;
+      return str("i32 ", names_.at(arguments[arguments.size() - 3 + static_cast<size_t>(parameter.index)]));
+    }
+    case ParameterKind::tensor_map:
+      return str("const TILE_CONSTANT TensorMap m", parameter.index);
+    case ParameterKind::failures:
+      return "FailureLocation failures";
+    case ParameterKind::starts_early:
+      return "u32 starts_early";
+  }
+  return {};
+}
+
+// Initialises the barriers of the rings before any thread waits at one.
+std::string Emitter::async_prologue() const {
   std::string text =
-      str("// ", function_.name(), " for sm_", target_.arch, ", ", plan_.threads(), " threads a block",
-          plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "", ".\n");
+      "  const int group = this_group();\n"
+      "  const SharedAddress memory = shared_address(shared_memory());\n"
+      "  if (first_thread()) {\n";
+  for (size_t i = 0; i < plan_.async()->rings.size(); ++i)
+    text += str("    init_ring<Ring", i, ">(memory, 0);\n");
+  return text + "    publish_barriers();\n  }\n  synchronize_all(0);\n";
+}
+
+std::string Emitter::text() const {
+  const AsyncPlan* async = plan_.async();
+  const int threads = async ? async->threads() : plan_.threads();
+  std::string text = str("// ", function_.name(), " for sm_", target_.arch, ", ", threads, " threads a block",
+                         plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "", ".\n");
   for (const Conversion& conversion : conversions_) text += describe(conversion);
+  if (async) text += "#define TILE_GROUPS\n";
   for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
   text += "\nnamespace tile {\n\n";
+  for (const int64_t columns : wgmma_columns_) text += str("TILE_WGMMA(", columns, ")\n");
   for (const auto& [name, row] : rows_) text += row;
   if (!rows_.empty()) text += '\n';
   for (size_t i = 0; i < layouts_.size(); ++i)
@@ -329,8 +382,7 @@ std::string Emitter::text() const {
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
                 scratch_bytes_ + 2 * (double_buffer_bytes_ + across_bytes_), "; }\n");
-  const bool may_start_early = cuda::may_start_early(target_);
-  std::string parameters, views = may_start_early ? "  wait_for_kernels_before(starts_early);\n" : "";
+  std::string views = may_start_early(target_) ? "  wait_for_kernels_before(starts_early);\n" : "";
   const auto add_double_buffer = [&](const char* memory, const char* index, int64_t offset, int64_t bytes) {
     if (!bytes) return;
     text += str("\nTILE char* ", memory, "(int& buffer) {\n  buffer ^= 1;\n  return shared_memory() + ",
@@ -341,30 +393,20 @@ std::string Emitter::text() const {
   add_double_buffer("cluster_memory", "cluster_buffer", scratch_bytes_ + 2 * double_buffer_bytes_,
                     across_bytes_);
   if (plan_.cluster() > 1) views += "  arrive_in_cluster(0);\n";
+  if (async) views += async_prologue();
   const auto& arguments = function_.body().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const Type& type = arguments[i]->type;
-    const std::string& name = names_.at(arguments[i]);
-    if (i) parameters += ", ";
-    if (!type.is_array()) {
-      parameters += str(type.dtype, " ", name);
-      continue;
-    }
-    parameters += str("ArrayParameter<", type.dtype, ", ", type.array_rank,
-                      facts(arguments[i]).wide ? ", i64" : "", "> p", i);
-    views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
-                 ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
+    if (!arguments[i]->type.is_array()) continue;
+    views += str("  const ", array_type(arguments[i]), " ", names_.at(arguments[i]), " = array_of<",
+                 facts(arguments[i]).unit, ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }
-  const auto add_parameter = [&](const char* parameter) {
-    parameters += str(parameters.empty() ? "" : ", ", parameter);
-  };
-  if (!assertions_.empty()) add_parameter("FailureLocation failures");
-  if (may_start_early) add_parameter("u32 starts_early");
+  const std::string declarations =
+      join(parameters(), ", ", [&](const Parameter& parameter) { return declaration_of(parameter); });
   const int most = std::max(1, 2048 / plan_.threads());  // CTAs whose threads fit on a multiprocessor
   const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
   text +=
-      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.single_cta ? 1 : held, ") ", entry_, "(",
-          parameters, ") {\n", views, body_, plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
+      str("\nTILE_KERNEL(", threads, ", ", configuration_.single_cta ? 1 : held, ") ", entry_, "(",
+          declarations, ") {\n", views, body_, plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
           "}\n\n", "}  // namespace tile\n");
   return text;
 }

@@ -37,11 +37,16 @@ class Emitter {
   const std::string& entry() const { return entry_; }
   // Returns true if some element would have to move to another CTA of the cluster.
   bool leaves_block() const { return leaves_block_; }
+  // Returns the first op that would have to move elements between the threads of a group or between groups,
+  // or null.
+  const Op* leaves_group() const { return leaves_group_; }
   // Records that elements of a tile in this layout may move to any other thread.
   void scatters(const Layout& layout) { leaves_block_ |= layout.across_blocks(); }
   // Moves of elements between threads, in source order.
   const std::vector<Conversion>& conversions() const { return conversions_; }
-  int64_t shared_bytes() const { return steps_bytes() + staged_peak_; }
+  int64_t shared_bytes() const {
+    return plan_.async() ? plan_.async()->shared_bytes : steps_bytes() + staged_peak_;
+  }
   const StagingPlan& staging() const { return staging_; }
   const Configuration& configuration() const { return configuration_; }
 
@@ -85,6 +90,8 @@ class Emitter {
                     const Weights& from_weights, const Layout& to_layout, const Weights& to_weights);
 
   void need(const std::string& header) { headers_.insert(header); }
+  // Requests the wrapper of a wgmma instruction for so many columns.
+  void need_wgmma(int64_t columns) { wgmma_columns_.insert(columns); }
   void need_row(int operands, std::string_view name, std::string_view expression);
   // Returns true if the value is rounded to 16 bits in the end.
   bool approximate(const Value* value) const { return precision_.approximate(value); }
@@ -117,6 +124,11 @@ class Emitter {
   // Returns the assertion's number within the kernel.
   size_t add_assertion(const Op& op);
   const std::vector<Assertion>& assertions() const { return assertions_; }
+  // Returns the name of a tensor map of an array parameter, "m0". Equal maps are one parameter.
+  std::string tensor_map(const TensorMapSpec& map);
+  const std::vector<TensorMapSpec>& tensor_maps() const { return tensor_maps_; }
+  // Returns the kernel's parameters after all ops are emitted.
+  std::vector<Parameter> parameters() const;
   // "(f32*)(shared_memory() + 64)"
   static std::string shared_pointer(DType dtype, int64_t offset);
   // Writes a tile to shared memory in row-major order at offset `bytes`, adds its size to `bytes`,
@@ -172,9 +184,11 @@ class Emitter {
   int64_t steps_bytes() const { return scratch_bytes_ + 2 * (double_buffer_bytes_ + across_bytes_); }
   static constexpr int64_t scratch_reserve = 32 * 1024;  // for steps next to staged tiles
   void check_shared(const Op& op) const;
+  std::string declaration_of(const Parameter& parameter) const;
   void note(const Op& op, DType dtype, const Layout& from, const Layout& to, const MovePlan& plan);
   void meet_blocks(const Op& op);
   bool exchanges(const Op& op) const;
+  std::string async_prologue() const;
 
   const Function& function_;
   const KernelArrays& arrays_;
@@ -192,6 +206,7 @@ class Emitter {
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;
+  std::set<int64_t> wgmma_columns_;
   std::map<std::string, std::string> rows_;
   std::unordered_map<const Op*, Ring> rings_;
   std::set<const Op*> emitted_;
@@ -202,7 +217,9 @@ class Emitter {
   std::unordered_map<const Op*, std::vector<const Op*>> runs_;
   std::vector<Conversion> conversions_;
   std::vector<Assertion> assertions_;
+  std::vector<TensorMapSpec> tensor_maps_;
   bool leaves_block_ = false, met_ = false;
+  const Op* leaves_group_ = nullptr;
 };
 
 std::string line_number(const Op& op);  // for failure reports of the device library

@@ -66,27 +66,18 @@ int Layout::vector_along(int axis) const {
   return first.level == Level::reg && first.axis == axis && first.weight == 1 ? first.extent : 1;
 }
 
-int64_t Layout::of_register(int axis, int index) const {
+int64_t Layout::of_level(Level level, int axis, int index) const {
   int64_t coordinate = 0;
   for (const Mode& mode : modes_)
-    if (mode.level == Level::reg && mode.axis == axis) coordinate += read(mode, index);
+    if (mode.axis == axis && mode.level == level) coordinate += read(mode, index);
   return coordinate;
 }
-
+int64_t Layout::of_register(int axis, int index) const { return of_level(Level::reg, axis, index); }
 int64_t Layout::of_thread(int axis, int thread) const {
-  int64_t coordinate = 0;
-  for (const Mode& mode : modes_)
-    if (mode.axis == axis && (mode.level == Level::lane || mode.level == Level::warp))
-      coordinate += read(mode, mode.level == Level::lane ? thread % lanes : thread / lanes);
-  return coordinate;
+  return of_level(Level::lane, axis, thread % lanes) + of_level(Level::warp, axis, thread / lanes);
 }
-
-int64_t Layout::of_block(int axis, int block) const {
-  int64_t coordinate = 0;
-  for (const Mode& mode : modes_)
-    if (mode.axis == axis && mode.level == Level::cta) coordinate += read(mode, block);
-  return coordinate;
-}
+int64_t Layout::of_group(int axis, int group) const { return of_level(Level::group, axis, group); }
+int64_t Layout::of_block(int axis, int block) const { return of_level(Level::cta, axis, block); }
 
 int Layout::block_replicas(int blocks) const {
   int used = 0;
@@ -94,9 +85,11 @@ int Layout::block_replicas(int blocks) const {
     if (mode.level == Level::cta) used |= (mode.extent - 1) * mode.stride;
   return (blocks - 1) & ~used;
 }
-bool Layout::across_blocks() const {
-  return std::any_of(modes_.begin(), modes_.end(), [](const Mode& mode) { return mode.level == Level::cta; });
+bool Layout::across(Level level) const {
+  return std::any_of(modes_.begin(), modes_.end(), [&](const Mode& mode) { return mode.level == level; });
 }
+bool Layout::across_groups() const { return across(Level::group); }
+bool Layout::across_blocks() const { return across(Level::cta); }
 
 int Layout::replicas(int threads) const {
   int used = 0;
@@ -157,7 +150,7 @@ Layout Layout::in_order(int axis, int64_t sector) const {
   }
   const auto rank = [&](const Mode& mode) {
     if (mode.level == Level::reg) return lanes_first && mode.stride != 1 ? 2 : 0;
-    return mode.level == Level::lane ? 1 : mode.level == Level::warp ? 3 : 4;
+    return mode.level == Level::lane ? 1 : mode.level == Level::warp ? 3 : 4;  // groups and blocks last
   };
   std::stable_sort(along.begin(), along.end(), [&](const Mode& a, const Mode& b) {
     return rank(a) != rank(b) ? rank(a) < rank(b) : a.weight < b.weight;
@@ -303,7 +296,7 @@ std::string mode_text(const Mode& mode, std::string_view index, int count) {
 }
 
 std::string describe(const Layout& layout) {
-  static constexpr const char* names[] = {"registers", "lanes", "warps", "blocks"};
+  static constexpr const char* names[] = {"registers", "lanes", "warps", "groups", "blocks"};
   return join(layout.modes(), ", ", [](const Mode& mode) {
     return str(mode.extent, ' ', names[static_cast<int>(mode.level)], " along axis ", mode.axis,
                mode.weight > 1 ? str(" (", mode.weight, " apart)") : "");

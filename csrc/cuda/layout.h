@@ -1,11 +1,13 @@
 // Distributed layouts: which register of which thread holds each element of a tile.
 //
 // A coordinate is a mixed-radix number. Each mode of it is read from the index of a level: the
-// register, the lane of a warp, the warp of a block, or the block of a cluster. The map is
-// therefore a sum of modes, which describes blocked layouts, the fragments of ldmatrix, mma.sync
+// register, the lane of a warp, the warp of a block, the group, or the block of a cluster. The map
+// is therefore a sum of modes, which describes blocked layouts, the fragments of ldmatrix, mma.sync
 // and wgmma, and slices and permutations of all of them. Register extents are arbitrary; lane and
-// warp extents are powers of two, so an odd factor becomes a repeat. A warpgroup is 4 warps: its
-// modes are those of the warp number from stride 4 on.
+// warp extents are powers of two, so an odd factor becomes a repeat.
+//
+// A group is a warpgroup that multiplies (cuda/async/plan.h). In a kernel of groups, threads and
+// warps are numbered within their group, which acts as the block; there may be three of them.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,7 +18,7 @@
 
 namespace tile::cuda {
 
-enum class Level : uint8_t { reg, lane, warp, cta };
+enum class Level : uint8_t { reg, lane, warp, group, cta };
 
 // coordinate[axis] += index[level] / stride % extent * weight
 struct Mode {
@@ -49,11 +51,13 @@ class Layout {
   // The part of the coordinate that comes from the register, or from the thread within its block.
   int64_t of_register(int axis, int index) const;
   int64_t of_thread(int axis, int thread) const;
+  int64_t of_group(int axis, int group) const;
   int64_t of_block(int axis, int block) const;  // the block of a cluster
   // Returns the bits of the thread number that no mode reads: threads that differ only there hold
   // the same elements.
   int replicas(int threads) const;
   int block_replicas(int blocks) const;  // for the block number within the cluster
+  bool across_groups() const;            // true if groups hold different elements
   bool across_blocks() const;            // true if the blocks of a cluster hold different elements
 
   // Returns the layout without some axes and their registers; higher axes move down.
@@ -75,6 +79,8 @@ class Layout {
   bool operator==(const Layout&) const = default;
 
  private:
+  int64_t of_level(Level level, int axis, int index) const;
+  bool across(Level level) const;
   Shape shape_;
   std::vector<Mode> modes_;
 };

@@ -26,6 +26,8 @@ struct LoweringRule {
   bool single_cta = false;
   // True if the blocks of a cluster exchange data for the op.
   bool exchanges = false;
+  // True if the op also runs within a warpgroup, whose 128 threads then act as the block. Elementwise ops do.
+  bool grouped = false;
   // True if the op combines elements into fewer, in any order and layout.
   bool reduces = false;
   // Returns an element of the result, given those of the operands. `moves` is true if it equals the

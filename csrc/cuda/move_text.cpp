@@ -123,6 +123,10 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
                            const Weights& from_weights, const Layout& to_layout, const Weights& to_weights) {
   need("move.cuh");
   const int bytes = info(dtype).bytes, threads = plan_.threads(), blocks = plan_.cluster();
+  if (plan_.async() && !register_map(from_layout, from_weights, to_layout, to_weights, threads, blocks)) {
+    if (!leaves_group_) leaves_group_ = &op;
+    return {};
+  }
   const MovePlan plan = plan_move({from_layout, from_weights}, {to_layout, to_weights}, bytes, threads,
                                   blocks, target_.shared_bytes - shared_bytes() + scratch_bytes_);
   if (plan.way == Way::registers)

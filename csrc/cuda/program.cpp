@@ -3,13 +3,23 @@
 
 #include <algorithm>
 
+#include "cuda/async/persist.h"
+#include "cuda/async/roles.h"
 #include "cuda/cluster.h"
 #include "cuda/emitter.h"
+#include "cuda/lowering_rule.h"
 #include "cuda/storage_narrowing.h"
+#include "ir/verify.h"
+#include "ir/walk.h"
+#include "support/env.h"
 #include "support/text.h"
 
 namespace tile::cuda {
 
+bool wgmma_is_on() {
+  static const bool on = environment("TILE_WGMMA") == "1";
+  return on;
+}
 int most_cluster_blocks(const Target& target) {
   const int generation = target.arch / 10;
   if (generation < 9) return 1;
@@ -45,12 +55,70 @@ std::optional<int> hint(const Function& given, std::string_view name, int arch) 
   return std::nullopt;
 }
 
+// Returns the first op of the groups' region that does not run within a group.
+const Op* not_grouped(const Function& function) {
+  const Op* found = nullptr;
+  walk(function.body(), [&](const Op& op) {
+    const LoweringRule* rule = find_lowering(op.name());
+    const bool tiles = op.traits().acts() || op.traits().reads || !op.regions.empty() ||
+                       (!op.results.empty() && is_tile(op.results[0]));
+    if (!found && tiles && !op.is("constant") && !(rule && rule->grouped)) found = &op;
+  });
+  return found;
+}
+
 }  // namespace
 
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {
+  if (make_async(given, target, configuration)) return;
   Cluster cluster = cluster_of(given, target, configuration);
   // If an element would have to move to another CTA, halve the cluster until one CTA is left.
   while (!make(given, target, configuration, cluster)) cluster.blocks /= 2, cluster.tile_bytes *= 2;
+}
+
+bool Program::make_async(const Function& given, const Target& target, const Configuration& wanted) {
+  Function function = with_narrow_storage(given, true);
+  if (multiplies_by_groups(target)) make_persistent(function);
+  const KernelArrays arrays(function);
+  AsyncPlan async(function, arrays, target);
+  async.persistent = true;
+  why = async.why_not;
+  if (!why.empty()) return false;
+  if (const auto reason = divide_into_roles(function, async)) return why = *reason, false;
+  verify(function, "divide_into_roles");
+  const auto decline = [&](const Op* op, std::string_view reason) {
+    why = str(op->location, ": ", op->name(), " ", reason);
+    return false;
+  };
+  if (const Op* op = not_grouped(function)) return decline(op, "does not run within a warpgroup");
+  Configuration configuration = wanted;
+  configuration.prefetch = false, configuration.single_cta = true;
+  const KernelArrays divided(function);
+  const StagingPlan staging(function, divided, target.arch, target.shared_bytes);
+  const LayoutPlan plan(function, divided, staging, {1, 0}, target.max_threads / 32, configuration, &async);
+  Target one_axis = target;  // the launch's
+  one_axis.long_axis = 0;
+  const Emitter emitter(function, divided, staging, plan, one_axis, configuration);
+  if (const Op* op = emitter.leaves_group())
+    return decline(op, "moves elements between threads, which groups cannot do yet");
+  finish(emitter, plan);
+  threads = async.threads();
+  persistent = true;
+  path = "wgmma";
+  return true;
+}
+
+void Program::finish(const Emitter& emitter, const LayoutPlan& plan) {
+  source = emitter.text();
+  entry = emitter.entry();
+  threads = plan.threads();
+  cluster = plan.cluster();
+  multiplies = plan.multiplies();
+  shared_bytes = static_cast<int>(emitter.shared_bytes());
+  conversions = emitter.conversions();
+  assertions = emitter.assertions();
+  tensor_maps = emitter.tensor_maps();
+  parameters = emitter.parameters();
 }
 
 bool Program::make(const Function& given, const Target& target, const Configuration& wanted,
@@ -76,14 +144,8 @@ bool Program::make(const Function& given, const Target& target, const Configurat
   if (!plan.works_across()) return false;
   const Emitter emitter(function, arrays, staging, plan, target, configuration);
   if (emitter.leaves_block()) return false;
-  source = emitter.text();
-  entry = emitter.entry();
-  threads = plan.threads();
-  cluster = plan.cluster();
-  multiplies = plan.multiplies();
-  shared_bytes = static_cast<int>(emitter.shared_bytes());
-  conversions = emitter.conversions();
-  assertions = emitter.assertions();
+  finish(emitter, plan);
+  if (multiplies) path = "mma.sync";
   return true;
 }
 

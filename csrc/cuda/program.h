@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "cuda/conversion.h"
+#include "cuda/parameters.h"
 #include "ir/assertion.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
 
+bool wgmma_is_on();
 // The properties of a chip that the generated source depends on.
 struct Target {
   int arch = 90;                 // 90: compute capability 9.0
@@ -24,8 +26,11 @@ struct Target {
   int cluster_block_bytes() const { return std::min(block_bytes, 32 * 1024); }
   // The grid axis that a launch swaps with the first, the only one that may be long.
   int long_axis = 0;
+  // Run products on warpgroup instructions where the arch has them. TILE_WGMMA=1 switches them on.
+  bool wgmma = wgmma_is_on();
   bool operator==(const Target&) const = default;
 };
+inline bool multiplies_by_groups(const Target& target) { return target.wgmma && target.arch / 10 == 9; }
 constexpr int oldest_arch = 80;  // the oldest arch that kernels run on
 // Returns true if the CTAs of a launch may start before the previous kernel in the stream ends;
 // they then wait for it themselves.
@@ -37,6 +42,8 @@ int most_cluster_blocks(const Target& target);  // 1: the chip has no clusters
 int64_t most_tile_bytes(const Target& target);
 
 struct Cluster;  // cuda/cluster.h
+class Emitter;
+class LayoutPlan;
 
 // Choices for the compilation of a kernel.
 struct Configuration {
@@ -61,28 +68,36 @@ inline constexpr Configuration configurations[] = {
 };
 std::string text_of(const Configuration& configuration);  // "usual", "rematerialize, single CTA"
 
-// A compiled kernel. Its parameters are the function's, in their order. A scalar is passed as its
-// bytes. An array of rank n (rank 0 counts as 1) is passed as {void* data; int64_t strides[n];
-// int32_t sizes[n];} with strides in elements; a wide array has int64_t sizes. Errors name the
-// user's line: a tile that is too large for the chip, or a primitive that has no GPU lowering.
+// A compiled kernel. A scalar argument is passed as its bytes. An array of rank n (rank 0 counts as 1) is
+// passed as {void* data; int64_t strides[n]; int32_t sizes[n];} with strides in elements; a wide array has
+// int64_t sizes. Errors name the user's line: a tile that is too large for the chip, or a primitive that has
+// no GPU lowering.
 struct Program {
   // Compiles a function after the passes.
   Program(const Function& function, const Target& target, const Configuration& configuration = {});
 
   std::string source;
-  std::string entry;        // the kernel's symbol
-  int threads = 0;          // per CTA
+  std::string entry;  // the kernel's symbol
+  int threads = 0;    // per CTA
+  // The instructions of the products, "wgmma" or "mma.sync", and why they are not wgmma; empty for a kernel
+  // without products.
+  std::string path, why;
+  bool persistent = false;  // each CTA runs several blocks of the grid: as many are launched as run at once
   int cluster = 1;          // CTAs that share a tile: one of the user's grid, along the first axis
   bool multiplies = false;  // uses tensor cores
   int shared_bytes = 0;
   std::vector<Conversion> conversions;  // moves of tiles between layouts, in source order
-  // The assertions by their numbers in the source. A kernel that has some takes one more parameter,
-  // the device library's FailureLocation, and writes {number + 1, first false element, x, y | z <<
-  // 16 of the launched block} there. If the kernel may start early, its last parameter is a u32
-  // that tells whether this launch does.
+  // The assertions by their numbers in the source. A kernel that has some takes the device library's
+  // FailureLocation, and writes {number + 1, first false element, x, y | z << 16 of the launched
+  // block} there.
   std::vector<Assertion> assertions;
+  std::vector<TensorMapSpec> tensor_maps;
+  std::vector<Parameter> parameters;  // in the order in which the kernel takes them
 
  private:
+  void finish(const Emitter& emitter, const LayoutPlan& plan);
+  // Compiles with wgmma; sets `why` and returns false if the kernel cannot.
+  bool make_async(const Function& function, const Target& target, const Configuration& configuration);
   // Returns false if the tiles cannot be distributed over so many CTAs.
   bool make(const Function& function, const Target& target, const Configuration& configuration,
             const Cluster& cluster);
@@ -98,4 +113,5 @@ const std::vector<std::pair<std::string, std::string>>& device_library();
 //   array.P.whole    1: the extent of the unit axis is a multiple of 16 bytes
 //   array.P.small    1: strides in bytes fit 32 bits, extents are below 2^29
 //   array.P.wide     1: an extent does not fit i32
+//   array.P.forward  1: strides of axes longer than 1 are positive
 }  // namespace tile::cuda

@@ -14,6 +14,13 @@ int64_t index_of_thread(const Layout& layout, const Weights& weights, int thread
     linear += layout.of_thread(axis, thread) * weights[static_cast<size_t>(axis)];
   return linear;
 }
+constexpr int most_groups = 3;
+int64_t index_of_group(const Layout& layout, const Weights& weights, int group) {
+  int64_t linear = 0;
+  for (int axis = 0; axis < layout.rank(); ++axis)
+    linear += layout.of_group(axis, group) * weights[static_cast<size_t>(axis)];
+  return linear;
+}
 int64_t index_of_block(const Layout& layout, const Weights& weights, int block) {
   int64_t linear = 0;
   for (int axis = 0; axis < layout.rank(); ++axis)
@@ -52,6 +59,9 @@ std::optional<std::vector<int>> register_map(const Layout& from, const Weights& 
                                              int blocks) {
   for (int block = 0; block < blocks; ++block)
     if (index_of_block(from, from_weights, block) != index_of_block(to, to_weights, block))
+      return std::nullopt;
+  for (int group = 0; group < most_groups; ++group)
+    if (index_of_group(from, from_weights, group) != index_of_group(to, to_weights, group))
       return std::nullopt;
   for (int thread = 0; thread < threads; ++thread)
     if (index_of_thread(from, from_weights, thread) != index_of_thread(to, to_weights, thread))

@@ -29,7 +29,8 @@ const Primitive& primitive(std::string_view name) {
 
 std::vector<const Primitive*> all_primitives() {
   std::vector<const Primitive*> all;
-  for (const auto& [name, entry] : registry()) all.push_back(entry);
+  for (const auto& [name, entry] : registry())
+    if (!entry->target) all.push_back(entry);
   return all;
 }
 

@@ -51,6 +51,7 @@ struct Primitive {
   std::optional<Constant> (*fold)(std::span<const Constant> operands, DType result) = nullptr;
   std::string_view doc;
   TestRow test;
+  bool target = false;  // created by a target's own passes; no part of the language
 
   bool takes_array() const { return views || traits.reads || traits.writes; }  // only as its first operand
   bool core() const { return expand == nullptr; }
@@ -69,6 +70,6 @@ class Register {
 
 const Primitive* find_primitive(std::string_view name);  // null: no such primitive
 const Primitive& primitive(std::string_view name);       // error: no such primitive
-std::vector<const Primitive*> all_primitives();          // by name
+std::vector<const Primitive*> all_primitives();          // of the language, by name
 
 }  // namespace tile

@@ -8,6 +8,7 @@
 #include "cuda/shared_layout.h"
 #include "python/module.h"
 #include "runtime/inspection.h"
+#include "runtime/tensor_maps.h"
 
 namespace tile::python {
 namespace {
@@ -94,9 +95,10 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   int arch;
   unsigned configuration = 0;
   int block_bytes = 0, cluster_blocks = 0;  // 0: the chip's own values
+  int wgmma = 0;
   PyObject *call, *launch;
-  if (!PyArg_ParseTuple(arguments, "iOO|Iii", &arch, &call, &launch, &configuration, &block_bytes,
-                        &cluster_blocks))
+  if (!PyArg_ParseTuple(arguments, "iOO|Iiip", &arch, &call, &launch, &configuration, &block_bytes,
+                        &cluster_blocks, &wgmma))
     return nullptr;
   constexpr size_t count = std::size(cuda::configurations);
   if (configuration >= count)
@@ -104,6 +106,7 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   cuda::Target target = target_of_arch(arch);
   if (block_bytes) target.block_bytes = block_bytes;
   if (cluster_blocks) target.cluster_blocks = cluster_blocks;
+  target.wgmma |= wgmma != 0;
   Emulation emulation(target, launch, configuration);
   return PyObject_CallNoArgs(call);
 }
@@ -147,17 +150,64 @@ PyObject* failure_words(PyObject*, PyObject* arguments) {
                           : PyUnicode_FromString(failure_text(assertion, element, {x, y, z}).c_str());
 }
 
+// Returns the integers of a Python sequence; sets an error if there are others.
+std::vector<int64_t> integers_in(PyObject* sequence) {
+  std::vector<int64_t> values;
+  const Owned list(PySequence_List(sequence));
+  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i)
+    values.push_back(PyLong_AsLongLong(PyList_GET_ITEM(list.get(), i)));
+  return values;
+}
+
+// tensor_map(parameter, unit, box, swizzle, (address, element bytes, sizes, strides)) returns (sizes, strides
+// in bytes, boxes) of the map's dimensions.
+PyObject* tensor_map(PyObject*, PyObject* arguments) {
+  cuda::TensorMapSpec map;
+  unsigned long long address;
+  int element_bytes;
+  PyObject *box, *sizes, *strides;
+  if (!PyArg_ParseTuple(arguments, "iiOi(KiOO)", &map.parameter, &map.unit, &box, &map.swizzle, &address,
+                        &element_bytes, &sizes, &strides))
+    return nullptr;
+  const std::vector<int64_t> extents = integers_in(sizes), steps = integers_in(strides);
+  for (const int64_t each : integers_in(box)) map.box.push_back(static_cast<int>(each));
+  if (PyErr_Occurred()) return nullptr;
+  if (extents.size() > max_array_rank || steps.size() != extents.size() || map.box.size() != extents.size() ||
+      map.unit < 0 || map.unit >= static_cast<int>(extents.size()))
+    fail(ErrorKind::value, "tensor_map: ", extents.size(), " sizes, ", steps.size(), " strides, ",
+         map.box.size(), " boxes and unit axis ", map.unit, "; give one of each for an axis");
+  ArrayArgument array{.data = reinterpret_cast<void*>(address), .rank = static_cast<int>(extents.size())};
+  for (const DType dtype : {DType::u8, DType::u16, DType::u32, DType::u64})
+    if (info(dtype).bytes == element_bytes) array.dtype = dtype;
+  std::copy(extents.begin(), extents.end(), array.sizes.begin());
+  std::copy(steps.begin(), steps.end(), array.strides.begin());
+  const TensorMapShape shape = shape_of(map, array);
+  check_tensor_map(shape, "emulated", map.parameter);
+  const auto list = [&](const auto& values) {
+    Owned numbers(PyList_New(shape.rank));
+    for (int i = 0; numbers && i < shape.rank; ++i)
+      PyList_SET_ITEM(numbers.get(), i, PyLong_FromLongLong(values[static_cast<size_t>(i)]));
+    return numbers.release();
+  };
+  return Py_BuildValue("(NNN)", list(shape.sizes), list(shape.strides), list(shape.box));
+}
+
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
-     "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, "
+     "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=False): what "
+     "call() "
+     "gives, "
      "where meta tensors stand for those on "
      "a GPU and have "
-     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes', 'assertions'}, "
-     "grid, "
-     "parameters), which "
+     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes', 'assertions', "
+     "'tensor_maps', 'parameters'}, grid, arguments), which "
      "returns None or what went wrong; in a tuple, what the kernel itself says."},
     {"shared_offsets", guarded<shared_offsets>, METH_VARARGS,
-     "shared_offsets(rows, width, element_bytes): where each 16 bytes of a staged tile stand, in bytes."},
+     "shared_offsets(rows, width, element_bytes): the offset of each 16 bytes of a staged tile, in bytes."},
+    {"tensor_map", guarded<tensor_map>, METH_VARARGS,
+     "tensor_map(parameter, unit, box, swizzle, (address, element bytes, sizes, strides)): (sizes, strides "
+     "in "
+     "bytes, boxes) of a tensor map's dimensions, or the error of a launch that cannot have it."},
     {"failure_text", guarded<failure_words>, METH_VARARGS,
      "failure_text(assertion, element, (x, y, z)): the error of a program's assertion that failed."},
     {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},
@@ -176,9 +226,26 @@ Owned program_of(const cuda::Program& program) {
                                   assertion.kernel.c_str(), extents.release()));
     if (!assertions || !row || PyList_Append(assertions.get(), row.get()) < 0) return nullptr;
   }
-  return Owned(Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:N}", "text", program.source.c_str(), "entry",
-                             program.entry.c_str(), "threads", program.threads, "cluster", program.cluster,
-                             "shared_bytes", program.shared_bytes, "assertions", assertions.release()));
+  Owned maps(PyList_New(0)), parameters(PyList_New(0));
+  for (const cuda::TensorMapSpec& map : program.tensor_maps) {
+    Owned box(PyList_New(0));
+    for (const int extent : map.box)
+      if (const Owned number(PyLong_FromLong(extent)); !box || PyList_Append(box.get(), number.get()) < 0)
+        return nullptr;
+    const Owned row(Py_BuildValue("{s:i,s:i,s:N,s:i}", "parameter", map.parameter, "unit", map.unit, "box",
+                                  box.release(), "swizzle", map.swizzle));
+    if (!maps || !row || PyList_Append(maps.get(), row.get()) < 0) return nullptr;
+  }
+  for (const cuda::Parameter& parameter : program.parameters) {
+    const Owned row(Py_BuildValue("(si)", cuda::name_of(parameter.kind), parameter.index));
+    if (!parameters || !row || PyList_Append(parameters.get(), row.get()) < 0) return nullptr;
+  }
+  return Owned(Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:O,s:s,s:s,s:N,s:N,s:N}", "text", program.source.c_str(),
+                             "entry", program.entry.c_str(), "threads", program.threads, "cluster",
+                             program.cluster, "shared_bytes", program.shared_bytes, "persistent",
+                             program.persistent ? Py_True : Py_False, "path", program.path.c_str(), "why",
+                             program.why.c_str(), "assertions", assertions.release(), "tensor_maps",
+                             maps.release(), "parameters", parameters.release()));
 }
 
 int add_emulation(PyObject* module) { return PyModule_AddFunctions(module, methods); }

@@ -34,7 +34,7 @@ Owned list_of(const std::vector<cuda::Conversion>& conversions) {
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
   return Py_BuildValue(
-      "{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s,s:s,s:s,s:O,s:O}", "kernel",
+      "{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s,s:s,s:s,s:s,s:s,s:O}", "kernel",
       kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
       static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
       kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin", kernel.cubin.data(),
@@ -42,8 +42,8 @@ PyObject* row_of(const InspectedKernel& kernel) {
       kernel.cluster, "registers", r.registers, "spill_stores", r.spill_stores, "spill_loads", r.spill_loads,
       "stack_bytes", r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
       list_of(kernel.conversions).release(), "warning", kernel.warning.c_str(), "configuration",
-      kernel.configuration.c_str(), "entry", kernel.entry.c_str(), "multiplies",
-      kernel.multiplies ? Py_True : Py_False, "acceptable", kernel.acceptable ? Py_True : Py_False);
+      kernel.configuration.c_str(), "entry", kernel.entry.c_str(), "path", kernel.path.c_str(), "why",
+      kernel.why.c_str(), "acceptable", kernel.acceptable ? Py_True : Py_False);
 }
 
 namespace {
@@ -76,13 +76,12 @@ PyObject* inspect(PyObject*, PyObject* arguments) {
   return list.release();
 }
 
-// compile_text(text, kernel, entry, arch, multiplies): compiles a row of "usual" or "configurations".
+// compile_text(text, kernel, entry, arch, path): compiles a row of "usual" or "configurations".
 PyObject* compile_text(PyObject*, PyObject* arguments) {
-  const char *text, *kernel, *entry;
-  int arch, multiplies;
-  if (!PyArg_ParseTuple(arguments, "sssip", &text, &kernel, &entry, &arch, &multiplies)) return nullptr;
-  InspectedKernel row{
-      .name = kernel, .text = text, .entry = entry, .multiplies = multiplies != 0, .arch = arch};
+  const char *text, *kernel, *entry, *path;
+  int arch;
+  if (!PyArg_ParseTuple(arguments, "sssis", &text, &kernel, &entry, &arch, &path)) return nullptr;
+  InspectedKernel row{.name = kernel, .text = text, .entry = entry, .path = path, .arch = arch};
   {
     const Released released(true);
     tile::compile_text(row, CubinCompiler::get());
@@ -94,7 +93,7 @@ PyMethodDef methods[] = {
     {"inspect", guarded<inspect>, METH_VARARGS,
      "inspect(what, arch, shared_bytes, call): what each launch of call() compiles to."},
     {"compile_text", guarded<compile_text>, METH_VARARGS,
-     "compile_text(text, kernel, entry, arch, multiplies): what a text of inspect's \"usual\" or "
+     "compile_text(text, kernel, entry, arch, path): what a text of inspect's \"usual\" or "
      "\"configurations\" takes."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -71,7 +71,7 @@ def _text(row, what):
     return f"// {row['kernel']}, grid {row['grid']}{threads}\n{body.rstrip()}\n"
 
 
-OTHERS = ("text", "cubin", "warning", "configuration", "entry", "multiplies", "acceptable")  # further keys that tests use
+OTHERS = ("text", "cubin", "warning", "configuration", "entry", "acceptable")  # further keys that tests use
 
 
 def _numbers(row):
@@ -88,7 +88,7 @@ def _inspect_text(kernel, what, arch):
         arch = arch_of()
     row = kernel._inspect("ptx" if what == "ptx" else "code", arch or 90)
     if what == "resources":
-        return [{name: value for name, value in _numbers(row).items() if name not in ("grid", "threads")}]
+        return [{name: value for name, value in _numbers(row).items() if name not in ("grid", "threads", "path", "why")}]
     return _disassembled(row["cubin"]) if what == "sass" else row["text"]
 
 
@@ -104,7 +104,8 @@ def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: in
     tensors on the CPU and meta tensors stand for tensors on a GPU.
 
     A dictionary of "resources" has kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads, stack_bytes,
-    shared_bytes and conversions. conversions has a dictionary for each line where a tile's elements go to other threads: op,
+    shared_bytes, path, why and conversions. path is the instructions of the kernel's products, "wgmma" or "mma.sync", or ""
+    without products; why says what keeps them from wgmma. conversions has a dictionary for each line where a tile's elements go to other threads: op,
     where ("softmax.cpp:12"), type, from and to (layouts, and which access or product wants them), in_loop, way ("shuffles" or
     "shared memory"), shared_bytes, and reason. The text of "cuda" begins with them.
 

@@ -88,7 +88,7 @@ def main():
             continue
         for text in gates.texts(job, False):
             row = text.row
-            code = gates._C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["multiplies"])
+            code = gates._C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["path"])
             count += 1
             kernel, lines = f"{' '.join(text.key[:2])} {row['kernel']}", instructions(disassembled(code["cubin"]))
             for zeroing, reader, passed in early_reads(lines, cycles):

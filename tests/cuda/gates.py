@@ -149,7 +149,7 @@ def compiled(found):
     """The gates of texts; NVRTC runs on all cores, once for texts that are the same."""
 
     def figures(row):
-        code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["multiplies"])
+        code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["path"])
         spilled = code["spill_stores"] + code["spill_loads"]
         shared = row["shared_bytes"] + code["shared_bytes"]
         status = "ok" if code["acceptable"] else "fallback"

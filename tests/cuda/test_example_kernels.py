@@ -52,7 +52,7 @@ def test_a_gpu_s_kernels_do_not_spill(kernels, name):
     for which in ("usual", "configurations"):
         for row in _C.inspect(which, 90, 0, lambda: operator(*arguments)):
             if spilled.get(row["kernel"], 1):
-                code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["multiplies"])
+                code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["path"])
                 spilled[row["kernel"]] = code["spill_stores"] + code["spill_loads"]
         if not any(spilled.values()):
             break

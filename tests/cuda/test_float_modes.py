@@ -27,7 +27,7 @@ store %b, %r, %i {{steps=[64]}}
 }}
 """
     program = emulate.Case(text, (1, 1, 1), [torch.zeros(64, dtype=NAMES[dtype])] * 2, arch=arch).program
-    return bool(_C.compile_text(program["text"], "k", program["entry"], arch, False))
+    return bool(_C.compile_text(program["text"], "k", program["entry"], arch, ""))
 
 
 @pytest.mark.parametrize("arch", [80, 90])

@@ -45,7 +45,7 @@ store %a, %t, %i {steps=[64]}"""
     x = torch.zeros(64)
     program = _C.cuda_program(kernel([("f32", 1)], body).replace("kernel k(", f"kernel {name}("), [x], 90)
     assert program["entry"].endswith(name)
-    _C.compile_text(program["text"], name, program["entry"], 90, False)
+    _C.compile_text(program["text"], name, program["entry"], 90, "")
 
 
 def of_kernel(text):

@@ -18,7 +18,7 @@ struct ProductOf {
   Array out;
   Tile alpha;
   Activation activation;
-  bool scaled, accumulate;  // by alpha; onto the contents of out
+  bool scaled, accumulate, summed;  // by alpha; onto the contents of out; over an axis of more than one
   Second second;
   bool apart;      // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
@@ -28,7 +28,7 @@ struct ProductOf {
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
   const auto& [x, y, other, bias, residual, pre, other_pre, out, alpha, activation, scaled, accumulate,
-               second, apart, bm, bn, bk, together, chain] = of;
+               summed, second, apart, bm, bn, bk, together, chain] = of;
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
   if (together > 1) {
@@ -68,7 +68,7 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
     });
   };
   if (second == Second::none) {
-    for (Tile s : range(x.dim(2))) sum(left(s), right(y, s), acc);
+    for (Tile s : range(summed ? Operand(x.dim(2)) : 1)) sum(left(s), right(y, s), acc);
   } else if (second == Second::summand) {
     sum(left(0), right(y, 0), acc);
     sum(left(1), right(*other, 0), acc);
@@ -122,12 +122,16 @@ bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == i
 struct TileSize {
   int m, n, k;
 };
-TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::ScalarType type) {
+TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::ScalarType type, bool groups) {
   // Of 16-bit floats and of f64 tensor cores read a ring of buffers; f32 is added up element by element.
   const bool small = type == at::kHalf || type == at::kBFloat16;
   const int k = small ? 64 : type == at::kDouble ? 16 : 32;
   if (m <= 16) return {16, 128, k};
   if (n <= 16) return {128, 16, k};
+  if (groups && small) {  // two groups of threads, each with 64 rows and the registers of one CTA
+    if (m <= 64) return {64, 128, k};
+    return {128, two || n <= 128 ? 128 : 256, k};
+  }
   // Two sums take as many registers as one of twice the columns.
   if (two) return small ? TileSize{128, 64, k} : TileSize{64, 32, 16};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
@@ -329,8 +333,10 @@ class Product {
     const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
     const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
                   summands = epilogue_.second == Second::summand ? 2 : 1;
-    const TileSize tile = cpu ? tile_size(m_, n_, batches, two, summands * m_ * k_ * packed_element)
-                              : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
+    const bool groups = multiplies_by_groups(*view(X, m_, k_));
+    const TileSize tile =
+        cpu ? tile_size(m_, n_, batches, two, summands * m_ * k_ * packed_element)
+            : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type(), groups);
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
     const int64_t chained =
@@ -349,6 +355,8 @@ class Product {
                           .activation = epilogue_.activation,
                           .scaled = epilogue_.alpha != 1,
                           .accumulate = epilogue_.accumulate,
+                          // Without the loop of one iteration, sums start at zero where the products are.
+                          .summed = sum.has_value() || !groups,
                           .second = epilogue_.second,
                           .apart = two && cpu,
                           .bm = tile.m,

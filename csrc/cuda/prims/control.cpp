@@ -131,10 +131,10 @@ void emit_jump(Emitter& emitter, const Op& op) {
   emitter.line(op, str(op.name(), ";"));
 }
 
-const AddLoweringRule for_{{.name = "for", .emit = emit_for, .across = true}};
+const AddLoweringRule for_{{.name = "for", .emit = emit_for, .across = true, .grouped = true}};
 const AddLoweringRule loop_{{"loop", emit_loop}};
 const AddLoweringRule if_{{.name = "if", .emit = emit_if, .across = true}};
-const AddLoweringRule yield_{{.name = "yield", .emit = emit_yield, .across = true}};
+const AddLoweringRule yield_{{.name = "yield", .emit = emit_yield, .across = true, .grouped = true}};
 const AddLoweringRule break_{{"break", emit_jump}};
 const AddLoweringRule continue_{{"continue", emit_jump}};
 

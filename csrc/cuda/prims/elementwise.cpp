@@ -90,6 +90,7 @@ std::vector<AddLoweringRule> add_rows(std::index_sequence<row...>) {
                            .emit = emit_row<row>,
                            .relate = same_layout,
                            .across = true,
+                           .grouped = true,
                            .element = row_element<row>})...};
 }
 const std::vector<AddLoweringRule> rows_ = add_rows(std::make_index_sequence<std::size(rows)>());
@@ -115,11 +116,19 @@ std::string cast_element(Emitter& emitter, const Op& op, const Elements& operand
              here ? operands[0].tile + ", r" : operands[0].element, ")");
 }
 
-const AddLoweringRule where_{
-    {.name = "where", .emit = emit_where, .relate = same_layout, .across = true, .element = where_element}};
+const AddLoweringRule where_{{.name = "where",
+                              .emit = emit_where,
+                              .relate = same_layout,
+                              .across = true,
+                              .grouped = true,
+                              .element = where_element}};
 AddLoweringRule cast(std::string_view name) {
-  return AddLoweringRule(
-      {.name = name, .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element});
+  return AddLoweringRule({.name = name,
+                          .emit = emit_cast,
+                          .relate = same_layout,
+                          .across = true,
+                          .grouped = true,
+                          .element = cast_element});
 }
 const AddLoweringRule casts_[] = {cast("astype"),    cast("astype_rz"), cast("astype_rm"),
                                   cast("astype_rp"), cast("astype_ra"), cast("bitcast")};

@@ -66,8 +66,10 @@ void emit_scatter(Emitter& emitter, const Op& op) {
 
 const Value* loaded(const Op& op) { return op.results[0]; }
 const Value* stored(const Op& op) { return op.operands[1]; }
-const AddLoweringRule load_{{.name = "load", .emit = emit_load, .across = true, .accessed = loaded}};
-const AddLoweringRule store_{{.name = "store", .emit = emit_store, .across = true, .accessed = stored}};
+const AddLoweringRule load_{
+    {.name = "load", .emit = emit_load, .across = true, .grouped = true, .accessed = loaded}};
+const AddLoweringRule store_{
+    {.name = "store", .emit = emit_store, .across = true, .grouped = true, .accessed = stored}};
 const AddLoweringRule gather_{
     {.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
 const AddLoweringRule scatter_{

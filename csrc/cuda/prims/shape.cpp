@@ -81,11 +81,12 @@ void emit_cat(Emitter& emitter, const Op& op) {
               op.type(0).shape[axis] * weights[axis], ", ", line_number(op), ")"));
 }
 
-const AddLoweringRule arange_{{.name = "arange", .emit = emit_arange, .across = true}};
+const AddLoweringRule arange_{{.name = "arange", .emit = emit_arange, .across = true, .grouped = true}};
 const AddLoweringRule broadcast_{{.name = "broadcast",
                                   .emit = emit_broadcast,
                                   .relate = relate_broadcast,
                                   .across = true,
+                                  .grouped = true,
                                   .element = same_element,
                                   .moves = true,
                                   .weights = weights_of_broadcast}};
@@ -93,6 +94,7 @@ const AddLoweringRule reshape_{{.name = "reshape",
                                 .emit = emit_reshape,
                                 .relate = relate_reshape,
                                 .across = true,
+                                .grouped = true,
                                 .element = same_element,
                                 .moves = true}};
 const AddLoweringRule permute_{

@@ -1,0 +1,80 @@
+// Types of the asynchronous ops.
+#include "cuda/async/ops.h"
+
+#include "ir/op.h"
+
+namespace tile::cuda {
+namespace {
+
+std::vector<Type> no_results(const Op&) { return {}; }
+
+std::vector<Type> infer_roles(const Op& op) {
+  for (const auto& region : op.regions)
+    if (!region->arguments.empty() || !region->terminator() || !region->terminator()->operands.empty())
+      fail(op, ErrorKind::value, "its regions take and give nothing");
+  return {};
+}
+
+std::vector<Type> infer_ring_load(const Op& op) {
+  const Type& array = op.type(0);
+  if (!array.is_array() || static_cast<int>(op.operands.size()) != array.array_rank + 1 ||
+      op.integers("steps").size() != op.operands.size() - 1)
+    fail(op, ErrorKind::value, "takes an array, and an index and a step for each of its axes");
+  for (size_t i = 1; i < op.operands.size(); ++i)
+    if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
+      fail(op, ErrorKind::type, "index ", i - 1, " is ", op.type(i), "; indices are integer scalars");
+  return {};
+}
+
+std::vector<Type> infer_from_attributes(const Op& op) {
+  return {Type::tile(op.dtype("dtype"), op.integers("shape"))};
+}
+
+// x is [m, k], or [k, m] with {left_transposed}; y is [k, n], or [n, k] with {right_transposed}.
+std::vector<Type> infer_mma_issue(const Op& op) {
+  const Type &x = op.type(0), &y = op.type(1), &acc = op.type(2);
+  const auto left = static_cast<size_t>(op.integer("left_transposed")),
+             right = static_cast<size_t>(op.integer("right_transposed"));
+  if (!op.type(3).is_scalar() || op.type(3).dtype != DType::boolean)
+    fail(op, ErrorKind::type, "add is ", op.type(3), "; it is a bool scalar");
+  if (x.rank() != 2 || y.rank() != 2 || x.shape[1 - left] != y.shape[right] ||
+      acc.shape != Shape{x.shape[left], y.shape[1 - right]})
+    fail(op, ErrorKind::value, "cannot multiply ", x, " by ", y, " onto ", acc);
+  return {acc};
+}
+
+std::vector<Type> infer_zero_unless(const Op& op) { return {op.type(1)}; }
+std::vector<Type> infer_mma_await(const Op& op) { return {op.type(0)}; }
+
+Primitive target_op(std::string_view name, int operands, std::vector<Type> (*infer)(const Op&)) {
+  return {.name = name, .operands = operands, .traits = {.effect = true}, .infer = infer, .target = true};
+}
+Primitive roles_op() {
+  Primitive op = target_op("roles", 0, infer_roles);
+  op.regions = 2;
+  return op;
+}
+// Its memory is read by the copy unit, which no other access of this kernel may overlap.
+Primitive ring_load_op() {
+  Primitive op = target_op("ring_load", -1, infer_ring_load);
+  op.views = true;
+  return op;
+}
+
+}  // namespace
+
+const Register roles{roles_op()};
+const Register ring_fill{target_op("ring_fill", 0, no_results)};
+const Register ring_load{ring_load_op()};
+const Register ring_wait{target_op("ring_wait", 0, no_results)};
+const Register ring_tile{target_op("ring_tile", 0, infer_from_attributes)};
+const Register ring_free{target_op("ring_free", 0, no_results)};
+const Register ring_drain{target_op("ring_drain", 0, no_results)};
+const Register ring_next{target_op("ring_next", 0, no_results)};
+const Register undefined{target_op("undefined", 0, infer_from_attributes)};
+const Register mma_issue{target_op("mma_issue", 4, infer_mma_issue)};
+const Register mma_retire{target_op("mma_retire", 0, no_results)};
+const Register mma_await{target_op("mma_await", 1, infer_mma_await)};
+const Register zero_unless{target_op("zero_unless", 2, infer_zero_unless)};
+
+}  // namespace tile::cuda

@@ -1,0 +1,75 @@
+// Wraps the body and replaces the block's indices.
+#include "cuda/async/persist.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ir/build.h"
+#include "ir/walk.h"
+
+namespace tile::cuda {
+namespace {
+
+// Returns true if the op computes the same in every block of the grid.
+bool is_invariant(const Op& op, const Block& loop) {
+  if (!op.traits().pure() || !op.regions.empty() || op.is("bid") || op.is("num_blocks")) return false;
+  const bool tiles = std::any_of(op.results.begin(), op.results.end(), [](const Value* result) {
+    return !result->type.is_array() && !result->type.is_scalar();
+  });
+  return !tiles && std::none_of(op.operands.begin(), op.operands.end(),
+                                [&](const Value* operand) { return operand->owner == &loop; });
+}
+
+}  // namespace
+
+void make_persistent(Function& function) {
+  Block& body = function.body();
+  std::vector<std::unique_ptr<Op>> all = std::exchange(body.ops, {});
+  const Location at = all.empty() ? Location{} : all[0]->location;
+  std::array<Value*, 3> extents;
+  for (Value*& extent : extents) extent = function.add_argument(body, Type::tile(DType::i32), at);
+
+  auto loop = std::make_unique<Op>();
+  loop->primitive = &primitive("for");
+  loop->location = at;
+  loop->regions.push_back(std::make_unique<Block>());
+  Block& inside = loop->region();
+  inside.parent = loop.get();
+  Value* block = function.add_argument(inside, Type::tile(DType::i32), at);
+
+  Builder build(function, inside);
+  build.location = at;
+  Value *x = build.emit("mod", {block, extents[0]}), *rest = build.emit("floordiv", {block, extents[0]}),
+        *y = build.emit("mod", {rest, extents[1]}), *z = build.emit("floordiv", {rest, extents[1]});
+  const std::array<Value*, 3> indices{x, y, z};
+
+  ValueMap replaced;
+  const auto replace = [&](Block& from, const auto& self) -> void {
+    std::erase_if(from.ops, [&](const std::unique_ptr<Op>& op) {
+      for (const auto& region : op->regions) self(*region, self);
+      const bool is_index = op->is("bid");
+      if (!is_index && !op->is("num_blocks")) return false;
+      replaced[op->results[0]] = (is_index ? indices : extents)[static_cast<size_t>(op->integer("axis"))];
+      return true;
+    });
+  };
+  for (auto& op : all) {
+    Block& to = is_invariant(*op, inside) ? body : inside;
+    op->parent = &to;
+    for (Value* result : op->results) result->owner = &to;
+    to.ops.push_back(std::move(op));
+  }
+  replace(inside, replace);
+  replace_uses(inside, replaced);
+  build.create(primitive("yield"), {});
+
+  Builder outside(function, body);
+  outside.location = at;
+  Value *first = outside.emit("bid", {}, {{"axis", int64_t{0}}}),
+        *step = outside.emit("num_blocks", {}, {{"axis", int64_t{0}}}),
+        *count = outside.emit("mul", {outside.emit("mul", {extents[0], extents[1]}), extents[2]});
+  loop->operands = {first, count, step};
+  outside.insert(std::move(loop));
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,65 @@
+// Decides whether a kernel's products run on warpgroup instructions (wgmma): one group of four warps copies
+// tiles into rings of shared memory, and one to three groups multiply them. All products of a kernel do, or
+// none.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cuda/array_facts.h"
+#include "cuda/layout.h"
+#include "cuda/program.h"
+#include "cuda/shared_layout.h"
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+// A tile of a ring's stages: a load of the loop's body that only products read.
+struct RingTile {
+  const Op* load = nullptr;
+  int parameter = 0;  // the number of the array
+  // For each axis of the array: the tile's axis along it, or -1 and the index that fixes it.
+  std::vector<int> axes;
+  std::vector<Value*> fixed;
+  SharedLayout layout;
+  int64_t offset = 0;  // in the stage
+  int transposed = 0;  // 1: products read the loaded tile with its axes exchanged
+};
+
+// The tiles that an iteration of a loop multiplies, in stages that the producer fills ahead of the groups.
+struct AsyncRing {
+  const Op* loop = nullptr;
+  std::vector<RingTile> tiles;
+  int stages = 0;
+  int64_t stage_bytes = 0, offset = 0;  // in shared memory
+  int64_t full = 0, empty = 0;          // the first of each stage's barriers
+  int64_t copied_bytes() const;         // in an iteration
+};
+
+struct AsyncPlan {
+  AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target);
+
+  std::string why_not;  // empty: the kernel runs on wgmma
+  std::vector<AsyncRing> rings;
+  int groups = 0;      // that multiply
+  int row_blocks = 0;  // blocks of 64 rows of a group
+  int64_t shared_bytes = 0;
+  bool persistent = false;  // the function went through make_persistent()
+
+  static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
+  int threads() const { return (groups + 1) * group_threads; }
+  // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
+  // has 255 from the start.
+  bool moves_registers() const { return groups > 1; }
+  int producer_registers() const { return groups == 2 ? 40 : 32; }
+  int group_registers() const { return groups == 2 ? 232 : 160; }
+  // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64.
+  Layout accumulator(const Shape& shape) const;
+
+ private:
+  bool add_product(const Function& function, const KernelArrays& arrays, const Op& mma);
+  bool add_tile(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand);
+  void place(const Target& target);
+  bool decline(const Op& op, const std::string& reason);
+};
+
+}  // namespace tile::cuda

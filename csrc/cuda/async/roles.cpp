@@ -1,0 +1,281 @@
+// Builds the regions of producer and groups.
+#include "cuda/async/roles.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/async/ops.h"
+#include "cuda/staging.h"
+#include "ir/build.h"
+#include "ir/walk.h"
+#include "support/text.h"
+
+namespace tile::cuda {
+namespace {
+
+bool is_scalar_or_view(const Op& op) {
+  return op.traits().pure() && op.regions.empty() && !op.results.empty() && !is_tile(op.results[0]);
+}
+
+// Removes pure ops whose results are unused, from the last to the first.
+void remove_unused(Block& block) {
+  UseCounts uses = count_uses(block);
+  const auto remove = [&](Block& from, const auto& self) -> void {
+    for (size_t i = from.ops.size(); i-- > 0;) {
+      Op& op = *from.ops[i];
+      for (const auto& region : op.regions) self(*region, self);
+      const bool used = std::any_of(op.results.begin(), op.results.end(),
+                                    [&](const Value* result) { return uses[result] > 0; });
+      if (used || !op.traits().pure() || !op.regions.empty()) continue;
+      for (const Value* operand : op.operands) --uses[operand];
+      from.ops.erase(from.ops.begin() + static_cast<ptrdiff_t>(i));
+    }
+  };
+  remove(block, remove);
+}
+
+class Divider {
+ public:
+  Divider(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
+
+  std::optional<std::string> run() {
+    std::vector<std::unique_ptr<Op>> all = std::exchange(function_.body().ops, {});
+    const Location at = plan_.rings[0].loop->location;
+    auto both = std::make_unique<Op>();
+    both->primitive = &*roles;
+    both->location = at;
+    for (int i = 0; i < 2; ++i) {
+      both->regions.push_back(std::make_unique<Block>());
+      both->regions.back()->parent = both.get();
+    }
+    Block &producer = both->region(0), &groups = both->region(1);
+    for (auto& op : all) {
+      const bool outside = is_scalar_or_view(*op) &&
+                           std::none_of(op->operands.begin(), op->operands.end(),
+                                        [&](const Value* operand) { return operand->owner == &groups; });
+      Block& to = outside ? function_.body() : groups;
+      op->parent = &to;
+      for (Value* result : op->results) result->owner = &to;
+      to.ops.push_back(std::move(op));
+    }
+    Builder build(function_, producer);
+    produce(groups, build);
+    end(build, producer);
+    if (why_not_) return why_not_;
+    remove_unused(producer);
+    consume(groups);
+    build.to_end(groups);
+    end(build, groups);
+    remove_unused(groups);
+    Builder(function_, function_.body()).insert(std::move(both));
+    return std::nullopt;
+  }
+
+ private:
+  void end(Builder& build, Block& block) {
+    build.to_end(block);
+    build.create(primitive("yield"), {});
+  }
+
+  const AsyncRing* ring_of(const Op& loop) const {
+    for (const AsyncRing& ring : plan_.rings)
+      if (ring.loop == &loop) return &ring;
+    return nullptr;
+  }
+  bool contains_ring(const Op& op) const {
+    bool found = ring_of(op) != nullptr;
+    for (const auto& region : op.regions)
+      walk(*region, [&](const Op& inner) { found = found || ring_of(inner); });
+    return found;
+  }
+  static Attributes ring_attribute(int64_t number) { return {{"ring", number}}; }
+  int64_t number_of(const AsyncRing& ring) const { return &ring - plan_.rings.data(); }
+
+  // Returns the producer's copy of a value, or null if the producer has none.
+  Value* known(Value* value) const {
+    if (const auto found = copies_.find(value); found != copies_.end()) return found->second;
+    return value->owner == &function_.body() ? value : nullptr;
+  }
+  Value* needed(Value* value, const Op& by) {
+    Value* copy = known(value);
+    if (!copy && !why_not_)
+      why_not_ =
+          str(by.location, ": the addresses of its loads depend on values that are computed from tiles");
+    return copy ? copy : value;
+  }
+
+  // Copies scalars, views and the loops around rings to the producer.
+  void produce(const Block& from, Builder& build) {
+    for (const auto& op : from.ops) {
+      if (why_not_) return;
+      build.location = op->location;
+      const bool all_known = std::all_of(op->operands.begin(), op->operands.end(),
+                                         [&](Value* operand) { return known(operand); });
+      if (is_scalar_or_view(*op) && all_known) {
+        Op& made = build.insert(clone(*op, function_, copies_));
+        for (Value* result : made.results) result->owner = made.parent;
+      }
+      if (op->is("for") && contains_ring(*op)) produce_loop(*op, build);
+    }
+  }
+  void produce_loop(const Op& loop, Builder& build) {
+    auto made = std::make_unique<Op>();
+    made->primitive = loop.primitive;
+    made->location = loop.location;
+    for (size_t i = 0; i < 3; ++i) made->operands.push_back(needed(loop.operands[i], loop));
+    made->regions.push_back(std::make_unique<Block>());
+    Block& body = made->region();
+    body.parent = made.get();
+    Value* index = loop.region().arguments[0];
+    copies_[index] = function_.add_argument(body, index->type, index->location);
+    Builder inside(function_, body);
+    const AsyncRing* ring = ring_of(loop);
+    produce(loop.region(), inside);
+    if (ring) fill(*ring, inside);
+    inside.location = loop.location;
+    end(inside, body);
+    build.insert(std::move(made));
+  }
+  void fill(const AsyncRing& ring, Builder& build) {
+    const int64_t number = number_of(ring);
+    build.location = ring.tiles[0].load->location;
+    build.create(ring_fill, {}, ring_attribute(number));
+    for (size_t t = 0; t < ring.tiles.size(); ++t) {
+      const RingTile& tile = ring.tiles[t];
+      const Op& load = *tile.load;
+      build.location = load.location;
+      std::vector<Value*> operands{function_.body().arguments[static_cast<size_t>(tile.parameter)]};
+      std::vector<int64_t> steps;
+      for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
+        const int of = tile.axes[axis];
+        operands.push_back(
+            needed(of < 0 ? tile.fixed[axis] : load.operands[static_cast<size_t>(of) + 1], load));
+        steps.push_back(of < 0 ? 1 : load.integers("steps")[static_cast<size_t>(of)]);
+      }
+      build.create(ring_load, std::move(operands),
+                   {{"ring", number}, {"steps", steps}, {"tile", static_cast<int64_t>(t)}});
+    }
+    build.create(ring_next, {}, ring_attribute(number));
+  }
+
+  // Rewrites the loops of rings in the groups' region.
+  void consume(Block& block) {
+    for (size_t i = 0; i < block.ops.size(); ++i) {
+      Op& op = *block.ops[i];
+      if (const AsyncRing* ring = ring_of(op)) {
+        consume_iteration(*ring, op);
+        i += start(block, i);
+        i += await(*ring, block, i);
+        continue;
+      }
+      for (const auto& region : op.regions) consume(*region);
+    }
+  }
+  void consume_iteration(const AsyncRing& ring, const Op& loop) {
+    const int64_t number = number_of(ring);
+    Block& body = loop.region();
+    std::vector<std::unique_ptr<Op>> all = std::exchange(body.ops, {});
+    Builder build(function_, body);
+    build.location = ring.tiles[0].load->location;
+    build.create(ring_wait, {}, ring_attribute(number));
+    Value* add = build.emit("ne", {body.arguments[0], loop.operands[0]});
+    ValueMap tiles;
+    for (size_t t = 0; t < ring.tiles.size(); ++t) {
+      const Op& load = *ring.tiles[t].load;
+      const Type& type = load.results[0]->type;
+      build.location = load.location;
+      tiles[load.results[0]] = build.emit(ring_tile, {},
+                                          {{"dtype", type.dtype},
+                                           {"ring", number},
+                                           {"shape", type.shape},
+                                           {"tile", static_cast<int64_t>(t)}});
+    }
+    int64_t products = 0;
+    Location last;
+    ValueMap results;
+    std::unique_ptr<Op> terminator = std::move(all.back());
+    all.pop_back();
+    for (auto& op : all) {
+      if (op->is("load") || op->is("permute")) continue;
+      if (!op->is("mma")) {
+        op->parent = &body;
+        body.ops.push_back(std::move(op));
+        continue;
+      }
+      build.location = last = op->location;
+      std::array<Value*, 2> read;
+      std::array<int64_t, 2> transposed;
+      for (size_t i = 0; i < 2; ++i) {
+        const MmaOperand operand = mma_operand(op->operands[i]);
+        read[i] = tiles.at(const_cast<Value*>(operand.value));
+        transposed[i] = operand.transposed;
+      }
+      results[op->results[0]] =
+          build.emit(mma_issue, {read[0], read[1], op->operands[2], add},
+                     {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
+      ++products;
+    }
+    build.location = last;
+    // The products of the iteration before have read their stage once only this iteration's are in flight.
+    build.create(mma_retire, {}, {{"pending", products}});
+    build.create(ring_free, {}, ring_attribute(number));
+    build.create(ring_next, {}, ring_attribute(number));
+    terminator->parent = &body;
+    body.ops.push_back(std::move(terminator));
+    replace_uses(body, results);
+  }
+  // Leaves the loop's sums undefined before its first iteration; returns how many ops were added.
+  size_t start(Block& block, size_t position) {
+    Op& loop = *block.ops[position];
+    Builder build(function_, block);
+    build.at(block, position);
+    build.location = loop.location;
+    size_t added = 0;
+    for (size_t i = 0; i < loop.results.size(); ++i) {
+      if (!is_sum(loop, i)) continue;
+      const Type& type = loop.results[i]->type;
+      loop.operands[i + 3] = build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
+      ++added;
+    }
+    return added;
+  }
+  static bool is_sum(const Op& loop, size_t i) {
+    const Op* made = loop.region().terminator()->operands[i]->definition;
+    return made && made->is("mma_issue");
+  }
+  // Awaits the loop's sums behind it; returns how many ops were added.
+  size_t await(const AsyncRing& ring, Block& block, size_t position) {
+    const size_t before = block.ops.size();
+    Op& loop = *block.ops[position];
+    Builder build(function_, block);
+    build.at(block, position + 1);
+    build.location = loop.location;
+    ValueMap awaited;
+    for (size_t i = 0; i < loop.results.size(); ++i)
+      if (is_sum(loop, i))
+        awaited[loop.results[i]] = build.emit(mma_await, {loop.results[i]}, {{"pending", int64_t{0}}});
+    build.create(ring_drain, {}, ring_attribute(number_of(ring)));
+    Value* iterates = build.emit("lt", {loop.operands[0], loop.operands[1]});
+    for (auto& [result, value] : awaited) value = build.emit(zero_unless, {iterates, value});
+    // The awaited values replace the loop's results everywhere but in the ops that await them.
+    for (size_t i = build.position(); i < block.ops.size(); ++i) {
+      for (Value*& operand : block.ops[i]->operands)
+        if (const auto found = awaited.find(operand); found != awaited.end()) operand = found->second;
+      for (const auto& region : block.ops[i]->regions) replace_uses(*region, awaited);
+    }
+    return block.ops.size() - before;
+  }
+
+  Function& function_;
+  const AsyncPlan& plan_;
+  ValueMap copies_;
+  std::optional<std::string> why_not_;
+};
+
+}  // namespace
+
+std::optional<std::string> divide_into_roles(Function& function, const AsyncPlan& plan) {
+  return Divider(function, plan).run();
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,208 @@
+// The asynchronous ops: one line each. cuda/async/ops.h explains them.
+#include "cuda/async/plan.h"
+#include "cuda/emitter.h"
+#include "cuda/lowering_rule.h"
+
+namespace tile::cuda {
+namespace {
+
+const AsyncPlan& plan_of(Emitter& emitter) { return *emitter.plan().async(); }
+size_t ring_number(const Op& op) { return static_cast<size_t>(op.integer("ring")); }
+const AsyncRing& ring_of(Emitter& emitter, const Op& op) { return plan_of(emitter).rings[ring_number(op)]; }
+
+// Returns "Ring0", after defining the struct.
+std::string ring_type(Emitter& emitter, size_t number) {
+  emitter.need("rings.cuh");
+  const AsyncRing& ring = plan_of(emitter).rings[number];
+  return emitter.define_struct(
+      "Ring", str("  static constexpr int stages = ", ring.stages, ", bytes = ", ring.stage_bytes,
+                  ", copied = ", ring.copied_bytes(), ", groups = ", plan_of(emitter).groups,
+                  ", offset = ", ring.offset, ", full = ", ring.full, ", empty = ", ring.empty, ";\n"));
+}
+
+// Emits "function<Ring0>(ring0, memory, 54);".
+void call(Emitter& emitter, const Op& op, std::string_view function, bool memory = true) {
+  const size_t number = ring_number(op);
+  emitter.line(op, str(function, "<", ring_type(emitter, number), ">(ring", number,
+                       memory ? str(", memory, ", line_number(op)) : "", ");"));
+}
+void emit_fill(Emitter& emitter, const Op& op) { call(emitter, op, "fill_stage"); }
+void emit_wait(Emitter& emitter, const Op& op) { call(emitter, op, "wait_for_stage"); }
+void emit_free(Emitter& emitter, const Op& op) { call(emitter, op, "free_stage"); }
+void emit_drain(Emitter& emitter, const Op& op) { call(emitter, op, "drain_ring"); }
+void emit_next(Emitter& emitter, const Op& op) { call(emitter, op, "next_stage", false); }
+
+void emit_roles(Emitter& emitter, const Op& op) {
+  const AsyncPlan& plan = plan_of(emitter);
+  const auto begin_region = [&](const char* head) {
+    emitter.line(op, head);
+    emitter.indent(1);
+  };
+  const auto end_region = [&] {
+    emitter.indent(-1);
+    emitter.close();
+  };
+  const auto move_registers = [&](const char* function, int count) {
+    if (plan.moves_registers()) emitter.line(op, str(function, "<", count, ">(", line_number(op), ");"));
+  };
+  const auto declare_rings = [&] {
+    for (size_t i = 0; i < plan.rings.size(); ++i) emitter.line(op, str("RingCursor ring", i, ";"));
+  };
+  for (size_t i = 0; i < plan.rings.size(); ++i) ring_type(emitter, i);
+  begin_region("if (group == 0) {");
+  move_registers("give_registers", plan.producer_registers());
+  begin_region(str("if (elected_thread(", line_number(op), ")) {").c_str());
+  declare_rings();
+  emitter.block(op.region(0));
+  end_region();
+  end_region();
+  begin_region("else {");
+  move_registers("take_registers", plan.group_registers());
+  declare_rings();
+  emitter.block(op.region(1));
+  end_region();
+}
+
+// Returns the map of a tile's array: a copy moves a panel.
+TensorMapSpec map_of(const RingTile& tile, int unit) {
+  std::vector<int> box;
+  for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
+    const bool is_unit = static_cast<int>(axis) == unit;
+    box.push_back(static_cast<int>(is_unit ? tile.layout.panel : tile.axes[axis] < 0 ? 1 : tile.layout.rows));
+  }
+  return {.parameter = tile.parameter, .unit = unit, .box = std::move(box), .swizzle = tile.layout.swizzle};
+}
+
+// Emits a copy for each panel of the tile.
+void emit_ring_load(Emitter& emitter, const Op& op) {
+  const size_t number = ring_number(op);
+  const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
+  const std::string type = ring_type(emitter, number);
+  const int unit = emitter.facts(op.operands[0]).unit;
+  const std::string map = emitter.tensor_map(map_of(tile, unit));
+  std::vector<std::string> starts;
+  for (size_t axis = 0; axis + 1 < op.operands.size(); ++axis)
+    starts.push_back(
+        str("tile_start<", op.integers("steps")[axis], ">(", emitter.name(op.operands[axis + 1]), ")"));
+  for (int64_t panel = 0; panel < tile.layout.panels(); ++panel) {
+    std::vector<std::string> at{str(starts[static_cast<size_t>(unit)],
+                                    panel ? str(" + ", panel * tile.layout.panel) : std::string())};
+    for (size_t axis = starts.size(); axis-- > 0;)
+      if (static_cast<int>(axis) != unit) at.push_back(starts[axis]);
+    emitter.line(
+        op, str("copy_tensor<", starts.size(), ">(stage_address<", type, ">(ring", number, ", memory) + ",
+                tile.offset + panel * tile.layout.panel_bytes(), ", ", map, ", full_barrier<", type, ">(ring",
+                number, ", memory), {", join(at), "}, ", line_number(op), ");"));
+  }
+}
+
+// The tile needs no line: products name its address.
+void emit_ring_tile(Emitter&, const Op&) {}
+
+// How wgmma reads an operand.
+struct WgmmaOperand {
+  const RingTile* tile;
+  bool k_major;
+  std::string address(int64_t ring_number, const std::string& type) const {
+    return str("stage_address<", type, ">(ring", ring_number, ", memory) + ", tile->offset);
+  }
+  // Returns the offset of the k step that begins at element `k`.
+  int64_t step(int64_t k) const { return tile->layout.offset_of(k_major ? 0 : k, k_major ? k : 0); }
+  // Returns the offset of the block of rows, or columns, that begins at element `i`.
+  int64_t block(int64_t i) const { return tile->layout.offset_of(k_major ? i : 0, k_major ? 0 : i); }
+};
+WgmmaOperand operand_of(Emitter& emitter, const Op& op, size_t i) {
+  const Op& made = *op.operands[i]->definition;
+  const RingTile& tile = ring_of(emitter, made).tiles[static_cast<size_t>(made.integer("tile"))];
+  const bool transposed = op.integer(i ? "right_transposed" : "left_transposed") != 0;
+  // Elements are adjacent along k if the tile's last axis is k and adjacent, or its first is.
+  const bool k_is_last = (i == 0) != transposed;
+  return {&tile, k_is_last == (tile.layout.major == Major::columns)};
+}
+std::string steps_text(const std::vector<int64_t>& offsets, const char* name) {
+  return str("  TILE static constexpr int ", name, "(int i) { constexpr int at[] = {", join(offsets),
+             "}; return at[i]; }\n");
+}
+
+void emit_mma_issue(Emitter& emitter, const Op& op) {
+  const AsyncPlan& plan = plan_of(emitter);
+  const WgmmaOperand left = operand_of(emitter, op, 0), right = operand_of(emitter, op, 1);
+  const DType dtype = op.type(0).dtype;
+  const int64_t columns = op.type(2).shape[1], k = op.type(0).shape[op.integer("left_transposed") ? 0 : 1],
+                step = 32 / info(dtype).bytes;
+  std::vector<int64_t> left_steps, right_steps, blocks;
+  for (int64_t at = 0; at < k; at += step)
+    left_steps.push_back(left.step(at)), right_steps.push_back(right.step(at));
+  for (int i = 0; i < plan.row_blocks; ++i) blocks.push_back(left.block(int64_t{i} * AsyncPlan::block_rows));
+  const auto fields = [](const char* side, const WgmmaOperand& operand) {
+    const SharedLayout::Descriptor descriptor = *operand.tile->layout.wgmma_descriptor(operand.k_major);
+    return str("  static constexpr bool ", side, "_k_major = ", operand.k_major ? "true" : "false", ";\n",
+               "  static constexpr int ", side, "_leading = ", descriptor.leading, ", ", side,
+               "_stride = ", descriptor.stride, ", ", side, "_mode = ", descriptor.mode, ";\n");
+  };
+  emitter.need("wgmma.cuh");
+  emitter.need_wgmma(columns);
+  const std::string product = emitter.define_struct(
+      "Product", str("  using Left = ", dtype, ";\n  using Right = ", op.type(1).dtype, ";\n",
+                     "  static constexpr int columns = ", columns, ", rows = ", plan.row_blocks,
+                     ", steps = ", left_steps.size(), ";\n", fields("left", left), fields("right", right),
+                     steps_text(left_steps, "left_step"), steps_text(right_steps, "right_step"),
+                     steps_text(blocks, "left_block")));
+  const auto address = [&](size_t i, const WgmmaOperand& operand) {
+    const size_t number = ring_number(*op.operands[i]->definition);
+    return operand.address(static_cast<int64_t>(number), ring_type(emitter, number));
+  };
+  const int64_t group_rows = left.block(int64_t{AsyncPlan::block_rows} * plan.row_blocks);
+  emitter.result(op, str("mma_issued<", product, ">(", emitter.name(op.operands[2]), ", ", address(0, left),
+                         plan.groups > 1 ? str(" + (group - 1) * ", group_rows) : "", ", ", address(1, right),
+                         ", ", emitter.name(op.operands[3]), ", ", line_number(op), ")"));
+}
+void emit_mma_retire(Emitter& emitter, const Op& op) {
+  emitter.line(op, str("mma_retire<", op.integer("pending"), ">(", line_number(op), ");"));
+}
+void emit_mma_await(Emitter& emitter, const Op& op) {
+  emitter.result(op, str("mma_awaited<", op.integer("pending"), ">(", emitter.name(op.operands[0]), ", ",
+                         line_number(op), ")"));
+}
+
+std::optional<Layout> relate_issue(const Op& op, const Value* from, const Value* to, const Layout& layout) {
+  const auto sums = [&](const Value* value) { return value == op.operands[2] || value == op.results[0]; };
+  return sums(from) && sums(to) ? std::optional(layout) : std::nullopt;
+}
+
+void emit_undefined(Emitter& emitter, const Op& op) {
+  emitter.need("accumulators.cuh");
+  emitter.result(op, str("undefined<", op.results[0]->type.dtype, ", ",
+                         emitter.layout(emitter.layout_of(op.results[0])), ">()"));
+}
+void emit_zero_unless(Emitter& emitter, const Op& op) {
+  emitter.need("accumulators.cuh");
+  emitter.result(op, str("zero_unless(", emitter.name(op.operands[0]), ", ", emitter.name(op.operands[1]), ")"));
+}
+std::optional<Layout> relate_zero_unless(const Op& op, const Value* from, const Value* to,
+                                         const Layout& layout) {
+  return from == op.operands[0] || to == op.operands[0] ? std::nullopt : std::optional(layout);
+}
+
+LoweringRule rule(std::string_view name, void (*emit)(Emitter&, const Op&)) {
+  return {.name = name, .emit = emit, .grouped = true};
+}
+const AddLoweringRule rules_[] = {
+    AddLoweringRule(rule("roles", emit_roles)),
+    AddLoweringRule(rule("ring_fill", emit_fill)),
+    AddLoweringRule(rule("ring_load", emit_ring_load)),
+    AddLoweringRule(rule("ring_next", emit_next)),
+    AddLoweringRule(rule("ring_wait", emit_wait)),
+    AddLoweringRule(rule("ring_tile", emit_ring_tile)),
+    AddLoweringRule(rule("ring_free", emit_free)),
+    AddLoweringRule(rule("ring_drain", emit_drain)),
+    AddLoweringRule(rule("mma_retire", emit_mma_retire)),
+    AddLoweringRule(rule("undefined", emit_undefined)),
+    AddLoweringRule(
+        {.name = "zero_unless", .emit = emit_zero_unless, .relate = relate_zero_unless, .grouped = true}),
+    AddLoweringRule({.name = "mma_issue", .emit = emit_mma_issue, .relate = relate_issue, .grouped = true}),
+    AddLoweringRule({.name = "mma_await", .emit = emit_mma_await, .relate = same_layout, .grouped = true}),
+};
+
+}  // namespace
+}  // namespace tile::cuda

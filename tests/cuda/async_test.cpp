@@ -1,0 +1,179 @@
+// Tests the passes of asynchronous kernels: which kernels they take, and their text before and after.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "cuda/async/persist.h"
+#include "cuda/async/plan.h"
+#include "cuda/async/roles.h"
+#include "cuda/program.h"
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "runtime/text_kernel.h"
+#include "support/text.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr Target hopper{.arch = 90, .shared_bytes = 227 * 1024, .wgmma = true};
+
+// A product of two matrices, whose rows are aligned. `left` and `right` load the operands of tile k.
+struct Text {
+  int m = 128, n = 256, k = 64;
+  std::string left = "%x: bf16[128,64] = load %a, %i, %k {pad=0.0, shape=[128,64], steps=[128,64]}",
+              right = "%y: bf16[64,256] = load %b, %k, %j {pad=0.0, shape=[64,256], steps=[64,256]}",
+              product = "%m: f32[128,256] = mma %x, %y, %acc", start;
+};
+std::string text_of(const Text& of) {
+  const std::string sums = str("f32[", of.m, ",", of.n, "]"), shape = str("[", of.m, ",", of.n, "]");
+  return str(R"(kernel k(%a: array<bf16,2>, %b: array<bf16,2>, %c: array<bf16,2>) {
+  %i: i32 = bid {axis=0}
+  %j: i32 = bid {axis=1}
+  %n: i32 = dim %a {axis=1}
+  %bk: i32 = constant {dtype=i32, value=)",
+             of.k, R"(}
+  %t: i32 = cdiv %n, %bk
+  %0: i32 = constant {dtype=i32, value=0}
+  %1: i32 = constant {dtype=i32, value=1}
+  %z: f32 = constant {dtype=f32, value=0.0}
+  )",
+             of.start.empty() ? str("%zs: ", sums, " = broadcast %z {shape=", shape, "}") : of.start, R"(
+  %r: )",
+             sums, " = for %0, %t, %1, %zs (%k: i32, %acc: ", sums, R"() {
+    )",
+             of.left, "\n    ", of.right, "\n    ", of.product, R"(
+    yield %m
+  }
+  %o: bf16)",
+             shape, R"( = astype %r {dtype=bf16}
+  store %c, %o, %i, %j {steps=)",
+             shape, R"(}
+}
+)");
+}
+Function kernel(const Text& of) {
+  Function function = parse(text_of(of));
+  for (int i = 0; i < 3; ++i) {
+    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
+    for (const char* fact : {"aligned", "whole", "small", "forward"})
+      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
+  }
+  return function;
+}
+
+std::string why_not(const Function& function, const Target& target = hopper) {
+  return Program(function, target).why;
+}
+std::string why_not(const Text& of) { return why_not(kernel(of)); }
+
+TEST(AsyncPlan, SaysWhyAProductIsNotOnWgmma) {
+  EXPECT_EQ(why_not({}), "");
+  Target other = hopper;
+  other.arch = 100;
+  EXPECT_EQ(why_not(kernel({}), other), "sm_100 has no wgmma, or it is switched off");
+  other = hopper;
+  other.shared_bytes = 96 * 1024;
+  EXPECT_EQ(why_not(kernel({}), other),
+            "two stages of 49152 bytes do not fit the 98304 bytes of shared memory");
+  EXPECT_EQ(why_not({.left = "%x: bf16[128,64] = load %a, %i, %k {pad=1.0, shape=[128,64], steps=[128,64]}"}),
+            "the tile is padded with another number than 0");
+  EXPECT_EQ(why_not({.m = 96,
+                     .left = "%x: bf16[96,64] = load %a, %i, %k {pad=0.0, shape=[96,64], steps=[96,64]}",
+                     .product = "%m: f32[96,256] = mma %x, %y, %acc"}),
+            "the tile of 96x256x64 is no multiple of 64x8x16, or has more than 256 columns");
+  EXPECT_EQ(why_not({.product = "%h: f32[128,256] = mul %acc, %acc\n%m: f32[128,256] = mma %x, %y, %h"}),
+            "the loop uses the sum in other ways than adding to it");
+  EXPECT_EQ(
+      why_not({.start = "%h: bf16[128,256] = load %c, %i, %j {pad=0.0, shape=[128,256], steps=[128,256]}\n"
+                        "%zs: f32[128,256] = astype %h {dtype=f32}\n"}),
+      "the sum does not start at zero");
+  Function unaligned = kernel({});
+  unaligned.attributes().erase("array.1.aligned");
+  EXPECT_EQ(why_not(unaligned),
+            "the right operand's array is not contiguous along an axis, not aligned to 16 bytes, too large, "
+            "empty, or has strides of 0 or less");
+}
+
+// The kernel's text after the division, without its first lines.
+TEST(Roles, DivideAProduct) {
+  Function function = kernel({});
+  const KernelArrays arrays(function);
+  const AsyncPlan plan(function, arrays, hopper);
+  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
+  verify(function, "divide_into_roles");
+  const std::string text = print(function, false);
+  EXPECT_EQ(text.substr(text.find("  roles")), R"(  roles () {
+    for %8, %7, %9 (%11: i32) {
+      ring_fill {ring=0}
+      ring_load %0, %3, %11 {ring=0, steps=[128,64], tile=0}
+      ring_load %1, %11, %4 {ring=0, steps=[64,256], tile=1}
+      ring_next {ring=0}
+      yield
+    }
+    yield
+  } () {
+    %12: f32[128,256] = undefined {dtype=f32, shape=[128,256]}
+    %13: f32[128,256] = for %8, %7, %9, %12 (%14: i32, %15: f32[128,256]) {
+      ring_wait {ring=0}
+      %16: bool = ne %14, %8
+      %17: bf16[128,64] = ring_tile {dtype=bf16, ring=0, shape=[128,64], tile=0}
+      %18: bf16[64,256] = ring_tile {dtype=bf16, ring=0, shape=[64,256], tile=1}
+      %19: f32[128,256] = mma_issue %17, %18, %15, %16 {left_transposed=0, right_transposed=0}
+      mma_retire {pending=1}
+      ring_free {ring=0}
+      ring_next {ring=0}
+      yield %19
+    }
+    %20: f32[128,256] = mma_await %13 {pending=0}
+    ring_drain {ring=0}
+    %21: bool = lt %8, %7
+    %22: f32[128,256] = zero_unless %21, %20
+    %23: bf16[128,256] = astype %22 {dtype=bf16}
+    store %2, %23, %3, %4 {steps=[128,256]}
+    yield
+  }
+}
+)");
+  EXPECT_EQ(print(parse(text), false), text);
+}
+
+// A persistent kernel of 3 blocks computes what a grid of 2 x 2 x 2 blocks does.
+TEST(Persist, ComputesTheSame) {
+  const std::string text = R"(kernel k(%x: array<f32,2>) {
+  %a: i32 = bid {axis=0}
+  %b: i32 = bid {axis=1}
+  %c: i32 = bid {axis=2}
+  %n: i32 = num_blocks {axis=1}
+  %bn: i32 = mul %b, %n
+  %cb: i32 = add %bn, %c
+  %t: f32[1,2] = load %x, %cb, %a {pad=0.0, shape=[1,2], steps=[1,2]}
+  %d: i32 = dim %x {axis=1}
+  %f: f32 = astype %d {dtype=f32}
+  %fs: f32[1,2] = broadcast %f {shape=[1,2]}
+  %s: f32[1,2] = add %t, %fs
+  store %x, %s, %cb, %a {steps=[1,2]}
+}
+)";
+  Function function = parse(text);
+  make_persistent(function);
+  verify(function, "make_persistent");
+  const auto run = [](const std::string& kernel, Grid grid, const std::vector<Argument>& extents) {
+    std::vector<float> data(16);
+    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
+    ArrayArgument array;
+    array.data = data.data(), array.dtype = DType::f32, array.rank = 2;
+    array.sizes[0] = array.sizes[1] = 4, array.strides[0] = 4, array.strides[1] = 1;
+    std::vector<Argument> arguments{array};
+    arguments.insert(arguments.end(), extents.begin(), extents.end());
+    TextKernel(kernel).launch(grid, arguments);
+    return data;
+  };
+  const std::vector<float> expected = run(text, {2, 2, 2}, {});
+  EXPECT_EQ(expected[5], 9);
+  const std::vector<Argument> extents(3, scalar_argument(int32_t{2}));
+  for (const int64_t blocks : {1, 3, 8, 11})
+    EXPECT_EQ(run(print(function, false), {blocks, 1, 1}, extents), expected) << blocks;
+}
+
+}  // namespace
+}  // namespace tile::cuda
