@@ -138,7 +138,7 @@ class Driver {
 
  private:
   struct Device;
-  struct Boards;
+  struct AssertBuffers;
   Device& device(int index) const;
   void* context(int index) const;
   void* enter(int index) const;  // returns the thread's previous context if it was another one

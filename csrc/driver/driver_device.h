@@ -12,10 +12,10 @@
 namespace tile {
 
 // The assert buffers of a device, newest first.
-struct Driver::Boards {
-  Boards(void* memory, Boards* before) : board(memory), older(before) {}
-  AssertBuffer board;
-  const std::unique_ptr<Boards> older;
+struct Driver::AssertBuffers {
+  AssertBuffers(void* memory, AssertBuffers* before) : buffer(memory), older(before) {}
+  AssertBuffer buffer;
+  const std::unique_ptr<AssertBuffers> older;
 };
 
 struct Driver::Device {
@@ -26,8 +26,8 @@ struct Driver::Device {
   RecentLaunches recent;
   std::atomic<const char*> crashed = nullptr;  // the kernel that crashed; known only for blocking launches
   std::mutex mutex;                            // guards the following members; launches read them without it
-  std::unique_ptr<Boards> owned_boards;
-  std::atomic<Boards*> boards = nullptr;
+  std::unique_ptr<AssertBuffers> owned_buffers;
+  std::atomic<AssertBuffers*> buffers = nullptr;
 };
 
 inline void Driver::check(int code, auto&&... what) const {

@@ -17,8 +17,8 @@ FailureLocation Driver::register_kernel(int index, const AssertingKernel& kernel
   const Scope scope(*this, index);
   Device& of = device(index);
   std::lock_guard lock(of.mutex);
-  if (of.owned_boards)
-    if (const auto location = of.owned_boards->board.add(kernel)) return *location;
+  if (of.owned_buffers)
+    if (const auto location = of.owned_buffers->buffer.add(kernel)) return *location;
   // All devices access this memory, at its host address.
   void* memory = nullptr;
   {
@@ -27,25 +27,25 @@ FailureLocation Driver::register_kernel(int index, const AssertingKernel& kernel
     check(code, "memory for failed assertions on ", describe(index));
   }
   std::memset(memory, 0, AssertBuffer::bytes);
-  Boards* const older = of.owned_boards.release();
-  of.owned_boards = std::make_unique<Boards>(memory, older);
-  of.boards.store(of.owned_boards.get(), std::memory_order_release);
+  AssertBuffers* const older = of.owned_buffers.release();
+  of.owned_buffers = std::make_unique<AssertBuffers>(memory, older);
+  of.buffers.store(of.owned_buffers.get(), std::memory_order_release);
   expected_forks_ = -1;
   static std::once_flag once;
   if (this == process_driver()) std::call_once(once, [] { std::atexit(report_failures); });
-  return *of.owned_boards->board.add(kernel);
+  return *of.owned_buffers->buffer.add(kernel);
 }
 
 std::vector<std::string> Driver::take_failures(int index) const {
   std::vector<std::string> texts;
   Device& of = device(index);
-  Boards* const boards = of.boards.load(std::memory_order_acquire);
+  AssertBuffers* const buffers = of.buffers.load(std::memory_order_acquire);
   bool any = false;
-  for (Boards* each = boards; each; each = each->older.get()) any = any || each->board.any();
+  for (AssertBuffers* each = buffers; each; each = each->older.get()) any = any || each->buffer.any();
   if (!any) return texts;
   wait(index);  // an error of this wait is reported by the next call
-  for (Boards* each = boards; each; each = each->older.get())
-    for (std::string& text : each->board.take()) texts.push_back(str(text, ", on ", describe(index)));
+  for (AssertBuffers* each = buffers; each; each = each->older.get())
+    for (std::string& text : each->buffer.take()) texts.push_back(str(text, ", on ", describe(index)));
   return texts;
 }
 
@@ -60,7 +60,7 @@ void Driver::report_failures() {
   const Driver& driver = *process_driver();
   if (driver.forks_ != forks()) return;
   for (int i = 0; i < driver.device_count(); ++i)
-    if (driver.device(i).boards.load() && driver.wait(i) == 0)
+    if (driver.device(i).buffers.load() && driver.wait(i) == 0)
       for (const std::string& text : driver.take_failures(i))
         std::fprintf(stderr, "tile: %s\n", text.c_str());
 }

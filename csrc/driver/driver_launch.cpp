@@ -150,7 +150,7 @@ void Driver::launch_and_wait(const CudaFunction& function, const CudaLaunch& lau
   if (code && !captured) fail_kernel(code, text(), function);
   if (code) fail_call(code, text(), function.device);
   device(function.device).recent.note(function.kernel);
-  if (!captured && device(function.device).boards.load()) raise_failures(function.device);
+  if (!captured && device(function.device).buffers.load()) raise_failures(function.device);
 }
 
 std::string Driver::launch_text(const CudaFunction& function, const CudaLaunch& launch) const {

@@ -262,8 +262,9 @@ struct Parameter<P> {
       "structs of these, no references and nothing const");
   static_assert(
       most_arguments == 0 || !std::is_same_v<P, Bound>,
-      "a kernel's struct with an Array or a Tile in it is a template of both, so that a launch can fill it "
-      "with tensors and numbers: template <class Array, class Tile> struct S { Array x; Tile n; };");
+      "a kernel's struct with an Array or a Tile in it is a template of these types, and of types alone, so "
+      "that a launch can fill it with tensors and numbers: "
+      "template <class Array, class Tile> struct S { Array x; Tile n; };");
   template <class A>
   static decltype(auto) convert(const A& argument) {
     if constexpr (std::is_same_v<A, Bound>)
@@ -332,6 +333,7 @@ using ParameterOf = Parameter<std::remove_cvref_t<P>>;
 
 // A struct of tensors and numbers, or an optional one, as a field of a launch:
 // launch(grid, {.x = x, .options = as_launched(options)}).
+// It refers to fields, so use it within the launch's expression.
 template <class S>
 requires detail::Struct<S> || detail::is_optional<S> detail::AsLaunched<S> as_launched(const S& fields) {
   return {fields};

@@ -25,18 +25,18 @@ std::unique_ptr<NodeStateCache::Slots> one(std::atomic<int>& alive) {
 TEST(NodeStateCache, EachWorkerFindsItsOwnOnce) {
   std::atomic<int> alive = 0;
   {
-    NodeStateCache places;
-    EXPECT_EQ(places.take(0), nullptr);
+    NodeStateCache cache;
+    EXPECT_EQ(cache.take(0), nullptr);
     auto first = one(alive), second = one(alive);
     const auto* const of_second = second.get();
-    places.give_back(0, std::move(first));
-    places.give_back(1, std::move(second));
-    EXPECT_EQ(places.take(1).get(), of_second);
+    cache.give_back(0, std::move(first));
+    cache.give_back(1, std::move(second));
+    EXPECT_EQ(cache.take(1).get(), of_second);
     EXPECT_EQ(alive, 1);
-    EXPECT_EQ(places.take(1), nullptr);
-    places.give_back(0, one(alive));  // by a concurrent launch
+    EXPECT_EQ(cache.take(1), nullptr);
+    cache.give_back(0, one(alive));  // by a concurrent launch
     EXPECT_EQ(alive, 1);
-    places.give_back(1000, one(alive));  // more workers than places
+    cache.give_back(1000, one(alive));  // more workers than shards
     EXPECT_LE(alive, 2);
   }
   EXPECT_EQ(alive, 0);
@@ -45,13 +45,13 @@ TEST(NodeStateCache, EachWorkerFindsItsOwnOnce) {
 TEST(NodeStateCache, LaunchesAtOnce) {
   std::atomic<int> alive = 0;
   {
-    NodeStateCache places;
+    NodeStateCache cache;
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&] {
         for (int iteration = 0; iteration < 2000; ++iteration) {
-          auto slots = places.take(iteration % 2);
-          places.give_back(iteration % 2, slots ? std::move(slots) : one(alive));
+          auto slots = cache.take(iteration % 2);
+          cache.give_back(iteration % 2, slots ? std::move(slots) : one(alive));
         }
       });
     for (auto& thread : threads) thread.join();

@@ -55,7 +55,7 @@ def compiled(text: str, tmp_path: pathlib.Path) -> subprocess.CompletedProcess:
         ("named); kernel.launch({1}, {.x = 4}", "LaunchedArray"),
         ("named); kernel.launch({1}, 4", "a launch takes a struct for a struct"),
         ("named); kernel.launch({1}, Other<ArrayArgument, float>{x, 4}", "as many fields as the kernel's has"),
-        ("plain); kernel.launch({1}, {x, 4}", "is a template of both, so that a launch can fill it"),
+        ("plain); kernel.launch({1}, {x, 4}", "is a template of these types, and of types alone, so"),
         ("reference); kernel.launch({1}, {x}", "a kernel's struct holds its fields by value"),
         ("unknown); kernel.launch({1}, {x, {}}", "a kernel's parameter is an Array, a Tile"),
     ],

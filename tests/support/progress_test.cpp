@@ -146,9 +146,7 @@ TEST(Progress, LinesOfTheLogStandAboveIt) {
   setenv("TILE_LOG", "1", 1);
   log_line("a line");
   unsetenv("TILE_LOG");
-  // The terminal turns "
-  // " into "\r
-  // ".
+  // The terminal turns "\n" into "\r\n".
   EXPECT_TRUE(terminal.shows("\033\\[K\r\033\\[Ktile: a line\r\n\rtile: compiling softmax, "))
       << terminal.shown();
 }

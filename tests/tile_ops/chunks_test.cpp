@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "../../tile_ops/common/tuning.h"
+
 namespace tile {
 namespace {
 
@@ -24,7 +26,7 @@ int check(const Tensor& whole, int64_t elements, const std::vector<std::vector<i
            const Tensor sum = reduced(part, out);
            out.copy_(accumulate ? out + sum : sum);
          }});
-  in_chunks(whole.sizes(), chunk_bytes / elements, gradients, [&](const Chunk& chunk) {
+  in_chunks(whole.sizes(), tuning::product_chunk_bytes / elements, gradients, [&](const Chunk& chunk) {
     part = chunk.of(whole, whole.sizes());
     EXPECT_EQ(part.numel(), chunk.elements());
     EXPECT_LE(part.numel(), elements);
@@ -54,7 +56,7 @@ TEST(Chunks, NoElements) { EXPECT_EQ(check(at::zeros({0, 4}), 8, {{4}, {0, 4}}, 
 // 16-bit gradients whose sums would be large get separate chunks: rows for one and columns for the other.
 TEST(Chunks, LargeSumsAreNotMade) {
   const Tensor whole = at::ones({2, 4}).expand({2, 4});
-  const int64_t large = sum_bytes / 4 / 2 + 1;
+  const int64_t large = tuning::product_sum_bytes / 4 / 2 + 1;
   const Tensor rows = at::empty({2, large}, at::kHalf), columns = at::empty({large, 4}, at::kHalf);
   std::vector<int> of_rows, of_columns;
   const auto note = [](std::vector<int>& extents, int64_t axis) {
@@ -63,7 +65,7 @@ TEST(Chunks, LargeSumsAreNotMade) {
       extents.push_back(static_cast<int>(chunk.count[axis]));
     };
   };
-  in_chunks(whole.sizes(), chunk_bytes / 4,
+  in_chunks(whole.sizes(), tuning::product_chunk_bytes / 4,
             {{rows, -1, note(of_rows, 0)}, {columns, -2, note(of_columns, 1)}}, [](const Chunk&) {});
   EXPECT_EQ(of_rows, (std::vector<int>{1, 1}));
   EXPECT_EQ(of_columns, (std::vector<int>{2, 2}));

@@ -22,7 +22,7 @@ struct TileSize {
   int rows, cols, depth;
 };
 
-// Operands of a call's kernels: arrays and tiles in a kernel, tensors and numbers on the host.
+// Operands. Structs of parameters hold arrays and tiles in a kernel, tensors and numbers on the host.
 template <class Array>
 struct Inputs {
   Array query, key, value;
@@ -214,8 +214,8 @@ struct BackwardKeys {
   std::optional<Array> partial;
   RuleOf<Array, Tile, Tile> rule;
   Tile span;
-  // With grad_query blocks count along one axis of the grid; these are samples' key heads of earlier
-  // launches.
+  // There with partial: blocks then count along one axis of the grid; these are samples' key heads of
+  // earlier launches.
   std::optional<Tile> first;
   TileSize tile;
   DType operand;

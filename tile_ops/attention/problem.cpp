@@ -18,12 +18,11 @@ Kernel bias_kernel("attention_backward_bias", backward_bias);
 Kernel row_bias_kernel("attention_backward_row_bias", backward_row_bias);
 Kernel sinks_kernel("attention_backward_sinks", backward_sinks);
 
-// Sizes of tiles have few values, because each is another kernel; 64 is a bucket of its own, because tiles
-// without padding are faster.
 bool is_small(const Tensor& tensor) {
   return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
 }
-// Tensor cores multiply heads of the usual sizes without padding.
+// Sizes of tiles have few values, because each is another kernel; 64 is a bucket of its own, because tiles
+// without padding are faster. Tensor cores multiply heads of the usual sizes without padding.
 int gpu_depth(const Tensor& query, int64_t depth) {
   if (!is_small(query)) return depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
   for (int usual : {64, 80, 96, 128, 192})
@@ -128,21 +127,22 @@ OptionalTensor if_defined(const Tensor& tensor) {
   return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
 }
 
-// Rows of whole 16 bytes: these are copied to shared memory past the registers.
-bool in_chunks(const Tensor& x) {
-  constexpr int chunk = 8;
-  return x.stride(3) == 1 && x.size(3) % chunk == 0 && x.stride(0) % chunk == 0 && x.stride(1) % chunk == 0 &&
-         x.stride(2) % chunk == 0;
+// Returns true if rows of 16-bit floats are whole vectors of 16 bytes: these are copied to shared memory past
+// the registers.
+bool in_vectors(const Tensor& x) {
+  constexpr int vector = 8;
+  return x.stride(3) == 1 && x.size(3) % vector == 0 && x.stride(0) % vector == 0 &&
+         x.stride(1) % vector == 0 && x.stride(2) % vector == 0;
 }
-// One pass over large tiles. Of a deep head, what is not in chunks would fill registers: the smaller tiles of
-// two passes are left for it.
+// One pass over large tiles. Of a deep head, what is not in vectors would fill registers: the smaller tiles
+// of two passes are left for it.
 bool takes_transposed(const Operands& of, const OptionalTensor& grad_out, const Problem& p) {
   const auto& [query, key, value] = of;
   if (!is_small(query) || query.is_cpu() || p.depth > 128) return false;
   // Its sums are as long as the longest of packed samples.
   if (p.rule.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
   return p.depth <= 64 ||
-         (in_chunks(query) && in_chunks(key) && in_chunks(value) && (!grad_out || in_chunks(*grad_out)));
+         (in_vectors(query) && in_vectors(key) && in_vectors(value) && (!grad_out || in_vectors(*grad_out)));
 }
 // 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
 TileSize transposed_tile_size(const Tensor& query, const Problem& p) {
@@ -287,12 +287,14 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
                         {call.incoming.grad_out, out, if_any(residual), call.incoming.grad_lse}, delta,
                         as_launched(p.rule.options), tile.rows, static_cast<int>(most_depth));
 
-  const Incoming<Tensor> from{{query, key, value, scores_bias}, call.incoming.grad_out, top, weight, delta};
+  const auto incoming = [&] {
+    return Incoming<Tensor>{{query, key, value, scores_bias}, call.incoming.grad_out, top, weight, delta};
+  };
   const DType operand = operand_dtype(query);
   if (for_keys && !transposed && p.batch * p.key_heads > 0) {
     const auto launch = [&](const Grid& grid, int64_t span, const OptionalTensor& result,
                             const OptionalTensor& sums, std::optional<int> first) {
-      keys_kernel.launch(grid, {.from = as_launched(from),
+      keys_kernel.launch(grid, {.from = as_launched(incoming()),
                                 .grad_key = if_defined(call.grads.key),
                                 .grad_value = if_defined(call.grads.value),
                                 .grad_query = result,
@@ -316,7 +318,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
     }
   }
   if (for_query && delta.numel())
-    query_kernel.launch(grid_of(query, row_tiles, p.heads, p.batch), {.from = as_launched(from),
+    query_kernel.launch(grid_of(query, row_tiles, p.heads, p.batch), {.from = as_launched(incoming()),
                                                                       .grad_query = call.grads.query,
                                                                       .rule = as_launched(p.rule),
                                                                       .tile = tile,
@@ -330,7 +332,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
                              tile.rows);
     else
       bias_kernel.launch({bias_tiles * ceil_div(bias_cols, tile.cols), sums.size(1), sums.size(0)},
-                         {.from = as_launched(from),
+                         {.from = as_launched(incoming()),
                           .grad_bias = sums,
                           .rule = as_launched(p.rule),
                           .tile = tile,

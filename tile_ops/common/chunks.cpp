@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tile/rows.h"
+#include "tuning.h"
 
 namespace tile {
 namespace {
@@ -90,14 +91,14 @@ void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<C
   std::vector<size_t> order(whole.size());
   std::iota(order.begin(), order.end(), 0);
   while (!left.empty()) {
-    const int64_t most = chunk_bytes / element_bytes;
+    const int64_t most = tuning::product_chunk_bytes / element_bytes;
     std::vector<int64_t> extents = chunk_extents(whole, order, most);
     std::vector<Member> members;
     int64_t bytes = 0;
     for (const ChunkGradient* gradient : left)
       bytes += members.emplace_back(*gradient, whole, extents).bytes_of_sums();
     left.clear();
-    if (bytes > sum_bytes) {
+    if (bytes > tuning::product_sum_bytes) {
       // The axes of the first come first. Those that share its chunks, or are small, go with it.
       const ChunkGradient& first = *members[0].gradient;
       std::vector<size_t> own_first = order;
@@ -107,7 +108,7 @@ void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<C
       std::vector<Member> with_first;
       for (const Member& member : members) {
         const Member with(*member.gradient, whole, extents);
-        if (member.gradient == &first || with.bytes_of_sums() <= sum_bytes / 4)
+        if (member.gradient == &first || with.bytes_of_sums() <= tuning::product_sum_bytes / 4)
           with_first.push_back(with);
         else
           left.push_back(member.gradient);

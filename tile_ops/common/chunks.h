@@ -5,13 +5,8 @@
 #include <vector>
 
 #include "tile/op.h"
-#include "tuning.h"
 
 namespace tile {
-
-// Maximum bytes that a call allocates besides its results: chunks, and sums of gradients that several chunks
-// add to.
-inline constexpr int64_t chunk_bytes = tuning::product_chunk_bytes, sum_bytes = tuning::product_sum_bytes;
 
 // The part of the whole's axes that a chunk is.
 class Chunk {

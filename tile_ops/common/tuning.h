@@ -1,5 +1,5 @@
-// The numbers that operators are tuned with: the figure of the hardware that each comes from, and what it
-// trades. They are constants, not read from the machine, so that results do not depend on it.
+// Numbers that operators are tuned with and that come from a figure of the hardware or are shared; extents of
+// a single kernel's tiles are next to it.
 #pragma once
 #include <cstdint>
 
@@ -13,13 +13,12 @@ inline constexpr int64_t multiprocessors = 132;
 inline constexpr int64_t two_blocks_each = 2 * multiprocessors;
 // Four blocks of 128 threads are what a multiprocessor runs at once of kernels that fill its registers.
 inline constexpr int64_t four_blocks_each = 4 * multiprocessors;
-// Sixteen blocks each are four times what runs at once: they end evenly although some take longer, and each
-// still has tiles enough to pay for its sums.
+// Sixteen blocks each are four times what runs at once; each still has tiles enough to pay for what it loads
+// once.
 inline constexpr int64_t sixteen_blocks_each = 16 * multiprocessors;
 
-// The elements of an elementwise tile. A block of a CPU costs a microsecond before it begins, which 16384
-// elements pay for, and its tile stays in the first level of the cache. A GPU's block of 256 threads keeps 16
-// elements a thread in registers.
+// The elements of an elementwise tile. A block of a CPU costs about a microsecond before it begins, which
+// 16384 elements pay for. A GPU's block of 256 threads keeps 16 elements a thread in registers.
 inline constexpr int cpu_tile = 16384, gpu_tile = 4096;
 // The same of a GPU where a thread keeps several arrays and both tables of a rotation.
 inline constexpr int gpu_rotation_tile = 512;
@@ -62,15 +61,16 @@ inline constexpr int attention_large_tiles_bytes = 160 * kib;
 inline constexpr int64_t gpu_decode_blocks = four_blocks_each, cpu_decode_blocks = 16;
 inline constexpr int64_t gpu_decode_tiles = 4, cpu_decode_tiles = 2;
 
-// Longer rows of norms and losses are processed in tiles: in registers they would leave no room for
-// their sums, and the next tile loads while one is computed.
+// Losses process longer rows in tiles. A norm's gradient takes tiles of so many columns for rows of more than
+// 2 * norm_block_bytes. The next tile loads while one is computed.
 inline constexpr int long_row = 8192;
 // Bytes of the input that a block of a norm's gradient takes in an iteration, in registers next to their
 // sums.
 inline constexpr int norm_block_bytes = 16384;
-// A norm's gradient adds up columns of a CPU in so many parts.
+// On a CPU a norm's gradient adds up columns in so many parts.
 inline constexpr int64_t cpu_norm_parts = 64;
-// Tiles of logits: the loss keeps four running values a row, the gradient one.
+// Columns of a tile of logits where rows are longer than long_row: the loss carries maxima and sums from tile
+// to tile; its gradient carries nothing and takes wider tiles.
 inline constexpr int loss_columns = 4096, loss_backward_columns = long_row;
 
 // group_norm. Blocks of 128 threads that run at once, of kernels that leave a partial sum per block.
@@ -78,7 +78,7 @@ inline constexpr int64_t group_parts = four_blocks_each;
 // Blocks of a kernel that loops over pixel tiles: more would not pay for loading a block's channel vectors.
 inline constexpr int64_t group_loop_blocks = sixteen_blocks_each;
 // With this many groups, one block per group uses the whole machine: two per multiprocessor of a GPU; on a
-// CPU one for each thread of most machines.
+// CPU, whose blocks are few and long, eight.
 inline constexpr int64_t enough_gpu_groups = two_blocks_each, enough_cpu_groups = 8;
 // Elements of a group that one block loops over: with any number of groups, and with enough groups on a GPU.
 inline constexpr int64_t small_group = 32768, large_gpu_group = 65536;

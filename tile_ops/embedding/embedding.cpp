@@ -31,8 +31,8 @@ struct Bins {
   Array begin, end;     // of each bin in these
 };
 
-// Block b collects the indices of its bin. It begins after as many as there are smaller indices, so that no
-// block waits for another.
+// Block b collects the indices of its bin. They begin in `positions` and `at` after as many entries as there
+// are smaller indices, so that no block waits for another.
 void bins_kernel(Array indices, const Bins<Array>& bins, Tile bin, Tile padding, int elements) {
   const auto& [positions, at, begin, end] = bins;
   hint_threads(1);  // registers: an index is 64 bits wide

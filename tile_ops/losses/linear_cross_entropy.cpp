@@ -13,12 +13,6 @@ using at::Tensor;
 using std::optional;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 
-// Bytes that a call allocates at most beyond its results and what it saves, by what they are for; and the
-// rows whose logits are a chunk, at most.
-constexpr int64_t forward_logits = tuning::forward_logits_bytes,
-                  backward_logits = tuning::backward_logits_bytes, input_sums = tuning::input_sums_bytes,
-                  weight_sums = tuning::weight_sums_bytes, most_rows = tuning::logit_chunk_rows;
-
 // So many of something of some bytes, in multiples of 64 where there are as many.
 int64_t fitting(int64_t bytes, int64_t each, int64_t most) {
   const int64_t count = std::max<int64_t>(1, bytes / std::max<int64_t>(each, 1));
@@ -97,9 +91,9 @@ void forward(const Head& head, const Tensor& input, const Tensor& target, LossRe
   const auto rows_of = [&](const Tensor& t) { return t.view({target.numel()}); };
   LossParts parts;
   if (!none) parts.sums = at::zeros({loss_kinds(reduction, false), target.numel()}, out.options());
-  const int64_t rows = std::min(most_rows, target.numel());
+  const int64_t rows = std::min(tuning::logit_chunk_rows, target.numel());
   const int64_t width =
-      fitting(forward_logits, rows * static_cast<int64_t>(out.element_size()), head.classes());
+      fitting(tuning::forward_logits_bytes, rows * static_cast<int64_t>(out.element_size()), head.classes());
   const Tensor buffer = empty_sums(input, {rows, width}), states = empty_sums(input, {row_state, rows});
   for (const RowGroup& group :
        target.numel() ? row_groups(input, std::nullopt, rows) : std::vector<RowGroup>()) {
@@ -160,11 +154,15 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   const int64_t bytes = of.type == at::kDouble ? 8 : 4;
   const bool sums_rows = grad_weight || grad_bias;
   // Rows whose gradients are summed together; the rest follow in groups, with their logits recomputed.
-  const int64_t beside = !grad_input ? 0 : wide ? rows : fitting(input_sums, depth * bytes, rows);
+  const int64_t beside = !grad_input ? 0
+                         : wide      ? rows
+                                     : fitting(tuning::input_sums_bytes, depth * bytes, rows);
   const auto buffers = [&](int64_t count, int64_t width) {
     return std::pair(empty_sums(input, {count, width}), at::empty({count, width}, input.options()));
   };
-  const auto width_of = [&](int64_t count) { return fitting(backward_logits, count * bytes, classes); };
+  const auto width_of = [&](int64_t count) {
+    return fitting(tuning::backward_logits_bytes, count * bytes, classes);
+  };
   const Tensor sums = grad_input && !wide ? empty_sums(input, {beside, depth}) : Tensor();
   const auto add_input = [&](const Tensor& grad, const RowGroup& group, const Tensor& sum, int64_t count,
                              int64_t first, int64_t width) {
@@ -174,12 +172,13 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   };
   int64_t done = 0;
   if (sums_rows || wide) {
-    const std::vector<RowGroup> groups = row_groups(input, grad_input, std::min(most_rows, rows));
+    const std::vector<RowGroup> groups =
+        row_groups(input, grad_input, std::min(tuning::logit_chunk_rows, rows));
     const bool several = groups.size() > 1;
-    int64_t width = width_of(std::min(most_rows, rows));
+    int64_t width = width_of(std::min(tuning::logit_chunk_rows, rows));
     if (several && !wide && grad_weight)
-      width = std::min(width, fitting(weight_sums, depth * bytes, classes));
-    const auto [logits, narrow] = buffers(std::min(most_rows, rows), width);
+      width = std::min(width, fitting(tuning::weight_sums_bytes, depth * bytes, classes));
+    const auto [logits, narrow] = buffers(std::min(tuning::logit_chunk_rows, rows), width);
     const Tensor weight_sum = several && !wide && grad_weight ? empty_sums(input, {width, depth}) : Tensor();
     const Tensor bias_sum = grad_bias ? empty_sums(input, {1, width}) : Tensor();
     const Tensor one = at::ones({1, 1}, input.options());
@@ -204,7 +203,7 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   }
   if (!grad_input || done == rows) return;
   // The gradient of the input alone, of as many rows at a time as sums have room for.
-  const int64_t most = std::min(most_rows, beside);
+  const int64_t most = std::min(tuning::logit_chunk_rows, beside);
   const auto [logits, narrow] = buffers(most, width_of(most));
   for (const RowGroup& group : row_groups(input, grad_input, most)) {
     const int64_t skipped = std::clamp<int64_t>(done - group.from, 0, group.count),

@@ -364,6 +364,7 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
   const int64_t each = blocks.grid.x * blocks.grid.y;
   room(each * rows.count());
   const int group = !rows.on_gpu() || rows.transposed() ? 0 : static_cast<int>(16 / x.element_size());
+  const auto numbers = numbers_of(of, options);
   rows.each([&](int64_t) {
     std::optional<at::Tensor> own;
     if (parts) {
@@ -384,7 +385,7 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
                                  .rest = to_rest,
                                  .loss = to_loss,
                                  .parts = own,
-                                 .numbers = as_launched(numbers_of(of, options)),
+                                 .numbers = as_launched(numbers),
                                  .kinds = static_cast<int>(kinds),
                                  .tiles = blocks.tiles,
                                  .rows = tile.rows,
@@ -408,6 +409,7 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
   const RowTile tile = loss_tile(rows, tuning::loss_backward_columns);
   const RowBlocks blocks = row_blocks(rows, tile);
   const Grid grid{blocks.grid.x, blocks.grid.y, ceil_div(rows.columns(), tile.columns)};
+  const auto numbers = numbers_of(of, options);
   rows.each([&](int64_t) {
     loss_backward_of.launch(grid, {.grad = rows.view(4),
                                    .x = rows.view(1),
@@ -418,7 +420,7 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
                                    .weight = of.weight,
                                    .weight_sum = of.weight_sum,
                                    .divisors = divisors,
-                                   .numbers = as_launched(numbers_of(of, options)),
+                                   .numbers = as_launched(numbers),
                                    .tiles = blocks.tiles,
                                    .rows = tile.rows,
                                    .columns = tile.columns,

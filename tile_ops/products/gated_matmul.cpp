@@ -2,6 +2,7 @@
 // gradient.
 #include "../common/arguments.h"
 #include "../common/chunks.h"
+#include "../common/tuning.h"
 #include "../elementwise/gated.h"
 #include "gemm.h"
 
@@ -76,7 +77,7 @@ void run_gradients(const Tensor& grad_out, const Operands& of, Activation activa
   to_weight(grad_up_weight, 1);
   const int64_t element = 2 * static_cast<int64_t>(input.element_size());
   const Tensor memory =
-      at::empty({2 * std::min(pre_gate.numel(), chunk_bytes / element)}, pre_gate.options());
+      at::empty({2 * std::min(pre_gate.numel(), tuning::product_chunk_bytes / element)}, pre_gate.options());
   in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
     std::vector<int64_t> sizes = chunk.count;
     sizes.insert(sizes.begin(), 2);

@@ -200,7 +200,8 @@ void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& save
     return;
   }
   const auto element = static_cast<int64_t>(input.element_size());
-  const Tensor memory = at::empty({std::min(incoming.numel(), chunk_bytes / element)}, x.options());
+  const Tensor memory =
+      at::empty({std::min(incoming.numel(), tuning::product_chunk_bytes / element)}, x.options());
   in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
     grad = memory.narrow(0, 0, chunk.elements()).view(chunk.count);
     gradient_before(activation, chunk.of(incoming, whole),

@@ -164,7 +164,7 @@ std::pair<Tensor, Tensor> tables_at(const Tensor& position_ids, const Tensor& co
   return tables;
 }
 
-// Rotates what is there of query and key; direction -1 rotates back. A result that is the tensor itself: in
+// Rotates what is there of query and key; direction -1 rotates back. A result that is the tensor itself is
 // computed in place, and columns that pass through stay.
 void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Rotation& by, double direction,
             const Tensor& query_out, const Tensor& key_out) {

@@ -8,11 +8,11 @@ namespace tile::group_norm {
 // Whole groups as one tile. Of NCHW one group, [1, channels, pixels], from arrays [N, G, channels * pixels];
 // of channels_last some neighbours, [pixels, groups, channels], from arrays [N, pixels, C].
 struct GroupSize {
-  int groups, channels, pixels, axis;  // channels of a group; the axis of the pixels, 0 or 2
+  int groups;
+  int channels;  // of a group
+  int pixels;
+  int axis;  // of the pixels, 0 or 2
 };
-inline void key_words(LaunchKey& key, const GroupSize& s) {
-  add_words(key, {s.groups, s.channels, s.pixels, s.axis});
-}
 struct GroupTile : GroupSize {
   DType dtype;
   int elements() const { return channels * pixels; }

@@ -154,10 +154,10 @@ class Images {
   bool on_gpu;
   Extents tile;
   Grid tiles() const { return {ceil_div(pixels, tile.pixels), ceil_div(channels, tile.channels), images}; }
-  // Blocks that each add up some pixel tiles.
-  // No more than the kernel that merges them takes.
+  // Blocks that each add up some pixel tiles, no more than the kernel that merges them takes; on a CPU about
+  // so many.
   Parts split(const Merged& merged, int64_t wanted_on_gpu) const {
-    const Parts split = parts(tiles().x, images * tiles().y, on_gpu ? wanted_on_gpu : 64);
+    const Parts split = parts(tiles().x, images * tiles().y, on_gpu ? wanted_on_gpu : merged.parts);
     const int64_t each = std::max(split.tiles, ceil_div(tiles().x, merged.parts));
     return {ceil_div(tiles().x, each), each};
   }

@@ -1,6 +1,5 @@
 // Helpers of group_norm's kernels, and the kernel that computes a group in a block.
 #pragma once
-#include <initializer_list>
 #include <optional>
 #include <tuple>
 
@@ -8,20 +7,21 @@
 
 namespace tile::group_norm {
 
-// Arrays that travel together, with the names that kernels bind them to.
+// Arrays that travel together, with the names that kernels bind them to. A launch takes a tuple of as many
+// tensors for them.
 using Pair = std::tuple<Array, Array>;
-using Optionals = std::tuple<std::optional<Array>, std::optional<Array>>;  // weight and bias; mean and rstd
+// Weight and bias; mean and rstd.
+using Optionals = std::tuple<std::optional<Array>, std::optional<Array>>;
+// Of channels: center or mean, scale and shift; mean, low and square.
 using Triple = std::tuple<Array, Array, Array>;
 
-// The tile of a kernel, known while it is traced; the axis of its pixels, 0 or 1.
+// The tile of a kernel, known while it is traced: each of its sizes is another kernel, as it is with every
+// struct of constants.
 struct TileSize {
-  int channels, pixels, axis;
+  int channels;
+  int pixels;
+  int axis;  // of the pixels, 0 or 1
 };
-// Adds what a compiled kernel's key says of a tile.
-inline void add_words(LaunchKey& key, std::initializer_list<int> words) {
-  for (int word : words) key.add(static_cast<uint64_t>(word));
-}
-inline void key_words(LaunchKey& key, const TileSize& t) { add_words(key, {t.channels, t.pixels, t.axis}); }
 
 // How many values, their mean, and the sum of their squared deviations from it. A mean is the sum of two
 // tiles, the second what rounding took from the first: a mean of thousands of deviations would else be off by

@@ -76,10 +76,10 @@ inline void moments_kernel(Array x, Pair parts, Tile tiles, bool late, bool exac
 
 // The tile in which parts are merged: all parts of some channels of some groups.
 struct Merged {
-  int parts, groups, channels;
+  int parts;  // as many as there are, or more
+  int groups, channels;
   Shape of_groups() const { return {groups, channels}; }
 };
-inline void key_words(LaunchKey& key, const Merged& m) { add_words(key, {m.parts, m.groups, m.channels}); }
 
 // The pixels of each part: `span` of them, the last one's what is left. [parts]
 inline Tile part_pixels(int parts, const Tile& pixels, const Tile& span, DType dtype) {
