@@ -1,5 +1,5 @@
-// Numbers that operators are tuned with and that come from a figure of the hardware or are shared; extents of
-// a single kernel's tiles are next to it.
+// Numbers that operators are tuned with: figures of the hardware, and shared ones. They are constants, so that
+// results do not depend on the machine. Extents of a single kernel's tiles are next to it.
 #pragma once
 #include <cstdint>
 
@@ -61,8 +61,8 @@ inline constexpr int attention_large_tiles_bytes = 160 * kib;
 inline constexpr int64_t gpu_decode_blocks = four_blocks_each, cpu_decode_blocks = 16;
 inline constexpr int64_t gpu_decode_tiles = 4, cpu_decode_tiles = 2;
 
-// Losses process longer rows in tiles. A norm's gradient takes tiles of so many columns for rows of more than
-// 2 * norm_block_bytes. The next tile loads while one is computed.
+// On a GPU, losses process longer rows in tiles. A norm's gradient takes tiles of so many columns for rows of
+// more than 2 * norm_block_bytes. The next tile loads while one is computed.
 inline constexpr int long_row = 8192;
 // Bytes of the input that a block of a norm's gradient takes in an iteration, in registers next to their
 // sums.
