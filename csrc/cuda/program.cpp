@@ -145,7 +145,12 @@ bool Program::make(const Function& given, const Target& target, const Configurat
   const Emitter emitter(function, arrays, staging, plan, target, configuration);
   if (emitter.leaves_block()) return false;
   finish(emitter, plan);
-  if (multiplies) path = "mma.sync";
+  bool has_products = false;
+  walk(function.body(), [&](const Op& op) { has_products |= op.is("mma"); });
+  if (has_products)
+    path = multiplies ? "mma.sync" : "fma";
+  else
+    why.clear();
   return true;
 }
 

@@ -79,8 +79,8 @@ struct Program {
   std::string source;
   std::string entry;  // the kernel's symbol
   int threads = 0;    // per CTA
-  // The instructions of the products, "wgmma" or "mma.sync", and why they are not wgmma; empty for a kernel
-  // without products.
+  // The instructions of the products, "wgmma", "mma.sync" or "fma", and why they are not wgmma; empty for a
+  // kernel without products.
   std::string path, why;
   bool persistent = false;  // each CTA runs several blocks of the grid: as many are launched as run at once
   int cluster = 1;          // CTAs that share a tile: one of the user's grid, along the first axis

@@ -44,9 +44,9 @@ Fault fault_of(const std::string& log, const std::string& entry, int allowed, in
 }
 // `path`: that of the program.
 int allowed_to(const std::string& path) {
-  return path == "wgmma" ? spilled_bytes_allowed_to_wgmma
-         : path.empty()  ? spilled_bytes_allowed
-                         : spilled_bytes_allowed_to_products;
+  return path == "wgmma"      ? spilled_bytes_allowed_to_wgmma
+         : path == "mma.sync" ? spilled_bytes_allowed_to_products
+                              : spilled_bytes_allowed;
 }
 
 // One configuration, compiled or failed.

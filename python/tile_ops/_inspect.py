@@ -104,10 +104,11 @@ def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: in
     tensors on the CPU and meta tensors stand for tensors on a GPU.
 
     A dictionary of "resources" has kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads, stack_bytes,
-    shared_bytes, path, why and conversions. path is the instructions of the kernel's products, "wgmma" or "mma.sync", or ""
-    without products; why says what keeps them from wgmma. conversions has a dictionary for each line where a tile's elements go to other threads: op,
-    where ("softmax.cpp:12"), type, from and to (layouts, and which access or product wants them), in_loop, way ("shuffles" or
-    "shared memory"), shared_bytes, and reason. The text of "cuda" begins with them.
+    shared_bytes, path, why and conversions. path is the instructions of the kernel's products, "wgmma", "mma.sync" or
+    "fma", or "" without products; why says what keeps them from wgmma. conversions has a dictionary for each line where a
+    tile's elements go to other threads: op, where ("softmax.cpp:12"), type, from and to (layouts, and which access or
+    product wants them), in_loop, way ("shuffles" or "shared memory"), shared_bytes, and reason. The text of "cuda" begins
+    with them.
 
     Units: registers of a thread, bytes of a thread's stack and of a block's shared memory.
     Errors: ValueError for another `what`, for a call that launches no kernel, and for "ir" of CUDA C++. RuntimeError for

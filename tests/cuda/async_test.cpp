@@ -70,7 +70,7 @@ TEST(AsyncPlan, SaysWhyAProductIsNotOnWgmma) {
   EXPECT_EQ(why_not({}), "");
   Target other = hopper;
   other.arch = 100;
-  EXPECT_EQ(why_not(kernel({}), other), "sm_100 has no wgmma, or it is switched off");
+  EXPECT_EQ(why_not(kernel({}), other), "sm_100 has no wgmma");
   other = hopper;
   other.shared_bytes = 96 * 1024;
   EXPECT_EQ(why_not(kernel({}), other),

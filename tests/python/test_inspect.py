@@ -83,8 +83,19 @@ def test_ptx_and_resources_of_nvrtc(x):
         "stack_bytes",
         "shared_bytes",
         "conversions",
+        "path",
+        "why",
     ]
-    assert row["conversions"] == []
+    assert (row["conversions"], row["path"], row["why"]) == ([], "", "")
+
+
+def test_resources_say_which_instructions_multiply():
+    def paths(dtype):
+        x = torch.randn(64, 64, dtype=dtype)
+        return [(row["path"], row["why"]) for row in tile_ops.inspect(tile_ops.matmul, x, x, what="resources")]
+
+    assert paths(torch.bfloat16) == [("mma.sync", "wgmma is off; TILE_WGMMA=1 switches it on")]
+    assert paths(torch.float32) == [("fma", "wgmma is off; TILE_WGMMA=1 switches it on")]
 
 
 def test_the_arch_is_that_of_the_tensors(device):

@@ -69,7 +69,8 @@ bool AsyncPlan::decline(const Op& op, const std::string& reason) {
 
 AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target) {
   if (!multiplies_by_groups(target)) {
-    why_not = str("sm_", target.arch, " has no wgmma, or it is switched off");
+    why_not = target.arch / 10 == 9 ? str("wgmma is off; TILE_WGMMA=1 switches it on")
+                                    : str("sm_", target.arch, " has no wgmma");
     return;
   }
   bool any = false, fits = true;
