@@ -25,8 +25,8 @@ demo: build
 
 # One process per core, each with whole files, because a C++ file is one run of its program. conftest.py orders the files. Torch's threads wait without spinning, because cores are shared.
 PYTEST := OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
-# Repeats the numerical tests with the code of a machine without AVX-512.
-OTHER_ISA := $(PYTEST) tests/tile_ops tests/prims tests/cpu --without-cpp -m "not slow"
+# Repeats numerical tests with the code of a machine without AVX-512.
+OTHER_ISA := $(PYTEST) tests/prims tests/cpu --without-cpp -m "not slow"
 test: build-tests
 	@! grep -qw avx512f /proc/cpuinfo || TILE_ISA=avx2 $(OTHER_ISA)
 	@$(PYTEST) tests
@@ -35,7 +35,8 @@ quick: build-tests
 	@$(PYTEST) tests -m "not slow"
 
 test-long: build-tests
-	@TILE_ISA=baseline $(OTHER_ISA)
+	@! grep -qw avx512f /proc/cpuinfo || TILE_ISA=avx2 $(OTHER_ISA) tests/tile_ops
+	@TILE_ISA=baseline $(OTHER_ISA) tests/tile_ops
 	@$(PYTEST) tests --long
 	@$(PY) tests/sanitizers/run.py
 

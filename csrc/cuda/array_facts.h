@@ -12,7 +12,7 @@ struct ArrayFacts {
   bool whole_vectors = false;  // the extent of the unit axis is one too
   bool small = false;          // strides in bytes fit 32 bits, extents 29
   bool wide = false;           // an extent does not fit i32
-  bool forward = false;        // strides of axes longer than 1 are positive
+  bool forward = false;        // strides of axes longer than 1 are positive, and no axis is empty
   bool constant = false;       // the kernel never writes it
   // The type of strides and tile starts in the emitted code. "wide" means i64 for these and for
   // extents.

@@ -77,8 +77,13 @@ Program::Program(const Function& given, const Target& target, const Configuratio
 }
 
 bool Program::make_async(const Function& given, const Target& target, const Configuration& wanted) {
+  if (!multiplies_by_groups(target)) {
+    why = target.arch / 10 == 9 ? str("wgmma is off; TILE_WGMMA=1 switches it on")
+                                : str("sm_", target.arch, " has no wgmma");
+    return false;
+  }
   Function function = with_narrow_storage(given, true);
-  if (multiplies_by_groups(target)) make_persistent(function);
+  make_persistent(function);
   const KernelArrays arrays(function);
   AsyncPlan async(function, arrays, target);
   async.persistent = true;

@@ -113,5 +113,5 @@ const std::vector<std::pair<std::string, std::string>>& device_library();
 //   array.P.whole    1: the extent of the unit axis is a multiple of 16 bytes
 //   array.P.small    1: strides in bytes fit 32 bits, extents are below 2^29
 //   array.P.wide     1: an extent does not fit i32
-//   array.P.forward  1: strides of axes longer than 1 are positive
+//   array.P.forward  1: strides of axes longer than 1 are positive, and no axis is empty
 }  // namespace tile::cuda

@@ -81,6 +81,9 @@ TEST(AsyncPlan, SaysWhyAProductIsNotOnWgmma) {
                      .left = "%x: bf16[96,64] = load %a, %i, %k {pad=0.0, shape=[96,64], steps=[96,64]}",
                      .product = "%m: f32[96,256] = mma %x, %y, %acc"}),
             "the tile of 96x256x64 is no multiple of 64x8x16, or has more than 256 columns");
+  EXPECT_EQ(
+      why_not({.product = "store %c, %x, %i, %k {steps=[128,64]}\n%m: f32[128,256] = mma %x, %y, %acc"}),
+      "the loop of a product also uses a loaded tile in other ways");
   EXPECT_EQ(why_not({.product = "%h: f32[128,256] = mul %acc, %acc\n%m: f32[128,256] = mma %x, %y, %h"}),
             "the loop uses the sum in other ways than adding to it");
   EXPECT_EQ(

@@ -204,7 +204,7 @@ TEST(Launch, OnAGpuCompilesAKernelForEachKindOfArray) {
                        }
                        return counts;
                      }),
-            "1:1 1:2 2:3 2:3 ");  // an empty grid launches nothing
+            "1:1 1:2 2:3 3:3 ");  // an empty grid launches nothing
 }
 
 TEST(Launch, WithoutADriverSaysSo) {

@@ -68,11 +68,6 @@ bool AsyncPlan::decline(const Op& op, const std::string& reason) {
 }
 
 AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target) {
-  if (!multiplies_by_groups(target)) {
-    why_not = target.arch / 10 == 9 ? str("wgmma is off; TILE_WGMMA=1 switches it on")
-                                    : str("sm_", target.arch, " has no wgmma");
-    return;
-  }
   bool any = false, fits = true;
   walk(function.body(), [&](const Op& op) {
     if (!op.is("mma") || !fits) return;
@@ -115,7 +110,17 @@ bool AsyncPlan::add_product(const Function& function, const KernelArrays& arrays
   // products of the loop one after another.
   const auto initial = constant_of(loop->operands[static_cast<size_t>(number + 2)]);
   if (!initial || initial->floating != 0) return decline(mma, "the sum does not start at zero");
+  const auto multiplied = [&](const Value* value, const auto& self) -> bool {
+    return std::none_of(body.ops.begin(), body.ops.end(), [&](const auto& user) {
+      if (std::find(user->operands.begin(), user->operands.end(), value) == user->operands.end())
+        return false;
+      return user->is("permute") ? !self(user->results[0], self)
+                                 : !user->is("mma") || user->operands[2] == value;
+    });
+  };
   for (const auto& op : body.ops) {
+    if (op->is("load") && !multiplied(op->results[0], multiplied))
+      return decline(*op, "the loop of a product also uses a loaded tile in other ways");
     const bool computes = !op->results.empty() && is_tile(op->results[0]) && !op->is("load") &&
                           !op->is("mma") && !op->is("permute");
     if (computes || !op->regions.empty() || op->traits().acts())
