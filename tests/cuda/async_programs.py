@@ -4,7 +4,7 @@ HEADERS = ("barriers", "cast", "matrices_out", "memory", "tensor_copies", "wgmma
 
 
 def text(body, threads, name="k", extra="", parameters=""):
-    """A kernel of `threads` threads around `body`, which stands behind the number of the group."""
+    """A kernel of `threads` threads around `body`, which follows the number of the group."""
     includes = "\n".join(f'#include "cuda/device/{header}.cuh"' for header in HEADERS)
     return f"""#define TILE_GROUPS
 {includes}

@@ -4,7 +4,7 @@
 
 namespace tile {
 
-// The phase changes each time that the ring begins anew. It is the parity with which a reader of the stage
+// The phase changes each time that the ring starts again. It is the parity with which a reader of the stage
 // waits for its copies; a writer waits with the other parity, so that it does not wait in the first round.
 struct Ring {
   u32 stage = 0, phase = 0;

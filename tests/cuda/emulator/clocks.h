@@ -1,6 +1,6 @@
 // Vector clocks, for launches whose warpgroups run different code: which accesses a thread knows to have
 // happened. Agents have a time of their own: the threads of a cluster, and the copies and products that run
-// beside them.
+// concurrently.
 #pragma once
 #include <cstddef>
 #include <string>

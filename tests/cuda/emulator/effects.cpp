@@ -1,4 +1,4 @@
-// Begins and ends what runs beside the threads of a cluster.
+// Begins and ends what runs concurrently with the threads of a cluster.
 #include "effects.h"
 
 namespace tile::emulator {

@@ -1,5 +1,5 @@
-// Tracks copies, products and tensor stores, which access memory beside the threads of a cluster whose
-// warpgroups run different code.
+// Tracks copies, products and tensor stores, which access memory concurrently with the threads of a cluster
+// whose warpgroups run different code.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -12,7 +12,7 @@ namespace tile::group_norm {
 using Pair = std::tuple<Array, Array>;
 // Weight and bias; mean and rstd.
 using Optionals = std::tuple<std::optional<Array>, std::optional<Array>>;
-// Of channels: center or mean, scale and shift; mean, low and square.
+// Numbers of channels: center or mean, scale and shift; mean, low and square.
 using Triple = std::tuple<Array, Array, Array>;
 
 // The tile of a kernel, known while it is traced: each of its sizes is another kernel, as it is with every
