@@ -53,7 +53,7 @@ def on_the_emulator(archs=(80, 90)):
             assert not report, (kernel.__name__, report)
             for arch in archs:
                 made = _C.cuda_program(ir, given, arch, True, emulate.H200)
-                _C.compile_text(made["text"], kernel.__name__, made["entry"], arch, False)
+                _C.compile_text(made["text"], kernel.__name__, made["entry"], arch, "")
 
         return launch
 
