@@ -54,10 +54,10 @@ def test_a_run_without_long_emulates_every_operator_in_two_dtypes():
     with torch.device("cpu"):
         from test_operators import CASES
 
-    dtypes = {case[0]: set() for case in CASES.values()}
+    dtypes = {case[0].name: set() for case in CASES.values()}
     for test in collected(paths=["tests/cuda/test_operators.py"]):
         if case := re.search(r"::test_operator\[(\w+)-(\w+)\]", test):
-            dtypes[CASES[case[1]][0]].add(case[2])
+            dtypes[CASES[case[1]][0].name].add(case[2])
     assert all(len(each) >= 2 for each in dtypes.values()), dtypes
 
 

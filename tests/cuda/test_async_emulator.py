@@ -21,7 +21,7 @@ MATMULS = {
     "two_transposed_blocks_of_rows": (64, 3, 1, True, False, False, 2),
 }
 # Extents (m, n, k) of each of these: trips 0, 1, 2, 3, more than the stages, and odd ends.
-SHAPES = [(128, 64, 0), (128, 64, 64), (128, 64, 128), (128, 64, 192), (128, 64, 448), (136, 72, 200), (8, 8, 8)]
+SHAPES = [(128, 64, 64), (128, 64, 128), (128, 64, 192), (128, 64, 448), (136, 72, 200), (8, 8, 8)]
 
 WAIT = "wait_for(memory + 49152 + 8 * ring.stage, ring.phase, 55);"
 FREE = "if (k && thread() == 0) arrive(memory + 49168 + 8 * last, 58);"

@@ -169,6 +169,13 @@ def test_an_epilogue_that_exchanges_elements_uses_the_older_instructions():
     assert program["why"] == "ir:16: reduce_max does not run within a warpgroup"
 
 
+def test_empty_arrays_use_the_older_instructions():
+    """The driver makes no tensor map of an empty array."""
+    program = Product((128, 64, 0), (128, 64, 64)).program
+    assert program["path"] == "mma.sync"
+    assert program["why"].endswith("too large, empty, or has strides of 0 or less")
+
+
 def nvdisasm():
     """The disassembler of the PyPI package."""
     files = importlib.metadata.files("nvidia-cuda-nvdisasm")
