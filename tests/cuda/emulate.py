@@ -94,9 +94,11 @@ def made(folder, suffix, text, flags):
     """Returns the file that the compiler makes of C++ text in the folder, or that of an earlier run."""
     name = hashlib.sha256("\0".join([text, headers(), *flags]).encode()).hexdigest()[:24]
     path = folder / f"{name}{suffix}"
-    if path.exists():
-        path.touch()
+    try:
+        os.utime(path)  # one step, because another process may delete old files
         return path
+    except FileNotFoundError:
+        pass
     folder.mkdir(parents=True, exist_ok=True)
     source, new = folder / f"{name}.{os.getpid()}.cpp", folder / f"{name}.{os.getpid()}.new"
     source.write_text(text)
