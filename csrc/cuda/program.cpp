@@ -85,8 +85,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   Function function = with_narrow_storage(given, true);
   make_persistent(function);
   const KernelArrays arrays(function);
-  AsyncPlan async(function, arrays, target);
-  async.persistent = true;
+  const AsyncPlan async(function, arrays, target);
   why = async.why_not;
   if (!why.empty()) return false;
   if (const auto reason = divide_into_roles(function, async)) return why = *reason, false;

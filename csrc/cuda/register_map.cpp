@@ -8,29 +8,14 @@
 namespace tile::cuda {
 namespace {
 
-int64_t index_of_thread(const Layout& layout, const Weights& weights, int thread) {
-  int64_t linear = 0;
-  for (int axis = 0; axis < layout.rank(); ++axis)
-    linear += layout.of_thread(axis, thread) * weights[static_cast<size_t>(axis)];
-  return linear;
-}
 constexpr int most_groups = 3;
-int64_t index_of_group(const Layout& layout, const Weights& weights, int group) {
+
+// Returns the part of the linear index that comes from the number of a register, thread, group or block.
+int64_t index_of(const Layout& layout, const Weights& weights, int64_t (Layout::*part)(int, int) const,
+                 int number) {
   int64_t linear = 0;
   for (int axis = 0; axis < layout.rank(); ++axis)
-    linear += layout.of_group(axis, group) * weights[static_cast<size_t>(axis)];
-  return linear;
-}
-int64_t index_of_block(const Layout& layout, const Weights& weights, int block) {
-  int64_t linear = 0;
-  for (int axis = 0; axis < layout.rank(); ++axis)
-    linear += layout.of_block(axis, block) * weights[static_cast<size_t>(axis)];
-  return linear;
-}
-int64_t index_of_register(const Layout& layout, const Weights& weights, int index) {
-  int64_t linear = 0;
-  for (int axis = 0; axis < layout.rank(); ++axis)
-    linear += layout.of_register(axis, index) * weights[static_cast<size_t>(axis)];
+    linear += (layout.*part)(axis, number) * weights[static_cast<size_t>(axis)];
   return linear;
 }
 // Returns true if the register is padding in every thread.
@@ -50,27 +35,31 @@ bool holds(const Layout& layout, int block, int thread, int index) {
   return true;
 }
 int64_t linear_index(const Layout& layout, const Weights& weights, int block, int thread, int index) {
-  return index_of_block(layout, weights, block) + index_of_thread(layout, weights, thread) +
-         index_of_register(layout, weights, index);
+  return index_of(layout, weights, &Layout::of_block, block) +
+         index_of(layout, weights, &Layout::of_thread, thread) +
+         index_of(layout, weights, &Layout::of_register, index);
 }
 
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
                                              const Layout& to, const Weights& to_weights, int threads,
                                              int blocks) {
   for (int block = 0; block < blocks; ++block)
-    if (index_of_block(from, from_weights, block) != index_of_block(to, to_weights, block))
+    if (index_of(from, from_weights, &Layout::of_block, block) !=
+        index_of(to, to_weights, &Layout::of_block, block))
       return std::nullopt;
   for (int group = 0; group < most_groups; ++group)
-    if (index_of_group(from, from_weights, group) != index_of_group(to, to_weights, group))
+    if (index_of(from, from_weights, &Layout::of_group, group) !=
+        index_of(to, to_weights, &Layout::of_group, group))
       return std::nullopt;
   for (int thread = 0; thread < threads; ++thread)
-    if (index_of_thread(from, from_weights, thread) != index_of_thread(to, to_weights, thread))
+    if (index_of(from, from_weights, &Layout::of_thread, thread) !=
+        index_of(to, to_weights, &Layout::of_thread, thread))
       return std::nullopt;
   std::unordered_map<int64_t, int> at;
-  for (int r = from.registers(); r-- > 0;) at[index_of_register(from, from_weights, r)] = r;
+  for (int r = from.registers(); r-- > 0;) at[index_of(from, from_weights, &Layout::of_register, r)] = r;
   std::vector<int> map(static_cast<size_t>(to.registers()), 0);
   for (int r = 0; r < to.registers(); ++r) {
-    const auto found = at.find(index_of_register(to, to_weights, r));
+    const auto found = at.find(index_of(to, to_weights, &Layout::of_register, r));
     if (found != at.end())
       map[static_cast<size_t>(r)] = found->second;
     else if (!is_padding(to, r))

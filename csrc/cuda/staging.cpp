@@ -20,14 +20,24 @@ bool rounds(const Op& op) {
 
 }  // namespace
 
-// Returns true if only tensor cores read the value.
-bool StagingPlan::only_multiplied(const Value* value, const Users& users) const {
+Users users_of(const Block& block) {
+  Users users;
+  walk(block, [&](const Op& op) {
+    for (const Value* operand : op.operands) users[operand].push_back(&op);
+  });
+  return users;
+}
+bool only_multiplied(const Value* value, const Users& users,
+                     const std::function<bool(const Op&)>& multiplies) {
   const auto found = users.find(value);
   if (found == users.end()) return false;
   return std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
-    if (transposes(*user) || rounds(*user)) return only_multiplied(user->results[0], users);
-    return user->is("mma") && user->operands[2] != value && instruction(*user);
+    if (transposes(*user) || rounds(*user)) return only_multiplied(user->results[0], users, multiplies);
+    return user->is("mma") && user->operands[2] != value && multiplies(*user);
   });
+}
+bool StagingPlan::only_multiplied(const Value* value, const Users& users) const {
+  return cuda::only_multiplied(value, users, [&](const Op& mma) { return instruction(mma) != nullptr; });
 }
 
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
@@ -68,10 +78,7 @@ MmaOperand mma_operand(const Value* value) {
 
 StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, int arch, int64_t shared_bytes)
     : arch_(arch) {
-  Users users;
-  walk(function.body(), [&](const Op& op) {
-    for (const Value* operand : op.operands) users[operand].push_back(&op);
-  });
+  const Users users = users_of(function.body());
   visit(arrays, function.body(), users);
   const auto most_of = [&](bool staged_too) {
     int64_t most = 0;

@@ -4,6 +4,7 @@
 // In a counted loop these loads run some iterations ahead of the products (cp.async, several buffers);
 // elsewhere the kernel waits for them at once.
 #pragma once
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -33,6 +34,13 @@ struct MmaOperand {
 };
 MmaOperand mma_operand(const Value* value);
 
+using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
+Users users_of(const Block& block);
+// Returns true if the value is only an operand, perhaps transposed or rounded to tf32, of products for which
+// `multiplies` returns true.
+bool only_multiplied(const Value* value, const Users& users,
+                     const std::function<bool(const Op&)>& multiplies);
+
 class StagingPlan {
  public:
   // Plans for CTAs with so much shared memory: if not all tiles fit, the last are not staged.
@@ -57,9 +65,8 @@ class StagingPlan {
   const Op* product_of(const Op& loop) const;
 
  private:
-  using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
   void visit(const KernelArrays& arrays, const Block& block, const Users& users);
-  bool only_multiplied(const Value* value, const Users& users) const;
+  bool only_multiplied(const Value* value, const Users& users) const;  // by instructions
   const Staged* staged(const Value* operand) const;
   // Limits the staged bytes, including `taken`, to `most`: tiles past the limit are not staged.
   void limit(const Block& block, int64_t taken, int64_t most);

@@ -87,7 +87,7 @@ void warn(const KernelName& name, const cuda::Target& target, const Fault& fault
   warn_once(name.where.known() ? str(name.where, ": ", name.name) : name.name,
             fault.loss.empty()
                 ? str("its code for sm_", target.arch, " spills ", fault.spilled_bytes,
-                      " bytes of registers a thread, however it is cut; use smaller tiles")
+                      " bytes of registers a thread, in every configuration; use smaller tiles")
                 : str("its code for sm_", target.arch, " is slower than it could be: ", fault.loss));
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/tensor_maps.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace tile {

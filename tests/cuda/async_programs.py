@@ -1,6 +1,6 @@
 """Texts of kernels whose warpgroups run different code, written by hand in the form that the compiler emits."""
 
-HEADERS = ("barriers", "cast", "matrices_out", "memory", "tensor_copies", "wgmma")
+HEADERS = ("cast", "matrices_out", "memory", "rings", "wgmma")
 
 
 def text(body, threads, name="k", extra="", parameters=""):

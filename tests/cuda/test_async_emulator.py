@@ -218,17 +218,17 @@ CLUSTER = async_programs.text(
   }
   arrive_in_cluster(2);
   wait_in_cluster(2);
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int trip = 0; trip < 3; ++trip) {
     if (first_thread()) {
-      wait_for(memory + 8200, turn % 2 ^ 1, 3);
+      wait_for(memory + 8200, trip % 2 ^ 1, 3);
       expect_bytes(memory + 8192, 8192, 4);
-      copy_tensor_to_cluster<2>(memory + block_of_cluster() * 4096, m0, memory + 8192, {turn * 64, (i32)block_of_cluster() * 32}, 3, 5);
+      copy_tensor_to_cluster<2>(memory + block_of_cluster() * 4096, m0, memory + 8192, {trip * 64, (i32)block_of_cluster() * 32}, 3, 5);
     }
-    wait_for(memory + 8192, turn % 2, 6);
+    wait_for(memory + 8192, trip % 2, 6);
     for (int i = 0; i < 32; ++i) {
       const int at = thread() + 128 * i;
       const u16 x = load_shared<u16>(shared_memory() + at * 2, 7);
-      store_global(p1.data + (block_of_cluster() * 3 + turn) * 4096 + at, Words<2>{{x}}, true, 8);
+      store_global(p1.data + (block_of_cluster() * 3 + trip) * 4096 + at, Words<2>{{x}}, true, 8);
     }
     synchronize(9);
     if (first_thread()) {
@@ -269,7 +269,7 @@ WRONG_CLUSTERS = {
     "ended": (ENDED, "line 5: thread 0 of block (0, 0, 0) arrives at a barrier of block 1 of its cluster, which has ended"),
     "ended_before_its_copies": (
         CLUSTER.replace(
-            "    wait_for(memory + 8192, turn % 2, 6);", "    if (turn == 2) break;\n    wait_for(memory + 8192, turn % 2, 6);"
+            "    wait_for(memory + 8192, trip % 2, 6);", "    if (trip == 2) break;\n    wait_for(memory + 8192, trip % 2, 6);"
         ),
         "line 5: the copy that thread 0 began to the shared memory of block 0 of its cluster is never waited for; "
         "the kernel ends while it is in flight",

@@ -77,8 +77,8 @@ def test_the_emulator_encodes_tensor_maps():
         *(64, 32, 5, 4, 3, 1, 0, 0, 0, 0),
         *(2, 128, 640, 0, 0),
     )
-    turned = x.permute(2, 0, 1)
-    assert map_of(turned, unit=0, box=[32, 2, 4], swizzle=0) == (
+    permuted = x.permute(2, 0, 1)
+    assert map_of(permuted, unit=0, box=[32, 2, 4], swizzle=0) == (
         *(x.data_ptr(), 3, 2, 0, 0x54494C45),
         *(64, 32, 5, 4, 3, 2, 0, 0, 0, 0),
         *(2, 128, 640, 0, 0),

@@ -13,7 +13,6 @@ import torch
 from tile_ops import _C
 
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16"}
-SHARED = 227 * 1024
 ops = torch.ops.tile
 
 
@@ -77,7 +76,6 @@ class Product:
 
     def __init__(self, extents, tile, majors="nn", dtype=torch.bfloat16, products=1, epilogue=(), expected=None, first=0):
         m, n, k = extents
-        self.tile, self.majors, self.extents = tile, majors, extents
 
         def operand(rows, columns, transposed):
             stored = torch.randn((columns, rows) if transposed else (rows, columns)).to(dtype)
@@ -98,15 +96,17 @@ class Product:
             self.arguments.append(bias.expand(m, n))
             self.expected = expected(self.expected, bias.double())
         self.arguments.append(first)
-        self.text = emulate.numbered(kernel(tile, majors, NAMES[dtype], products, epilogue))
-        self.program = _C.cuda_program(self.text, self.arguments, 90, True, SHARED, 65536, 16, True)
+        text = kernel(tile, majors, NAMES[dtype], products, epilogue)
+        grid = (-(-m // tile[0]), -(-n // tile[1]), 1)
+        self.case = emulate.Case(text, grid, self.arguments, wgmma=True)
+
+    @property
+    def program(self):
+        return self.case.program
 
     def check(self):
         assert (self.program["path"], self.program["why"]) == ("wgmma", "")
-        m, n, _ = self.extents
-        grid = (-(-m // self.tile[0]), -(-n // self.tile[1]), 1)
-        function = emulate.functions([self.program])[self.program["text"]]
-        assert emulate.launch(self.program, function, grid, list(emulate.parameters_of(self.arguments))) is None
+        assert emulate.run([self.case]) == [None]
         out = self.arguments[2].double()
         torch.testing.assert_close(out, self.expected, rtol=2**-8, atol=2**-8 * max(1.0, self.expected.abs().max().item() / 8))
 

@@ -115,8 +115,8 @@ TEST_F(GpuCodeTest, ALossOfSpeedIsWorseThanASpill) {
   EXPECT_TRUE(chooses(two, {"a", {"lossy.cpp", 1}}));
   EXPECT_EQ(
       said,
-      "tile: warning: lossy.cpp:1: a: its code for sm_90 spills 8000 bytes of registers a thread, however it "
-      "is cut; use smaller tiles\n");
+      "tile: warning: lossy.cpp:1: a: its code for sm_90 spills 8000 bytes of registers a thread, in every "
+      "configuration; use smaller tiles\n");
   fake->logs[two] = fake->logs[single_cta];
   fs::remove_all(folder);
   EXPECT_TRUE(chooses(usual, {"b", {"lossy.cpp", 2}}));
@@ -131,8 +131,8 @@ TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {
   EXPECT_TRUE(chooses(single_cta, {"copy", {"tired.cpp", 7}}));
   EXPECT_EQ(said,
             "tile: warning: tired.cpp:7: copy: its code for sm_90 spills 150 bytes of registers a thread, "
-            "however it "
-            "is cut; use smaller tiles\n");
+            "in every "
+            "configuration; use smaller tiles\n");
   EXPECT_TRUE(chooses(single_cta, {"copy", {"tired.cpp", 7}}));
   EXPECT_EQ(said, "");
 }
@@ -172,7 +172,7 @@ TEST_F(GpuCodeTest, OneThatDoesNotCompileIsNotChosen) {
   EXPECT_TRUE(chooses(usual, {"copy", {"failing.cpp", 1}}));
   EXPECT_EQ(said,
             "tile: warning: failing.cpp:1: copy: its code for sm_90 spills 300 bytes of registers a thread, "
-            "however it is cut; use smaller tiles\n");
+            "in every configuration; use smaller tiles\n");
 }
 
 TEST_F(GpuCodeTest, TheLogHasALineForEachCandidate) {
@@ -212,8 +212,9 @@ TEST_F(GpuCodeTest, TheLogHasALineForEachCandidate) {
       "tile: copy for sm_90, 2x warps, single CTA: TIME, 64 threads of 0 registers, 0 bytes spilled, not "
       "chosen: "
       "slower than it could be: slow\n"
-      "tile: warning: logged.cpp:1: copy: its code for sm_90 spills 300 bytes of registers a thread, however "
-      "it is cut; use smaller tiles\n");
+      "tile: warning: logged.cpp:1: copy: its code for sm_90 spills 300 bytes of registers a thread, in "
+      "every "
+      "configuration; use smaller tiles\n");
 }
 
 // Two accumulators of a product each: 4 warps have too few registers for both, 8 have enough.

@@ -134,8 +134,8 @@ bool in_vectors(const Tensor& x) {
   return x.stride(3) == 1 && x.size(3) % vector == 0 && x.stride(0) % vector == 0 &&
          x.stride(1) % vector == 0 && x.stride(2) % vector == 0;
 }
-// One pass over large tiles. Of a deep head, what is not in vectors would fill registers: the smaller tiles
-// of two passes are left for it.
+// Returns true if one pass over large tiles computes all gradients. A deep head that is not in vectors would
+// fill the registers, so it takes two passes with smaller tiles.
 bool takes_transposed(const Operands& of, const OptionalTensor& grad_out, const Problem& p) {
   const auto& [query, key, value] = of;
   if (!is_small(query) || query.is_cpu() || p.depth > 128) return false;

@@ -110,16 +110,9 @@ bool AsyncPlan::add_product(const Function& function, const KernelArrays& arrays
   // products of the loop one after another.
   const auto initial = constant_of(loop->operands[static_cast<size_t>(number + 2)]);
   if (!initial || initial->floating != 0) return decline(mma, "the sum does not start at zero");
-  const auto multiplied = [&](const Value* value, const auto& self) -> bool {
-    return std::none_of(body.ops.begin(), body.ops.end(), [&](const auto& user) {
-      if (std::find(user->operands.begin(), user->operands.end(), value) == user->operands.end())
-        return false;
-      return user->is("permute") ? !self(user->results[0], self)
-                                 : !user->is("mma") || user->operands[2] == value;
-    });
-  };
+  const Users users = users_of(body);
   for (const auto& op : body.ops) {
-    if (op->is("load") && !multiplied(op->results[0], multiplied))
+    if (op->is("load") && !only_multiplied(op->results[0], users, multiplies_on_wgmma))
       return decline(*op, "the loop of a product also uses a loaded tile in other ways");
     const bool computes = !op->results.empty() && is_tile(op->results[0]) && !op->is("load") &&
                           !op->is("mma") && !op->is("permute");

@@ -43,7 +43,6 @@ struct AsyncPlan {
   int groups = 0;      // that multiply
   int row_blocks = 0;  // blocks of 64 rows of a group
   int64_t shared_bytes = 0;
-  bool persistent = false;  // the function went through make_persistent()
 
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
   int threads() const { return (groups + 1) * group_threads; }

@@ -4,7 +4,7 @@
 // A barrier has phases. A phase ends when so many threads have arrived as init_barrier() says and when all
 // bytes have been copied that expect_bytes() announced.
 #pragma once
-#include "cuda/device/ring.cuh"
+#include "cuda/device/machine.cuh"
 
 namespace tile {
 

@@ -10,8 +10,19 @@
 
 namespace tile {
 
-struct RingCursor : Ring {
+// This iteration's stage. The phase changes each time that the ring starts again. It is the parity with which
+// a reader of the stage waits for its copies; a writer waits with the other parity, so that it does not wait
+// in the first round.
+struct Ring {
+  u32 stage = 0, phase = 0;
   i32 held = -1;  // the stage that products in flight may still read, or -1
+  template <int stages>
+  TILE void next() {
+    if (++stage == stages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
 };
 
 template <class R>
@@ -23,41 +34,37 @@ TILE void init_ring(SharedAddress memory, int line) {
   }
 }
 template <class R>
-TILE SharedAddress stage_address(const RingCursor& ring, SharedAddress memory) {
+TILE SharedAddress stage_address(const Ring& ring, SharedAddress memory) {
   return memory + R::offset + ring.stage * R::bytes;
 }
 template <class R>
-TILE SharedAddress full_barrier(const RingCursor& ring, SharedAddress memory) {
+TILE SharedAddress full_barrier(const Ring& ring, SharedAddress memory) {
   return memory + R::full + 8 * ring.stage;
 }
 
 template <class R>
-TILE void fill_stage(const RingCursor& ring, SharedAddress memory, int line) {
+TILE void fill_stage(const Ring& ring, SharedAddress memory, int line) {
   wait_for(memory + R::empty + 8 * ring.stage, ring.phase ^ 1, line);
   expect_bytes(full_barrier<R>(ring, memory), R::copied, line);
 }
 template <class R>
-TILE void wait_for_stage(const RingCursor& ring, SharedAddress memory, int line) {
+TILE void wait_for_stage(const Ring& ring, SharedAddress memory, int line) {
   wait_for(full_barrier<R>(ring, memory), ring.phase, line);
 }
 template <class R>
-TILE void free_held_stage(const RingCursor& ring, SharedAddress memory, int line) {
+TILE void free_held_stage(const Ring& ring, SharedAddress memory, int line) {
   if (ring.held >= 0 && thread() == 0) arrive(memory + R::empty + 8 * ring.held, line);
 }
 // Frees the stage before this iteration's, and holds this one.
 template <class R>
-TILE void free_stage(RingCursor& ring, SharedAddress memory, int line) {
+TILE void free_stage(Ring& ring, SharedAddress memory, int line) {
   free_held_stage<R>(ring, memory, line);
   ring.held = (i32)ring.stage;
 }
 template <class R>
-TILE void drain_ring(RingCursor& ring, SharedAddress memory, int line) {
+TILE void drain_ring(Ring& ring, SharedAddress memory, int line) {
   free_held_stage<R>(ring, memory, line);
   ring.held = -1;
-}
-template <class R>
-TILE void next_stage(RingCursor& ring) {
-  ring.template next<R::stages>();
 }
 
 }  // namespace tile

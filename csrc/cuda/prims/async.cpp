@@ -21,16 +21,18 @@ std::string ring_type(Emitter& emitter, size_t number) {
 }
 
 // Emits "function<Ring0>(ring0, memory, 54);".
-void call(Emitter& emitter, const Op& op, std::string_view function, bool memory = true) {
+void call(Emitter& emitter, const Op& op, std::string_view function) {
   const size_t number = ring_number(op);
-  emitter.line(op, str(function, "<", ring_type(emitter, number), ">(ring", number,
-                       memory ? str(", memory, ", line_number(op)) : "", ");"));
+  emitter.line(op, str(function, "<", ring_type(emitter, number), ">(ring", number, ", memory, ",
+                       line_number(op), ");"));
 }
 void emit_fill(Emitter& emitter, const Op& op) { call(emitter, op, "fill_stage"); }
 void emit_wait(Emitter& emitter, const Op& op) { call(emitter, op, "wait_for_stage"); }
 void emit_free(Emitter& emitter, const Op& op) { call(emitter, op, "free_stage"); }
 void emit_drain(Emitter& emitter, const Op& op) { call(emitter, op, "drain_ring"); }
-void emit_next(Emitter& emitter, const Op& op) { call(emitter, op, "next_stage", false); }
+void emit_next(Emitter& emitter, const Op& op) {
+  emitter.line(op, str("ring", ring_number(op), ".next<", ring_of(emitter, op).stages, ">();"));
+}
 
 void emit_roles(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
@@ -46,7 +48,7 @@ void emit_roles(Emitter& emitter, const Op& op) {
     if (plan.moves_registers()) emitter.line(op, str(function, "<", count, ">(", line_number(op), ");"));
   };
   const auto declare_rings = [&] {
-    for (size_t i = 0; i < plan.rings.size(); ++i) emitter.line(op, str("RingCursor ring", i, ";"));
+    for (size_t i = 0; i < plan.rings.size(); ++i) emitter.line(op, str("Ring ring", i, ";"));
   };
   for (size_t i = 0; i < plan.rings.size(); ++i) ring_type(emitter, i);
   begin_region("if (group == 0) {");
@@ -177,7 +179,8 @@ void emit_undefined(Emitter& emitter, const Op& op) {
 }
 void emit_zero_unless(Emitter& emitter, const Op& op) {
   emitter.need("accumulators.cuh");
-  emitter.result(op, str("zero_unless(", emitter.name(op.operands[0]), ", ", emitter.name(op.operands[1]), ")"));
+  emitter.result(op,
+                 str("zero_unless(", emitter.name(op.operands[0]), ", ", emitter.name(op.operands[1]), ")"));
 }
 std::optional<Layout> relate_zero_unless(const Op& op, const Value* from, const Value* to,
                                          const Layout& layout) {

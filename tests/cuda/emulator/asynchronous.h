@@ -21,7 +21,7 @@ void give_registers(int count, int line);
 void take_registers(int count, const Site& site);
 void fence_async(int line);
 
-// A tensor map is 128 bytes as tests/cuda/tensor_map.py encodes it.
+// A tensor map is 128 bytes as tests/cuda/emulate.py encodes it.
 void copy_tensor(void* to, const void* map, const void* barrier, const int* at, int rank, unsigned blocks,
                  int line);
 void store_tensor(const void* map, const void* from, const int* at, int rank, int line);

@@ -12,10 +12,10 @@ namespace {
 constexpr int all_registers = 65536, most = 256;
 std::map<size_t, int> changed;  // of threads of the cluster that have not what they began with
 
-// Returns what a thread has when the block begins: an equal share, in units of 8.
+// Returns what a thread has when the block begins: an equal part, in units of 8.
 int at_first() {
-  const int share = all_registers / static_cast<int>(threads_of_block()) / 8 * 8;
-  return share < most ? share : most;
+  const int each = all_registers / static_cast<int>(threads_of_block()) / 8 * 8;
+  return each < most ? each : most;
 }
 int registers_of(size_t thread) {
   const auto found = changed.find(thread);

@@ -101,9 +101,9 @@ inline void one_tile_backward_kernel(Array g, Array x, Optionals affine, Pair st
   if (activate) {
     Tile z = d * at.over(scale);
     if (bias) z = fma(d, at.over(scale), at.over(at.load_channels(*bias)));
-    Tile s = sigmoid(z);
-    dz = dz * s * fma(z, 1 - s, ones({}, at.dtype));
-    // Rounded once, as by torch's two operators, and kept so; not where gradients of parameters are wider.
+    dz = silu_gradient(dz, z);
+    // It is rounded once, as by torch's two operators, and kept so; not where gradients of parameters are
+    // wider.
     if (!weight || weight->dtype() == x.dtype()) dz = dz.astype(x.dtype()).astype(at.dtype);
   }
   Tile of_w = at.sum_of_channels(dz * d) * r, of_b = at.sum_of_channels(dz);

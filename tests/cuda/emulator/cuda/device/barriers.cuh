@@ -1,6 +1,6 @@
 // Barriers in shared memory, on the host; replaces the file of this name in csrc.
 #pragma once
-#include "cuda/device/ring.cuh"
+#include "cuda/device/machine.cuh"
 #include "cuda/emulator/asynchronous.h"
 
 namespace tile {
