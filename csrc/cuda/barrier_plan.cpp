@@ -9,7 +9,8 @@
 namespace tile::cuda {
 namespace {
 
-bool touches(const Op& op) { return op.traits().reads || op.traits().writes; }
+// A store by the copy unit has its own barriers.
+bool touches(const Op& op) { return (op.traits().reads || op.traits().writes) && !op.is("store_async"); }
 
 // Returns true for atomic additions whose old value is unused: they may run in any order, so two of them need
 // no barrier. An atomic's result would reveal the order.

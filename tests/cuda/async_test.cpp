@@ -132,7 +132,8 @@ TEST(Roles, DivideAProduct) {
     %21: bool = lt %8, %7
     %22: f32[128,256] = zero_unless %21, %20
     %23: bf16[128,256] = astype %22 {dtype=bf16}
-    store %2, %23, %3, %4 {steps=[128,256]}
+    store_async %2, %23, %3, %4 {steps=[128,256], tile=0}
+    store_wait
     yield
   }
 }

@@ -15,15 +15,22 @@ std::vector<Type> infer_roles(const Op& op) {
   return {};
 }
 
-std::vector<Type> infer_ring_load(const Op& op) {
+// The indices begin at operand `first`.
+std::vector<Type> check_indices(const Op& op, size_t first) {
   const Type& array = op.type(0);
-  if (!array.is_array() || static_cast<int>(op.operands.size()) != array.array_rank + 1 ||
-      op.integers("steps").size() != op.operands.size() - 1)
+  if (!array.is_array() || op.operands.size() != static_cast<size_t>(array.array_rank) + first ||
+      op.integers("steps").size() != op.operands.size() - first)
     fail(op, ErrorKind::value, "takes an array, and an index and a step for each of its axes");
-  for (size_t i = 1; i < op.operands.size(); ++i)
+  for (size_t i = first; i < op.operands.size(); ++i)
     if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
-      fail(op, ErrorKind::type, "index ", i - 1, " is ", op.type(i), "; indices are integer scalars");
+      fail(op, ErrorKind::type, "index ", i - first, " is ", op.type(i), "; indices are integer scalars");
   return {};
+}
+std::vector<Type> infer_ring_load(const Op& op) { return check_indices(op, 1); }
+std::vector<Type> infer_store_async(const Op& op) {
+  if (op.type(1).rank() != 2 || op.type(1).dtype != op.type(0).dtype)
+    fail(op, ErrorKind::type, "cannot store ", op.type(1), " to ", op.type(0));
+  return check_indices(op, 2);
 }
 
 std::vector<Type> infer_from_attributes(const Op& op) {
@@ -61,6 +68,12 @@ Primitive ring_load_op() {
   return op;
 }
 
+Primitive store_async_op() {
+  Primitive op = target_op("store_async", -1, infer_store_async);
+  op.traits.writes = true;
+  return op;
+}
+
 }  // namespace
 
 const Register roles{roles_op()};
@@ -76,5 +89,7 @@ const Register mma_issue{target_op("mma_issue", 4, infer_mma_issue)};
 const Register mma_retire{target_op("mma_retire", 0, no_results)};
 const Register mma_await{target_op("mma_await", 1, infer_mma_await)};
 const Register zero_unless{target_op("zero_unless", 2, infer_zero_unless)};
+const Register store_async{store_async_op()};
+const Register store_wait{target_op("store_wait", 0, no_results)};
 
 }  // namespace tile::cuda

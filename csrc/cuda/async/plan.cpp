@@ -2,6 +2,7 @@
 #include "cuda/async/plan.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "cuda/staging.h"
 #include "ir/walk.h"
@@ -11,7 +12,8 @@ namespace tile::cuda {
 namespace {
 
 constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
-constexpr int most_stages = 8;
+constexpr int most_stages = 12;
+constexpr size_t most_axes = 5;  // of a tensor map
 
 int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -29,13 +31,13 @@ int swizzle_of(int64_t width_bytes) {
 }
 
 // Follows a view to its parameter. Returns false for a slice.
-bool follow(const Value* array, std::vector<int>& axes, std::vector<Value*>& fixed) {
+bool follow_views(const Value* array, std::vector<int>& axes, std::vector<Value*>& fixed) {
   const Op* view = array->definition;
   if (!view) {
     for (int axis = 0; axis < array->type.array_rank; ++axis) axes.push_back(axis), fixed.push_back(nullptr);
     return true;
   }
-  if (!follow(view->operands[0], axes, fixed)) return false;
+  if (!follow_views(view->operands[0], axes, fixed)) return false;
   if (view->is("index")) {
     const auto count = static_cast<int>(view->operands.size()) - 1;
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -52,6 +54,58 @@ bool follow(const Value* array, std::vector<int>& axes, std::vector<Value*>& fix
   for (int& axis : axes)
     if (axis >= 0) axis = static_cast<int>(std::find(order.begin(), order.end(), axis) - order.begin());
   return true;
+}
+
+// Finds the parameter of the access's array. Returns false for a slice.
+bool follow(const Function& function, const Op& access, CopiedTile& tile) {
+  const auto& parameters = function.body().arguments;
+  tile.access = &access;
+  tile.parameter = static_cast<int>(
+      std::find(parameters.begin(), parameters.end(), root_array(access.operands[0])) - parameters.begin());
+  return follow_views(access.operands[0], tile.axes, tile.fixed);
+}
+// Returns true if a tensor map can describe the array.
+bool has_map(const ArrayFacts& facts) {
+  return facts.unit >= 0 && facts.aligned && facts.small && !facts.wide && facts.forward;
+}
+
+// Returns true if the store's value is computed from sums of products element by element.
+bool stores_sums(const Op& store) {
+  std::vector<const Value*> open{store.operands[1]};
+  std::unordered_set<const Value*> seen;
+  while (!open.empty()) {
+    const Value* value = open.back();
+    open.pop_back();
+    const Op* made = value->definition;
+    if (!made || !is_tile(value) || !seen.insert(value).second) continue;
+    if (made->is("for")) {
+      const auto number =
+          std::find(made->results.begin(), made->results.end(), value) - made->results.begin();
+      const Op* last = made->region().terminator()->operands[static_cast<size_t>(number)]->definition;
+      if (last && last->is("mma")) return true;
+    }
+    if (made->traits().elementwise) open.insert(open.end(), made->operands.begin(), made->operands.end());
+  }
+  return false;
+}
+// Returns true if the store may end later than the ops behind it: it runs once for each block of the grid, it
+// is the only op that writes the array, and what reads the array comes before it.
+bool may_end_later(const Function& function, const Op& store) {
+  const Value* array = root_array(store.operands[0]);
+  const Op* around = store.parent->parent;
+  const bool once = !around || around->parent == &function.body();  // the loop over blocks
+  bool ends_later = once, before = true;
+  walk(function.body(), [&](const Op& op) {
+    if (&op == &store) {
+      before = false;
+      return;
+    }
+    const bool accesses = (op.traits().reads || op.traits().writes) && !op.operands.empty() &&
+                          op.operands[0]->type.is_array() && root_array(op.operands[0]) == array;
+    const bool is_earlier_read = !op.traits().writes && before && op.parent == store.parent;
+    if (accesses && !is_earlier_read) ends_later = false;
+  });
+  return ends_later;
 }
 
 }  // namespace
@@ -75,7 +129,9 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     fits = add_product(function, arrays, op);
   });
   if (!any) why_not = "the kernel has no product";
-  if (any && fits) place(target);
+  if (!any || !fits) return;
+  add_stores(function, arrays);
+  place(target);
 }
 
 bool AsyncPlan::add_product(const Function& function, const KernelArrays& arrays, const Op& mma) {
@@ -132,19 +188,14 @@ bool AsyncPlan::add_tile(const Function& function, const KernelArrays& arrays, c
     return decline(mma, str("the ", which, " operand is not loaded in the product's loop"));
   if (load->number("pad") != 0) return decline(*load, "the tile is padded with another number than 0");
   const ArrayFacts facts = arrays.facts(load->operands[0]);
-  const Value* root = root_array(load->operands[0]);
-  const auto& parameters = function.body().arguments;
   RingTile tile;
-  tile.load = load;
-  tile.parameter =
-      static_cast<int>(std::find(parameters.begin(), parameters.end(), root) - parameters.begin());
   tile.transposed = read.transposed;
-  if (!follow(load->operands[0], tile.axes, tile.fixed))
+  if (!follow(function, *load, tile))
     return decline(*load, str("the ", which, " operand is a slice of an array"));
-  if (root->type.array_rank > 5)
-    return decline(*load, str("the array has ", root->type.array_rank, " axes; the copy unit takes 5"));
+  if (tile.axes.size() > most_axes)
+    return decline(*load, str("the array has ", tile.axes.size(), " axes; the copy unit takes ", most_axes));
   if (!facts.constant) return decline(*load, "the kernel writes the array");
-  if (facts.unit < 0 || !facts.aligned || !facts.small || facts.wide || !facts.forward)
+  if (!has_map(facts))
     return decline(*load, str("the ", which,
                               " operand's array is not contiguous along an axis, not aligned to "
                               "16 bytes, too large, empty, or has strides of 0 or less"));
@@ -164,7 +215,7 @@ bool AsyncPlan::add_tile(const Function& function, const KernelArrays& arrays, c
       std::find_if(rings.begin(), rings.end(), [&](const AsyncRing& each) { return each.loop == loop; });
   if (ring == rings.end()) ring = rings.insert(rings.end(), AsyncRing{.loop = loop});
   for (const RingTile& known : ring->tiles)
-    if (known.load == load)
+    if (known.access == load)
       return known.transposed == tile.transposed || decline(mma, "products read one tile in two ways");
   tile.offset = ring->stage_bytes;
   ring->stage_bytes += round_up(tile.layout.stage_bytes());
@@ -172,12 +223,31 @@ bool AsyncPlan::add_tile(const Function& function, const KernelArrays& arrays, c
   return true;
 }
 
+// Finds the stores that go through panels; all others are written by each thread.
+void AsyncPlan::add_stores(const Function& function, const KernelArrays& arrays) {
+  walk(function.body(), [&](const Op& op) {
+    if (!op.is("store") || op.type(1).rank() != 2) return;
+    const Type& type = op.type(1);
+    const ArrayFacts facts = arrays.facts(op.operands[0]);
+    const int bytes = info(type.dtype).bytes, swizzle = swizzle_of(type.shape[1] * bytes);
+    PanelStore store;
+    const bool fits = bytes == 2 && swizzle && type.shape[0] == int64_t{block_rows} * row_blocks * groups &&
+                      type.shape[1] <= most_columns && facts.unit == 1 && has_map(facts);
+    if (!fits || !stores_sums(op) || !may_end_later(function, op)) return;
+    if (!follow(function, op, store) || store.axes.size() > most_axes) return;
+    store.layout = in_panels(block_rows, type.shape[1], bytes, swizzle);
+    stores.push_back(std::move(store));
+  });
+}
+
 void AsyncPlan::place(const Target& target) {
   int64_t each = 0;
   for (const AsyncRing& ring : rings) each += ring.stage_bytes;
   const int64_t barriers = alignment;
+  int64_t panels = stores.empty() ? 0 : int64_t{groups} * panel_buffers * panel_bytes;
+  if (target.shared_bytes - barriers - panels < 3 * each) stores.clear(), panels = 0;
   const auto stages =
-      static_cast<int>(std::min<int64_t>((target.shared_bytes - barriers) / each, most_stages));
+      static_cast<int>(std::min<int64_t>((target.shared_bytes - barriers - panels) / each, most_stages));
   if (stages < 2) {
     why_not =
         str("two stages of ", each, " bytes do not fit the ", target.shared_bytes, " bytes of shared memory");
@@ -189,6 +259,8 @@ void AsyncPlan::place(const Target& target) {
     ring.offset = offset;
     offset += stages * ring.stage_bytes;
   }
+  panels_offset = offset;
+  offset += panels;
   for (AsyncRing& ring : rings) {
     ring.full = offset;
     ring.empty = offset + 8 * stages;

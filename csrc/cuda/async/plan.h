@@ -13,17 +13,22 @@
 
 namespace tile::cuda {
 
-// A tile of a ring's stages: a load of the loop's body that only products read.
-struct RingTile {
-  const Op* load = nullptr;
-  int parameter = 0;  // the number of the array
+// A tile that the copy unit moves between an array and shared memory.
+struct CopiedTile {
+  const Op* access = nullptr;  // the load or store
+  int parameter = 0;           // the number of the array
   // For each axis of the array: the tile's axis along it, or -1 and the index that fixes it.
   std::vector<int> axes;
   std::vector<Value*> fixed;
   SharedLayout layout;
+};
+// A tile of a ring's stages: a load of the loop's body that only products read.
+struct RingTile : CopiedTile {
   int64_t offset = 0;  // in the stage
   int transposed = 0;  // 1: products read the loaded tile with its axes exchanged
 };
+// A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time.
+using PanelStore = CopiedTile;
 
 // The tiles that an iteration of a loop multiplies, in stages that the producer fills ahead of the groups.
 struct AsyncRing {
@@ -40,10 +45,14 @@ struct AsyncPlan {
 
   std::string why_not;  // empty: the kernel runs on wgmma
   std::vector<AsyncRing> rings;
-  int groups = 0;      // that multiply
-  int row_blocks = 0;  // blocks of 64 rows of a group
+  std::vector<PanelStore> stores;
+  int groups = 0;             // that multiply
+  int row_blocks = 0;         // blocks of 64 rows of a group
+  int64_t panels_offset = 0;  // of the panels' buffers, in shared memory
   int64_t shared_bytes = 0;
 
+  // A group has two buffers for panels: the copy unit reads one while the group writes the other.
+  static constexpr int panel_buffers = 2, panel_bytes = 64 * 128;
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
   int threads() const { return (groups + 1) * group_threads; }
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
@@ -57,6 +66,7 @@ struct AsyncPlan {
  private:
   bool add_product(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool add_tile(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand);
+  void add_stores(const Function& function, const KernelArrays& arrays);
   void place(const Target& target);
   bool decline(const Op& op, const std::string& reason);
 };

@@ -64,7 +64,7 @@ class Divider {
     if (why_not_) return why_not_;
     remove_unused(producer);
     consume(groups);
-    build.to_end(groups);
+    store_panels(groups, build);
     end(build, groups);
     remove_unused(groups);
     Builder(function_, function_.body()).insert(std::move(both));
@@ -138,24 +138,38 @@ class Divider {
   }
   void fill(const AsyncRing& ring, Builder& build) {
     const int64_t number = number_of(ring);
-    build.location = ring.tiles[0].load->location;
+    build.location = ring.tiles[0].access->location;
     build.create(ring_fill, {}, ring_attribute(number));
     for (size_t t = 0; t < ring.tiles.size(); ++t) {
       const RingTile& tile = ring.tiles[t];
-      const Op& load = *tile.load;
+      const Op& load = *tile.access;
       build.location = load.location;
-      std::vector<Value*> operands{function_.body().arguments[static_cast<size_t>(tile.parameter)]};
-      std::vector<int64_t> steps;
-      for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
-        const int of = tile.axes[axis];
-        operands.push_back(
-            needed(of < 0 ? tile.fixed[axis] : load.operands[static_cast<size_t>(of) + 1], load));
-        steps.push_back(of < 0 ? 1 : load.integers("steps")[static_cast<size_t>(of)]);
-      }
-      build.create(ring_load, std::move(operands),
-                   {{"ring", number}, {"steps", steps}, {"tile", static_cast<int64_t>(t)}});
+      Position at = position_of(tile, 1);
+      for (Value*& index : at.indices) index = needed(index, load);
+      at.indices.insert(at.indices.begin(), array_of(tile));
+      build.create(ring_load, std::move(at.indices),
+                   {{"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(t)}});
     }
     build.create(ring_next, {}, ring_attribute(number));
+  }
+
+  Value* array_of(const CopiedTile& tile) const {
+    return function_.body().arguments[static_cast<size_t>(tile.parameter)];
+  }
+  // An index and a step along each axis of the parameter. The access's own indices begin at operand `first`.
+  struct Position {
+    std::vector<Value*> indices;
+    std::vector<int64_t> steps;
+  };
+  static Position position_of(const CopiedTile& tile, size_t first) {
+    Position at;
+    for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
+      const int of = tile.axes[axis];
+      const auto own = static_cast<size_t>(std::max(of, 0));
+      at.indices.push_back(of < 0 ? tile.fixed[axis] : tile.access->operands[own + first]);
+      at.steps.push_back(of < 0 ? 1 : tile.access->integers("steps")[own]);
+    }
+    return at;
   }
 
   // Rewrites the loops of rings in the groups' region.
@@ -171,17 +185,36 @@ class Divider {
       for (const auto& region : op.regions) consume(*region);
     }
   }
+  // Replaces the stores that go through panels.
+  void store_panels(Block& groups, Builder& build) {
+    for (size_t t = 0; t < plan_.stores.size(); ++t) {
+      const PanelStore& store = plan_.stores[t];
+      Block& block = *store.access->parent;
+      const auto found = std::find_if(block.ops.begin(), block.ops.end(),
+                                      [&](const auto& op) { return op.get() == store.access; });
+      const auto position = static_cast<size_t>(found - block.ops.begin());
+      Position at = position_of(store, 2);
+      at.indices.insert(at.indices.begin(), {array_of(store), store.access->operands[1]});
+      build.at(block, position);
+      build.location = store.access->location;
+      build.create(store_async, std::move(at.indices),
+                   {{"steps", at.steps}, {"tile", static_cast<int64_t>(t)}});
+      block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position) + 1);
+    }
+    build.to_end(groups);
+    if (!plan_.stores.empty()) build.create(store_wait, {});
+  }
   void consume_iteration(const AsyncRing& ring, const Op& loop) {
     const int64_t number = number_of(ring);
     Block& body = loop.region();
     std::vector<std::unique_ptr<Op>> all = std::exchange(body.ops, {});
     Builder build(function_, body);
-    build.location = ring.tiles[0].load->location;
+    build.location = ring.tiles[0].access->location;
     build.create(ring_wait, {}, ring_attribute(number));
     Value* add = build.emit("ne", {body.arguments[0], loop.operands[0]});
     ValueMap tiles;
     for (size_t t = 0; t < ring.tiles.size(); ++t) {
-      const Op& load = *ring.tiles[t].load;
+      const Op& load = *ring.tiles[t].access;
       const Type& type = load.results[0]->type;
       build.location = load.location;
       tiles[load.results[0]] = build.emit(ring_tile, {},

@@ -50,6 +50,7 @@ void emit_roles(Emitter& emitter, const Op& op) {
   const auto declare_rings = [&] {
     for (size_t i = 0; i < plan.rings.size(); ++i) emitter.line(op, str("Ring ring", i, ";"));
   };
+  if (!plan.stores.empty()) emitter.need("panels_out.cuh");
   for (size_t i = 0; i < plan.rings.size(); ++i) ring_type(emitter, i);
   begin_region("if (group == 0) {");
   move_registers("give_registers", plan.producer_registers());
@@ -61,18 +62,36 @@ void emit_roles(Emitter& emitter, const Op& op) {
   begin_region("else {");
   move_registers("take_registers", plan.group_registers());
   declare_rings();
+  if (!plan.stores.empty()) emitter.line(op, "PanelBuffers panels;");
   emitter.block(op.region(1));
   end_region();
 }
 
 // Returns the map of a tile's array: a copy moves a panel.
-TensorMapSpec map_of(const RingTile& tile, int unit) {
+TensorMapSpec map_of(const CopiedTile& tile, int unit) {
   std::vector<int> box;
   for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
     const bool is_unit = static_cast<int>(axis) == unit;
     box.push_back(static_cast<int>(is_unit ? tile.layout.panel : tile.axes[axis] < 0 ? 1 : tile.layout.rows));
   }
   return {.parameter = tile.parameter, .unit = unit, .box = std::move(box), .swizzle = tile.layout.swizzle};
+}
+
+// Returns the first element of a tile along each axis of its array; the indices begin at operand `first`.
+std::vector<std::string> starts_text(Emitter& emitter, const Op& op, size_t first) {
+  std::vector<std::string> starts;
+  for (size_t i = first; i < op.operands.size(); ++i)
+    starts.push_back(
+        str("tile_start<", op.integers("steps")[i - first], ">(", emitter.name(op.operands[i]), ")"));
+  return starts;
+}
+// Returns the coordinates in the order of the map: that along the unit axis, then the others from last to
+// first.
+std::vector<std::string> coordinates(const std::vector<std::string>& starts, int unit) {
+  std::vector<std::string> at{starts[static_cast<size_t>(unit)]};
+  for (size_t axis = starts.size(); axis-- > 0;)
+    if (static_cast<int>(axis) != unit) at.push_back(starts[axis]);
+  return at;
 }
 
 // Emits a copy for each panel of the tile.
@@ -82,17 +101,12 @@ void emit_ring_load(Emitter& emitter, const Op& op) {
   const std::string type = ring_type(emitter, number);
   const int unit = emitter.facts(op.operands[0]).unit;
   const std::string map = emitter.tensor_map(map_of(tile, unit));
-  std::vector<std::string> starts;
-  for (size_t axis = 0; axis + 1 < op.operands.size(); ++axis)
-    starts.push_back(
-        str("tile_start<", op.integers("steps")[axis], ">(", emitter.name(op.operands[axis + 1]), ")"));
+  const std::vector<std::string> first = coordinates(starts_text(emitter, op, 1), unit);
   for (int64_t panel = 0; panel < tile.layout.panels(); ++panel) {
-    std::vector<std::string> at{str(starts[static_cast<size_t>(unit)],
-                                    panel ? str(" + ", panel * tile.layout.panel) : std::string())};
-    for (size_t axis = starts.size(); axis-- > 0;)
-      if (static_cast<int>(axis) != unit) at.push_back(starts[axis]);
+    std::vector<std::string> at = first;
+    if (panel) at[0] += str(" + ", panel * tile.layout.panel);
     emitter.line(
-        op, str("copy_tensor<", starts.size(), ">(stage_address<", type, ">(ring", number, ", memory) + ",
+        op, str("copy_tensor<", at.size(), ">(stage_address<", type, ">(ring", number, ", memory) + ",
                 tile.offset + panel * tile.layout.panel_bytes(), ", ", map, ", full_barrier<", type, ">(ring",
                 number, ", memory), {", join(at), "}, ", line_number(op), ");"));
   }
@@ -187,6 +201,27 @@ std::optional<Layout> relate_zero_unless(const Op& op, const Value* from, const 
   return from == op.operands[0] || to == op.operands[0] ? std::nullopt : std::optional(layout);
 }
 
+void emit_store_async(Emitter& emitter, const Op& op) {
+  const AsyncPlan& plan = plan_of(emitter);
+  const PanelStore& store = plan.stores[static_cast<size_t>(op.integer("tile"))];
+  const int unit = emitter.facts(op.operands[0]).unit;
+  const auto rows = std::find(store.axes.begin(), store.axes.end(), 0) - store.axes.begin();
+  const std::vector<std::string> at = coordinates(starts_text(emitter, op, 2), unit);
+  // Coordinates are counted from the last axis, the unit axis first.
+  const auto row = static_cast<int64_t>(store.axes.size()) - rows - (rows < unit ? 1 : 0);
+  const std::string panels = emitter.define_struct(
+      "Panels", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", store.layout.panels(),
+                    ", columns = ", store.layout.panel, ", chunks = ", store.layout.pitch / 16,
+                    ", row = ", row, ", buffers = ", AsyncPlan::panel_buffers,
+                    ", bytes = ", AsyncPlan::panel_bytes, ", offset = ", plan.panels_offset, ";\n"));
+  const std::string value = emitter.in_layout(op, op.operands[1], plan.accumulator(op.type(1).shape));
+  emitter.line(op, str("store_panels<", panels, ">(", value, ", ", emitter.tensor_map(map_of(store, unit)),
+                       ", memory, panels, group, {", join(at), "}, ", line_number(op), ");"));
+}
+void emit_store_wait(Emitter& emitter, const Op& op) {
+  emitter.line(op, str("wait_for_panels(", line_number(op), ");"));
+}
+
 LoweringRule rule(std::string_view name, void (*emit)(Emitter&, const Op&)) {
   return {.name = name, .emit = emit, .grouped = true};
 }
@@ -201,6 +236,8 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("ring_drain", emit_drain)),
     AddLoweringRule(rule("mma_retire", emit_mma_retire)),
     AddLoweringRule(rule("undefined", emit_undefined)),
+    AddLoweringRule(rule("store_async", emit_store_async)),
+    AddLoweringRule(rule("store_wait", emit_store_wait)),
     AddLoweringRule(
         {.name = "zero_unless", .emit = emit_zero_unless, .relate = relate_zero_unless, .grouped = true}),
     AddLoweringRule({.name = "mma_issue", .emit = emit_mma_issue, .relate = relate_issue, .grouped = true}),

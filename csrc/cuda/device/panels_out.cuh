@@ -1,0 +1,67 @@
+// Stores of accumulators through panels of shared memory: a group writes a panel, and the copy unit moves it to
+// the array while the group goes on. From sm_90 on.
+//
+// P describes a store: blocks of 64 rows of a group, panels of such a block, columns of a panel, 16-byte chunks
+// of a panel's row, the position of the rows among the coordinates, and the buffers: how many a group has, the
+// bytes of each, and the offset of the first.
+#pragma once
+#include "cuda/device/matrices_out.cuh"
+#include "cuda/device/tensor_copies.cuh"
+#include "cuda/device/tile.cuh"
+
+namespace tile {
+
+// The group's next buffer. All stores of a kernel take turns.
+struct PanelBuffers {
+  u32 next = 0;
+};
+
+// Writes a panel of a block of 64 rows. The thread has the elements from register `first` on: those of 8
+// columns are in four registers, two of a row and two of the row 8 below.
+template <class P, class T, class L>
+TILE void write_panel(const Tile<T, L>& tile, int first, SharedAddress buffer, int line) {
+  static_assert(sizeof(T) == 2, "matrices have elements of 16 bits");
+  const int row = warp() * 16 + lane() % 16, exchange = row / (8 / P::chunks) % P::chunks;
+  TILE_UNROLL
+  for (int chunk = 0; chunk < P::chunks; chunk += 2) {
+    u32 words[4];
+    TILE_UNROLL
+    for (int i = 0; i < 4; ++i) memcpy(&words[i], &tile.x[first + chunk * 4 + i * 2], 4);
+    const int at = (chunk + lane() / 16) ^ exchange;
+    store_matrices(buffer + row * P::chunks * 16 + at * 16, words[0], words[1], words[2], words[3], line);
+  }
+}
+
+// `at` is the tile's first element, in the order of the map's coordinates.
+template <class P, class T, class L, int rank>
+TILE void store_panels(const Tile<T, L>& tile, const TensorMap& map, SharedAddress memory,
+                       PanelBuffers& buffers, int group, const i32 (&at)[rank], int line) {
+  TILE_UNROLL
+  for (int i = 0; i < P::rows * P::panels; ++i) {
+    const int block = i / P::panels, panel = i % P::panels;
+    const SharedAddress buffer =
+        memory + P::offset + ((group - 1) * P::buffers + (int)buffers.next) * P::bytes;
+    buffers.next = buffers.next + 1 == P::buffers ? 0 : buffers.next + 1;
+    // The store that read this buffer last is the oldest of the group's.
+    if (thread() == 0) wait_for_tensor_reads<P::buffers - 1>(line);
+    synchronize(line);
+    write_panel<P>(tile, i * P::chunks * 4, buffer, line);
+    fence_async(line);
+    synchronize(line);
+    if (thread() == 0) {
+      i32 to[rank];
+      TILE_UNROLL
+      for (int axis = 0; axis < rank; ++axis) to[axis] = at[axis];
+      to[0] += panel * P::columns;
+      to[P::row] += ((group - 1) * P::rows + block) * 64;
+      store_tensor<rank>(map, buffer, to, line);
+      commit_tensor_stores(line);
+    }
+  }
+}
+// Shared memory must not end before the copy unit has read it.
+TILE void wait_for_panels(int line) {
+  if (thread() == 0) wait_for_tensor_reads<0>(line);
+}
+
+}  // namespace tile
