@@ -204,8 +204,12 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
   rows_.emplace(row, str("ROW", operands, "(", row, ", ", expression, ")\n"));
 }
 
-void Emitter::need_shared(const Op& op, int64_t bytes) {
+void Emitter::leave_group(const Op& op) {
   if (plan_.async() && !leaves_group_) leaves_group_ = &op;
+}
+
+void Emitter::need_shared(const Op& op, int64_t bytes) {
+  leave_group(op);
   wait_for_readers(op);
   forget_operands();
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
@@ -232,6 +236,7 @@ std::string Emitter::written_operand(const Value* operand) const {
 }
 
 std::string Emitter::double_buffer(const Op& op, int64_t bytes) {
+  leave_group(op);
   double_buffer_bytes_ = std::max(double_buffer_bytes_, round_up(bytes));
   check_shared(op);
   return "double_buffer(buffer)";

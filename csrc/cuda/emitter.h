@@ -219,6 +219,7 @@ class Emitter {
   std::vector<Assertion> assertions_;
   std::vector<TensorMapSpec> tensor_maps_;
   bool leaves_block_ = false, met_ = false;
+  void leave_group(const Op& op);  // the op moves elements in a way that groups cannot
   const Op* leaves_group_ = nullptr;
 };
 

@@ -124,7 +124,7 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
   need("move.cuh");
   const int bytes = info(dtype).bytes, threads = plan_.threads(), blocks = plan_.cluster();
   if (plan_.async() && !register_map(from_layout, from_weights, to_layout, to_weights, threads, blocks)) {
-    if (!leaves_group_) leaves_group_ = &op;
+    leave_group(op);
     return {};
   }
   const MovePlan plan = plan_move({from_layout, from_weights}, {to_layout, to_weights}, bytes, threads,

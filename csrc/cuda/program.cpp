@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/async/epilogue.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
 #include "cuda/cluster.h"
@@ -17,7 +18,7 @@
 namespace tile::cuda {
 
 bool wgmma_is_on() {
-  static const bool on = environment("TILE_WGMMA") == "1";
+  static const bool on = environment("TILE_WGMMA") != "0";
   return on;
 }
 int most_cluster_blocks(const Target& target) {
@@ -78,12 +79,13 @@ Program::Program(const Function& given, const Target& target, const Configuratio
 
 bool Program::make_async(const Function& given, const Target& target, const Configuration& wanted) {
   if (!multiplies_by_groups(target)) {
-    why = target.arch / 10 == 9 ? str("wgmma is off; TILE_WGMMA=1 switches it on")
+    why = target.arch / 10 == 9 ? str("TILE_WGMMA=0 switches wgmma off")
                                 : str("sm_", target.arch, " has no wgmma");
     return false;
   }
   Function function = with_narrow_storage(given, true);
   make_persistent(function);
+  divide_epilogues(function);
   const KernelArrays arrays(function);
   const AsyncPlan async(function, arrays, target);
   why = async.why_not;

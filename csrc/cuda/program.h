@@ -26,7 +26,7 @@ struct Target {
   int cluster_block_bytes() const { return std::min(block_bytes, 32 * 1024); }
   // The grid axis that a launch swaps with the first, the only one that may be long.
   int long_axis = 0;
-  // Run products on warpgroup instructions where the arch has them. TILE_WGMMA=1 switches them on.
+  // Run products on warpgroup instructions where the arch has them. TILE_WGMMA=0 switches them off.
   bool wgmma = wgmma_is_on();
   bool operator==(const Target&) const = default;
 };

@@ -95,7 +95,7 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   int arch;
   unsigned configuration = 0;
   int block_bytes = 0, cluster_blocks = 0;  // 0: the chip's own values
-  int wgmma = 0;
+  int wgmma = cuda::wgmma_is_on();
   PyObject *call, *launch;
   if (!PyArg_ParseTuple(arguments, "iOO|Iiip", &arch, &call, &launch, &configuration, &block_bytes,
                         &cluster_blocks, &wgmma))
@@ -106,7 +106,7 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   cuda::Target target = target_of_arch(arch);
   if (block_bytes) target.block_bytes = block_bytes;
   if (cluster_blocks) target.cluster_blocks = cluster_blocks;
-  target.wgmma |= wgmma != 0;
+  target.wgmma = wgmma != 0;
   Emulation emulation(target, launch, configuration);
   return PyObject_CallNoArgs(call);
 }
@@ -194,7 +194,7 @@ PyObject* tensor_map(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
-     "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=False): what "
+     "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=True): what "
      "call() "
      "gives, "
      "where meta tensors stand for those on "

@@ -91,12 +91,13 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
 PyObject* cuda_program(PyObject*, PyObject* arguments) {
   const char* text;
   PyObject* list;
-  int passes = 1, wgmma = 0;
+  int passes = 1;
   tile::cuda::Target target;
+  int wgmma = target.wgmma;
   if (!PyArg_ParseTuple(arguments, "sO!i|piiip", &text, &PyList_Type, &list, &target.arch, &passes,
                         &target.shared_bytes, &target.block_bytes, &target.cluster_blocks, &wgmma))
     return nullptr;
-  target.wgmma |= wgmma != 0;
+  target.wgmma = wgmma != 0;
   const std::vector<tile::Argument> launch = launch_arguments(list);
   if (PyErr_Occurred()) return nullptr;
   const tile::cuda::Program program = tile::TextKernel(text, passes).gpu_program(launch, target);

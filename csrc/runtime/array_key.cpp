@@ -78,6 +78,12 @@ bool lies_like(const ArrayArgument& a, const ArrayArgument& b) {
 
 }  // namespace
 
+bool has_tensor_map(const ArrayArgument& array) {
+  const uint64_t word = with_data(layout_word(array), array);
+  return (word >> unit_at & 0xff) && has(word, aligned_at) && has(word, small_at) && !has(word, wide_at) &&
+         has(word, forward_at);
+}
+
 bool has_wide_extents(const ArrayArgument& array) {
   uint64_t sizes = 0;  // none is negative and most_i32 is all ones, so the union exceeds it if any does
   for (int axis = 0; axis < array.rank; ++axis)

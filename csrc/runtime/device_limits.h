@@ -9,8 +9,8 @@ namespace tile {
 int64_t most_tile_bytes(const ArrayArgument& array);
 // Returns the shared memory that a thread block may use on that GPU, or 0.
 int most_shared_bytes(const ArrayArgument& array);
-// Returns true if products of 16-bit arrays on that GPU run on warpgroup instructions, which want large
-// tiles.
+// Returns true if that GPU multiplies the array on warpgroup instructions, which want large tiles: it has
+// 16-bit floats, and the copy unit can read it.
 bool multiplies_by_groups(const ArrayArgument& array);
 // Returns true if products on the array's device read its dtype without widening it. If they widen it,
 // rounding an operand to that dtype first would only lose accuracy.

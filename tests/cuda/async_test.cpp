@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "cuda/async/epilogue.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/plan.h"
 #include "cuda/async/roles.h"
@@ -139,6 +140,123 @@ TEST(Roles, DivideAProduct) {
 }
 )");
   EXPECT_EQ(print(parse(text), false), text);
+}
+
+// An epilogue of a bias of each column, a residual and a scale of each row, whose store replaces the
+// residual.
+constexpr const char* epilogue =
+    R"(kernel k(%a: array<f32,2>, %b: array<f32,2>, %bias: array<f32,2>, %c: array<f32,2>) {
+  %i: i32 = bid {axis=0}
+  %j: i32 = bid {axis=1}
+  %0: i32 = constant {dtype=i32, value=0}
+  %1: i32 = constant {dtype=i32, value=1}
+  %t: i32 = constant {dtype=i32, value=3}
+  %z: f32 = constant {dtype=f32, value=0.0}
+  %zs: f32[8,128] = broadcast %z {shape=[8,128]}
+  %r: f32[8,128] = for %0, %t, %1, %zs (%k: i32, %acc: f32[8,128]) {
+    %x: f32[8,16] = load %a, %i, %k {pad=0.0, shape=[8,16], steps=[8,16]}
+    %y: f32[16,128] = load %b, %k, %j {pad=0.0, shape=[16,128], steps=[16,128]}
+    %m: f32[8,128] = mma %x, %y, %acc
+    yield %m
+  }
+  %row: f32[1,128] = load %bias, %0, %j {pad=0.0, shape=[1,128], steps=[1,128]}
+  %rows: f32[8,128] = broadcast %row {shape=[8,128]}
+  %s: f32[8,128] = add %r, %rows
+  %column: f32[8,1] = load %a, %i, %0 {pad=0.0, shape=[8,1], steps=[8,1]}
+  %columns: f32[8,128] = broadcast %column {shape=[8,128]}
+  %p: f32[8,128] = mul %s, %columns
+  %u: f32[8,128] = load %c, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}
+  %e: f32[8,128] = add %p, %u
+  store %c, %e, %i, %j {steps=[8,128]}
+}
+)";
+
+TEST(Epilogue, IsRepeatedForPanels) {
+  Function function = parse(epilogue);
+  divide_epilogues(function);
+  verify(function, "divide_epilogues");
+  const std::string text = print(function, false);
+  EXPECT_EQ(text.substr(text.find("  %17")), R"(  %17: f32[8,1] = load %0, %4, %6 {pad=0.0, shape=[8,1], steps=[8,1]}
+  %18: i32 = constant {dtype=i32, value=0}
+  %19: i32 = constant {dtype=i32, value=0}
+  %20: f32[8,64] = extract %11, %18, %19 {shape=[8,64]}
+  %21: i64 = astype %5 {dtype=i64}
+  %22: i64 = constant {dtype=i64, value=2}
+  %23: i64 = mul %21, %22
+  %24: f32[1,64] = load %2, %6, %23 {pad=0.0, shape=[1,64], steps=[1,64]}
+  %25: f32[8,64] = broadcast %24 {shape=[8,64]}
+  %26: f32[8,64] = add %20, %25
+  %27: f32[8,64] = broadcast %17 {shape=[8,64]}
+  %28: f32[8,64] = mul %26, %27
+  %29: f32[8,64] = load %3, %4, %23 {pad=0.0, shape=[8,64], steps=[8,64]}
+  %30: f32[8,64] = add %28, %29
+  store %3, %30, %4, %23 {steps=[8,64]}
+  %31: i32 = constant {dtype=i32, value=1}
+  %32: f32[8,64] = extract %11, %18, %31 {shape=[8,64]}
+  %33: i64 = constant {dtype=i64, value=1}
+  %34: i64 = add %23, %33
+  %35: f32[1,64] = load %2, %6, %34 {pad=0.0, shape=[1,64], steps=[1,64]}
+  %36: f32[8,64] = broadcast %35 {shape=[8,64]}
+  %37: f32[8,64] = add %32, %36
+  %38: f32[8,64] = broadcast %17 {shape=[8,64]}
+  %39: f32[8,64] = mul %37, %38
+  %40: f32[8,64] = load %3, %4, %34 {pad=0.0, shape=[8,64], steps=[8,64]}
+  %41: f32[8,64] = add %39, %40
+  store %3, %41, %4, %34 {steps=[8,64]}
+}
+)");
+}
+
+TEST(Epilogue, ComputesTheSame) {
+  Function function = parse(epilogue);
+  divide_epilogues(function);
+  const auto run = [](const std::string& kernel) {
+    std::vector<std::vector<float>> data{std::vector<float>(20 * 40), std::vector<float>(40 * 200),
+                                         std::vector<float>(200), std::vector<float>(20 * 200)};
+    std::vector<Argument> arguments;
+    const int64_t sizes[][2] = {{20, 40}, {40, 200}, {1, 200}, {20, 200}};
+    for (size_t i = 0; i < data.size(); ++i) {
+      for (size_t at = 0; at < data[i].size(); ++at)
+        data[i][at] = static_cast<float>((at * 37 + i * 11) % 101) / 64 - 0.7f;
+      ArrayArgument array;
+      array.data = data[i].data(), array.dtype = DType::f32, array.rank = 2;
+      array.sizes[0] = static_cast<int32_t>(sizes[i][0]), array.sizes[1] = static_cast<int32_t>(sizes[i][1]);
+      array.strides[0] = sizes[i][1], array.strides[1] = 1;
+      arguments.emplace_back(array);
+    }
+    TextKernel(kernel).launch({3, 2, 1}, arguments);
+    return data[3];
+  };
+  EXPECT_EQ(run(print(function, false)), run(epilogue));
+}
+
+// Kernels whose epilogue cannot be repeated stay as they are.
+TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
+  const auto changed = [](const std::string& from, const std::string& to) {
+    std::string text = epilogue;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    Function function = parse(text);
+    const std::string before = print(function, false);
+    divide_epilogues(function);
+    return print(function, false) != before;
+  };
+  EXPECT_TRUE(changed("mul %s, %columns", "sub %s, %columns"));
+  // A sum over columns.
+  EXPECT_FALSE(changed("%e: f32[8,128] = add %p, %u",
+                       "%q: f32[8,1] = sum %p {axis=1}\n  %qs: f32[8,128] = broadcast %q {shape=[8,128]}\n"
+                       "  %e: f32[8,128] = add %qs, %u"));
+  // The residual is another tile of the array that is stored.
+  EXPECT_FALSE(changed("load %c, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}",
+                       "load %c, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}"));
+  // Two stores to one array.
+  EXPECT_FALSE(changed("%u: f32", "store %c, %p, %i, %0 {steps=[8,128]}\n  %u: f32"));
+  // A load of what the first of two stores writes.
+  EXPECT_FALSE(changed("%u: f32",
+                       "store %bias, %p, %i, %j {steps=[8,128]}\n"
+                       "  %v: f32 = load %bias, %0, %0 {pad=0.0, shape=[], steps=[1,1]}\n"
+                       "  store %b, %v, %0, %0 {steps=[1,1]}\n  %u: f32"));
 }
 
 // A persistent kernel of 3 blocks computes what a grid of 2 x 2 x 2 blocks does.

@@ -128,10 +128,18 @@ def device_library():
     return header
 
 
+def last_use(path):
+    """When the file was used, or 0 if another process has deleted it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0
+
+
 def clean():
     """Deletes old compiled files and keeps those that were used last."""
     for pattern, kept in (("*.so", KEPT), ("header/*.gch", 2)):
-        for path in sorted(FOLDER.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)[kept:]:
+        for path in sorted(FOLDER.glob(pattern), key=last_use, reverse=True)[kept:]:
             path.unlink(missing_ok=True)
 
 
@@ -230,6 +238,8 @@ def tensor_map(of, parameters):
     bytes. The emulator checks the last number of the head."""
     address, element_bytes, *_ = array = parameters[of["parameter"]]
     sizes, strides, box = _C.tensor_map(of["parameter"], of["unit"], of["box"], of["swizzle"], array)
+    # As in a launch, the unused stride of an axis of one element is one that the hardware takes.
+    strides = strides[:1] + [stride if size > 1 else 16 for size, stride in zip(sizes[1:], strides[1:])]
     unused = [0] * (5 - len(sizes))
     dimensions = [number for pair in zip(sizes + unused, box + unused) for number in pair]
     head = struct.pack("<QIIII", address, len(sizes), element_bytes, of["swizzle"], 0x54494C45)

@@ -77,7 +77,7 @@ def written_by_torch():
 class Emulation:
     """Runs launches, or only lists their programs, so that those of many calls are compiled at once."""
 
-    def __init__(self, runs=True, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=False):
+    def __init__(self, runs=True, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=True):
         self.runs, self.configuration, self.programs = runs, configuration, []
         self.limits = block_bytes, cluster_blocks, wgmma  # 0: the chip's
 

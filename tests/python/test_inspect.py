@@ -1,6 +1,7 @@
 """tile_ops.inspect: every kind of text, without a GPU; what tensors stand for; exact texts of errors."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -94,8 +95,11 @@ def test_resources_say_which_instructions_multiply():
         x = torch.randn(64, 64, dtype=dtype)
         return [(row["path"], row["why"]) for row in tile_ops.inspect(tile_ops.matmul, x, x, what="resources")]
 
-    assert paths(torch.bfloat16) == [("mma.sync", "wgmma is off; TILE_WGMMA=1 switches it on")]
-    assert paths(torch.float32) == [("fma", "wgmma is off; TILE_WGMMA=1 switches it on")]
+    assert paths(torch.bfloat16) == [("wgmma", "")]
+    ((path, why),) = paths(torch.float32)
+    assert path == "fma" and re.fullmatch(
+        r"gemm\.cpp:\d+: wgmma does not multiply f32\[64,32\] by f32\[32,64\] onto f32\[64,64\]", why
+    )
 
 
 def test_the_arch_is_that_of_the_tensors(device):

@@ -1,5 +1,5 @@
-// Numbers that operators are tuned with: figures of the hardware, and shared ones. They are constants, so that
-// results do not depend on the machine. Extents of a single kernel's tiles are next to it.
+// Numbers that operators are tuned with: figures of the hardware, and shared ones. They are constants, so
+// that results do not depend on the machine. Extents of a single kernel's tiles are next to it.
 #pragma once
 #include <cstdint>
 
@@ -42,6 +42,13 @@ inline constexpr int64_t logit_chunk_rows = 4096;
 // Products of 16-bit floats take tiles of 128 x 128 where these make a block for each multiprocessor, else of
 // 64 x 64, which read operands twice as often.
 inline constexpr int64_t enough_large_tiles = multiprocessors;
+// Products on warpgroup instructions of an H100 or H200: the inner elements of a tile, and estimates that
+// choose its rows and columns. A multiprocessor does so many multiplications of 16-bit floats in a cycle,
+// receives so many bytes from the L2 cache, and stores so many sums. An iteration takes at least so many
+// cycles, and its barriers some more. Measured on an H200 with products of 1 to 8192 rows.
+inline constexpr int group_depth = 64;
+inline constexpr int64_t group_products_a_cycle = 2048, l2_bytes_a_cycle = 64, group_stores_a_cycle = 8,
+                         group_iteration_cycles = 240, group_barrier_cycles = 32;
 // On a CPU threads share the x that they pack: tiles are small, and so many, while a packed x of 16 MiB stays
 // in the last level of the cache.
 inline constexpr int64_t cpu_product_blocks = 1024, cpu_packed_bytes = 16 * mib;

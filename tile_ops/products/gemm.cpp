@@ -5,6 +5,7 @@
 
 #include "../common/arguments.h"
 #include "../common/tuning.h"
+#include "tiles.h"
 
 namespace tile {
 namespace {
@@ -18,7 +19,8 @@ struct ProductOf {
   Array out;
   Tile alpha;
   Activation activation;
-  bool scaled, accumulate, summed;  // by alpha; onto the contents of out; over an axis of more than one
+  bool scaled, accumulate;  // by alpha; onto the contents of out
+  bool batched, groups;     // has several batches; multiplies on warpgroup instructions
   Second second;
   bool apart;      // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
@@ -28,7 +30,7 @@ struct ProductOf {
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
   const auto& [x, y, other, bias, residual, pre, other_pre, out, alpha, activation, scaled, accumulate,
-               summed, second, apart, bm, bn, bk, together, chain] = of;
+               batched, groups, second, apart, bm, bn, bk, together, chain] = of;
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
   if (together > 1) {
@@ -39,7 +41,8 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
     j = rest / here;
     i = first + mod(rest, here);
   }
-  Tile b0 = floordiv(bid(2), batches), b1 = mod(bid(2), batches);
+  Tile b0 = 0, b1 = 0;
+  if (batched) b0 = floordiv(bid(2), batches), b1 = mod(bid(2), batches);
   Tile acc = zeros({bm, bn}, compute), factor = acc;
   const auto left = [&](const Operand& s) { return x[{b0, b1, s}].tiled_view({bm, bk}); };
   const auto right = [&](const Array& array, const Operand& s) {
@@ -68,10 +71,12 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
     });
   };
   if (second == Second::none) {
-    for (Tile s : range(summed ? Operand(x.dim(2)) : 1)) sum(left(s), right(y, s), acc);
+    // Sums of warpgroup instructions start at zero in the loop of their products.
+    for (Tile s : range(groups ? 1 : Operand(x.dim(2)))) sum(left(s), right(y, s), acc);
   } else if (second == Second::summand) {
     sum(left(0), right(y, 0), acc);
-    sum(left(1), right(*other, 0), acc);
+    sum(left(1), right(*other, 0), groups ? factor : acc);
+    if (groups) acc += factor;
   } else if (apart) {
     sum(left(0), right(y, 0), acc);
     sum(left(0), right(*other, 0), factor);
@@ -116,40 +121,6 @@ struct Axis {
 
 bool too_long(int64_t size, int64_t other) { return size > max_extent / std::max<int64_t>(other, 1); }
 bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == inner * inner_size; }
-
-// Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
-// each thread. Fixed numbers: results do not depend on the machine.
-struct TileSize {
-  int m, n, k;
-};
-TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::ScalarType type, bool groups) {
-  // Of 16-bit floats and of f64 tensor cores read a ring of buffers; f32 is added up element by element.
-  const bool small = type == at::kHalf || type == at::kBFloat16;
-  const int k = small ? 64 : type == at::kDouble ? 16 : 32;
-  if (m <= 16) return {16, 128, k};
-  if (n <= 16) return {128, 16, k};
-  if (groups && small) {  // two groups of threads, each with 64 rows and the registers of one CTA
-    if (m <= 64) return {64, 128, k};
-    return {128, two || n <= 128 ? 128 : 256, k};
-  }
-  // Two sums take as many registers as one of twice the columns.
-  if (two) return small ? TileSize{128, 64, k} : TileSize{64, 32, 16};
-  const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
-  return !small || blocks < tuning::enough_large_tiles ? TileSize{64, 64, k} : TileSize{128, 128, k};
-}
-TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two, int64_t packed_bytes) {
-  if (m <= 16) return {16, 256, 256};
-  if (n <= 16) return {128, 16, 256};
-  const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 256) * batches;
-  if (blocks < 8) return {64, 64, 256};
-  // Wide blocks pack x less often, high ones y, of which two products have two.
-  if (two) return blocks < 64 ? TileSize{128, 256, 256} : TileSize{256, 256, 256};
-  // Threads share what they pack, so that blocks may be small and many, for threads that are not equally
-  // fast: as long as a packed x stays.
-  const bool small = m > 128 && ceil_div(m, 64) * ceil_div(n, 128) * batches <= tuning::cpu_product_blocks &&
-                     packed_bytes <= tuning::cpu_packed_bytes;
-  return small ? TileSize{64, 128, 256} : TileSize{128, 256, 256};
-}
 
 class Product {
  public:
@@ -333,19 +304,24 @@ class Product {
     const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
     const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
                   summands = epilogue_.second == Second::summand ? 2 : 1;
-    const bool groups = multiplies_by_groups(*view(X, m_, k_));
-    const TileSize tile =
-        cpu ? tile_size(m_, n_, batches, two, summands * m_ * k_ * packed_element)
-            : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type(), groups);
-    const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
-    const int64_t chained =
-        matrices_[X].tensor.scalar_type() == at::kFloat ? tuning::float32_chain : tuning::chain_length;
-    const int together = cpu ? 1 : 16, chain = cpu || length <= tuning::chain_length ? 0 : chained / tile.k;
+    const bool chained = !cpu && length > tuning::chain_length;
+    const std::optional<ArrayArgument> other = view(Other, k_, n_);
+    const bool groups = !sum && multiplies_by_groups(*view(X, m_, k_)) &&
+                        multiplies_by_groups(*view(Y, k_, n_)) && (!other || multiplies_by_groups(*other));
+    const ProductShape shape{
+        .m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && summands == 2)};
+    const at::ScalarType type = matrices_[X].tensor.scalar_type();
+    const TileSize tile = cpu      ? cpu_tile_size(shape, summands * m_ * k_ * packed_element)
+                          : groups ? group_tile_size(shape, chained)
+                                   : gpu_tile_size(shape, type);
+    const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
+    const int64_t most = type == at::kFloat ? tuning::float32_chain : tuning::chain_length;
+    const int together = cpu ? 1 : 16, chain = chained ? static_cast<int>(most / tile.k) : 0;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
     product.launch(grid, {.x = *view(X, m_, k_),
                           .y = *view(Y, k_, n_),
-                          .other = view(Other, k_, n_),
+                          .other = other,
                           .bias = view(Bias, m_, n_),
                           .residual = view(Residual, m_, n_),
                           .pre = view(Pre, m_, n_),
@@ -355,8 +331,8 @@ class Product {
                           .activation = epilogue_.activation,
                           .scaled = epilogue_.alpha != 1,
                           .accumulate = epilogue_.accumulate,
-                          // Without the loop of one iteration, sums start at zero where the products are.
-                          .summed = sum.has_value() || !groups,
+                          .batched = batches > 1 || !groups,
+                          .groups = groups,
                           .second = epilogue_.second,
                           .apart = two && cpu,
                           .bm = tile.m,

@@ -84,7 +84,8 @@ bool stores_sums(const Op& store) {
       const Op* last = made->region().terminator()->operands[static_cast<size_t>(number)]->definition;
       if (last && last->is("mma")) return true;
     }
-    if (made->traits().elementwise) open.insert(open.end(), made->operands.begin(), made->operands.end());
+    if (made->traits().elementwise || made->is("extract"))
+      open.insert(open.end(), made->operands.begin(), made->operands.end());
   }
   return false;
 }

@@ -170,7 +170,7 @@ std::optional<Layout> relate_parts(const Op& op, const Value* from, const Value*
 }
 
 const AddLoweringRule extract_{
-    {.name = "extract", .emit = emit_extract, .relate = relate_parts, .across = true}};
+    {.name = "extract", .emit = emit_extract, .relate = relate_parts, .across = true, .grouped = true}};
 const AddLoweringRule insert_{
     {.name = "insert", .emit = emit_insert, .relate = relate_parts, .across = true}};
 
