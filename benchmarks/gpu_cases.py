@@ -10,6 +10,7 @@ import tile_ops
 import torch
 from gpu_loss_cases import loss_cases
 from gpu_optimizer_cases import adamw_cases
+from gpu_product_cases import product_cases
 from gpu_work import Case, Work, exactly, gradient, liger, peers_of, random
 from tile_ops import _C
 from torch.nn import functional as F
@@ -291,26 +292,6 @@ def group_norm_cases():
             yield Case(f"{name}, backward", functools.partial(make, True), 0.70, ratios, None, 2 if small else None)
 
 
-def matmul_work(n):
-    a, b = random(n, n), random(n, n)
-    peers, exact = {"cuBLAS": lambda: lambda: a @ b}, exactly(torch.matmul, (a, b))
-    return Work(lambda: ops.matmul(a, b), 6 * n * n, 2 * n**3, peers, exact)
-
-
-def gated_matmul_work(rows, width, hidden, backward):
-    x, weights = random(rows, width), [random(hidden, width) / width**0.5 for _ in range(2)]
-
-    def theirs(x, gate, up):
-        return F.silu(F.linear(x, gate)) * F.linear(x, up)
-
-    g = random(rows, hidden) if backward else None
-    peers, exact = peers_of(theirs, (x, *weights), grads=g), exactly(theirs, (x, *weights), grads=g)
-    moved, flops = 2 * (x.numel() + 2 * weights[0].numel() + rows * hidden), 4 * rows * width * hidden
-    if not backward:
-        return Work(lambda: tile_ops.gated_linear(x, *weights), moved, flops, peers, exact)
-    return Work(gradient(tile_ops.gated_linear, (x, *weights), g), 2 * moved, 2 * flops, peers, exact)
-
-
 def attention_work(depth, causal, backward, batch=2, length=4096):
     q, k, v = (random(batch, 16, length, depth) for _ in range(3))
     flops = 4 * batch * 16 * length * length * depth // (2 if causal else 1)
@@ -362,12 +343,7 @@ def decode_cases():
         yield Case(name, functools.partial(decode_work, page), fraction=0.8)
 
 
-def product_cases():
-    for n in (1024, 4096, 8192):
-        yield Case(f"matmul {n}³", functools.partial(matmul_work, n), ratios={"cuBLAS": 0.55} if n > 1024 else {}, product=True)
-    for backward in (False, True):
-        make = functools.partial(gated_matmul_work, 4096, 4096, 11008, backward)
-        yield Case(f"gated_matmul [4096,4096]x[4096,11008], {'backward' if backward else 'forward'}", make, product=True)
+def attention_cases():
     for depth in (64, 128):
         for causal in (False, True):
             for backward in (False, True):
@@ -389,5 +365,6 @@ def all_cases():
         group_norm_cases,
         decode_cases,
         product_cases,
+        attention_cases,
     ):
         yield from family()

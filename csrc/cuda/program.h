@@ -53,6 +53,7 @@ struct Configuration {
   bool rematerialize = false;  // compute values again instead of keeping them in registers, as in clusters
   int blocks = 0;              // log2 of a factor of the usual number of CTAs of a cluster
   int occupancy = 0;           // target CTAs per multiprocessor; 0: the plan decides
+  int panel_columns = 64;      // of a panel of an epilogue behind warpgroup products
 };
 // The first configuration is the usual one; the others are for kernels that spill registers with
 // it.
@@ -66,6 +67,9 @@ inline constexpr Configuration configurations[] = {
     {.warps = -1, .single_cta = true},
     {.blocks = 1},
 };
+// The same for kernels on warpgroup instructions, which come first where the arch has them: narrow panels
+// take fewer registers.
+inline constexpr Configuration group_configurations[] = {{}, {.panel_columns = 32}};
 std::string text_of(const Configuration& configuration);  // "usual", "rematerialize, single CTA"
 
 // A compiled kernel. A scalar argument is passed as its bytes. An array of rank n (rank 0 counts as 1) is

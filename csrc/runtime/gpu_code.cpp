@@ -115,7 +115,8 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
   };
   cuda::Target without = target;
   without.wgmma = false;
-  if (target.wgmma) add(target, cuda::configurations[0]);
+  if (target.wgmma)
+    for (const cuda::Configuration& configuration : cuda::group_configurations) add(target, configuration);
   for (const cuda::Configuration& configuration : cuda::configurations) add(without, configuration);
   return made;
 }
@@ -153,6 +154,13 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
   if (tried[0].fault.any()) {
     std::vector<ConfiguredProgram> others = programs_of(function, target);
     others.erase(others.begin());
+    if (!others.empty() && others[0].program.path == "wgmma") {
+      tried.push_back(compiled(others[0]));
+      if (tried.back().fault.any())
+        others.erase(others.begin());
+      else
+        others.clear();
+    }
     progress.expect(static_cast<int>(others.size()));
     std::vector<std::future<Candidate>> compiling;
     for (const ConfiguredProgram& other : others)
@@ -170,7 +178,7 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
       chosen = &candidate;
   log(name, target, tried, *chosen);
   if (chosen->fault.any()) warn(name, target, chosen->fault);
-  if (chosen != tried.data() && tried[0].code->program.path == "wgmma")
+  if (chosen->code->program.path != "wgmma" && tried[0].code->program.path == "wgmma")
     chosen->code->program.why =
         "its code with wgmma " +
         (tried[0].fault.loss.empty() ? "spills registers" : "is slow: " + tried[0].fault.loss);

@@ -173,43 +173,44 @@ constexpr const char* epilogue =
 
 TEST(Epilogue, IsRepeatedForPanels) {
   Function function = parse(epilogue);
-  divide_epilogues(function);
+  divide_epilogues(function, 64);
   verify(function, "divide_epilogues");
   const std::string text = print(function, false);
-  EXPECT_EQ(text.substr(text.find("  %17")), R"(  %17: f32[8,1] = load %0, %4, %6 {pad=0.0, shape=[8,1], steps=[8,1]}
+  EXPECT_EQ(text.substr(text.find("  %17")),
+            R"(  %17: f32[8,1] = load %0, %4, %6 {pad=0.0, shape=[8,1], steps=[8,1]}
   %18: i32 = constant {dtype=i32, value=0}
   %19: i32 = constant {dtype=i32, value=0}
   %20: f32[8,64] = extract %11, %18, %19 {shape=[8,64]}
   %21: i64 = astype %5 {dtype=i64}
   %22: i64 = constant {dtype=i64, value=2}
   %23: i64 = mul %21, %22
-  %24: f32[1,64] = load %2, %6, %23 {pad=0.0, shape=[1,64], steps=[1,64]}
+  %24: f32[1,64] = load %2, %6, %23 {pad=0.0, panel=0, shape=[1,64], steps=[1,64]}
   %25: f32[8,64] = broadcast %24 {shape=[8,64]}
   %26: f32[8,64] = add %20, %25
   %27: f32[8,64] = broadcast %17 {shape=[8,64]}
   %28: f32[8,64] = mul %26, %27
-  %29: f32[8,64] = load %3, %4, %23 {pad=0.0, shape=[8,64], steps=[8,64]}
+  %29: f32[8,64] = load %3, %4, %23 {pad=0.0, panel=0, shape=[8,64], steps=[8,64]}
   %30: f32[8,64] = add %28, %29
-  store %3, %30, %4, %23 {steps=[8,64]}
+  store %3, %30, %4, %23 {panel=0, steps=[8,64]}
   %31: i32 = constant {dtype=i32, value=1}
   %32: f32[8,64] = extract %11, %18, %31 {shape=[8,64]}
   %33: i64 = constant {dtype=i64, value=1}
   %34: i64 = add %23, %33
-  %35: f32[1,64] = load %2, %6, %34 {pad=0.0, shape=[1,64], steps=[1,64]}
+  %35: f32[1,64] = load %2, %6, %34 {pad=0.0, panel=1, shape=[1,64], steps=[1,64]}
   %36: f32[8,64] = broadcast %35 {shape=[8,64]}
   %37: f32[8,64] = add %32, %36
   %38: f32[8,64] = broadcast %17 {shape=[8,64]}
   %39: f32[8,64] = mul %37, %38
-  %40: f32[8,64] = load %3, %4, %34 {pad=0.0, shape=[8,64], steps=[8,64]}
+  %40: f32[8,64] = load %3, %4, %34 {pad=0.0, panel=1, shape=[8,64], steps=[8,64]}
   %41: f32[8,64] = add %39, %40
-  store %3, %41, %4, %34 {steps=[8,64]}
+  store %3, %41, %4, %34 {panel=1, steps=[8,64]}
 }
 )");
 }
 
 TEST(Epilogue, ComputesTheSame) {
   Function function = parse(epilogue);
-  divide_epilogues(function);
+  divide_epilogues(function, 64);
   const auto run = [](const std::string& kernel) {
     std::vector<std::vector<float>> data{std::vector<float>(20 * 40), std::vector<float>(40 * 200),
                                          std::vector<float>(200), std::vector<float>(20 * 200)};
@@ -239,13 +240,14 @@ TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
     text.replace(at, from.size(), to);
     Function function = parse(text);
     const std::string before = print(function, false);
-    divide_epilogues(function);
+    divide_epilogues(function, 64);
     return print(function, false) != before;
   };
   EXPECT_TRUE(changed("mul %s, %columns", "sub %s, %columns"));
-  // A sum over columns.
+  // An op that moves elements to other columns.
   EXPECT_FALSE(changed("%e: f32[8,128] = add %p, %u",
-                       "%q: f32[8,1] = sum %p {axis=1}\n  %qs: f32[8,128] = broadcast %q {shape=[8,128]}\n"
+                       "%q: f32[128,8] = permute %p {axes=[1,0]}\n"
+                       "  %qs: f32[8,128] = permute %q {axes=[1,0]}\n"
                        "  %e: f32[8,128] = add %qs, %u"));
   // The residual is another tile of the array that is stored.
   EXPECT_FALSE(changed("load %c, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}",

@@ -97,6 +97,7 @@ class Product:
             self.expected = expected(self.expected, bias.double())
         self.arguments.append(first)
         text = kernel(tile, majors, NAMES[dtype], products, epilogue)
+        self.columns = tile[1]
         grid = (-(-m // tile[0]), -(-n // tile[1]), 1)
         self.case = emulate.Case(text, grid, self.arguments, wgmma=True)
 
@@ -106,6 +107,9 @@ class Product:
 
     def check(self):
         assert (self.program["path"], self.program["why"]) == ("wgmma", "")
+        # Stores go through panels of 16 to 64 columns.
+        panels = 0 if self.columns % 16 else self.columns // 64 if self.columns % 64 == 0 else 1
+        assert self.program["text"].count("store_panels<") == panels
         assert emulate.run([self.case]) == [None]
         out = self.arguments[2].double()
         torch.testing.assert_close(out, self.expected, rtol=2**-8, atol=2**-8 * max(1.0, self.expected.abs().max().item() / 8))

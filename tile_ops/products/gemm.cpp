@@ -284,6 +284,7 @@ class Product {
       return;
     }
     while (kept.size() < 2) kept.insert(kept.begin(), -1);
+    const bool adds = epilogue_.second == Second::summand;
     const auto size = [&](int64_t axis) { return axis < 0 ? 1 : axes_[static_cast<size_t>(axis)].size; };
     const auto view = [&](size_t which, int64_t rows, int64_t columns) -> std::optional<ArrayArgument> {
       const Matrix& t = matrices_[which];
@@ -295,7 +296,9 @@ class Product {
       };
       add(kept[0]);
       add(kept[1]);
-      if (which == X || is_right(which)) add(sum ? static_cast<int64_t>(*sum) : -1);
+      // Of two products that are added, each right operand belongs to its half of x.
+      if (which == X || is_right(which))
+        add(sum && !(is_right(which) && adds) ? static_cast<int64_t>(*sum) : -1);
       sizes.append({rows, columns});
       steps.append({t.row, t.column});
       return strided(t.tensor, sizes, steps, t.offset);
@@ -303,14 +306,13 @@ class Product {
     const int64_t batches = size(kept[0]) * size(kept[1]);
     const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
     const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
-                  summands = epilogue_.second == Second::summand ? 2 : 1;
+                  summands = adds ? 2 : 1;
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
     const bool chained = !cpu && length > tuning::chain_length;
     const std::optional<ArrayArgument> other = view(Other, k_, n_);
-    const bool groups = !sum && multiplies_by_groups(*view(X, m_, k_)) &&
+    const bool groups = (!sum || adds) && multiplies_by_groups(*view(X, m_, k_)) &&
                         multiplies_by_groups(*view(Y, k_, n_)) && (!other || multiplies_by_groups(*other));
-    const ProductShape shape{
-        .m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && summands == 2)};
+    const ProductShape shape{.m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && adds)};
     const at::ScalarType type = matrices_[X].tensor.scalar_type();
     const TileSize tile = cpu      ? cpu_tile_size(shape, summands * m_ * k_ * packed_element)
                           : groups ? group_tile_size(shape, chained)

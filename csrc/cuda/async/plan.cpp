@@ -90,7 +90,7 @@ bool stores_sums(const Op& store) {
   return false;
 }
 // Returns true if the store may end later than the ops behind it: it runs once for each block of the grid, it
-// is the only op that writes the array, and what reads the array comes before it.
+// is the only op that writes its part of the array, and what reads that comes before it.
 bool may_end_later(const Function& function, const Op& store) {
   const Value* array = root_array(store.operands[0]);
   const Op* around = store.parent->parent;
@@ -104,7 +104,10 @@ bool may_end_later(const Function& function, const Op& store) {
     const bool accesses = (op.traits().reads || op.traits().writes) && !op.operands.empty() &&
                           op.operands[0]->type.is_array() && root_array(op.operands[0]) == array;
     const bool is_earlier_read = !op.traits().writes && before && op.parent == store.parent;
-    if (accesses && !is_earlier_read) ends_later = false;
+    // The panels of an epilogue are disjoint.
+    const bool is_other_panel = op.parent == store.parent && op.has("panel") && store.has("panel") &&
+                                op.integer("panel") != store.integer("panel");
+    if (accesses && !is_earlier_read && !is_other_panel) ends_later = false;
   });
   return ends_later;
 }
@@ -260,6 +263,12 @@ void AsyncPlan::place(const Target& target) {
     ring.offset = offset;
     offset += stages * ring.stage_bytes;
   }
+  int count = 0;
+  for (PanelStore& store : stores) {
+    store.first = count;
+    count += row_blocks * static_cast<int>(store.layout.panels());
+  }
+  if (!stores.empty()) stores[0].waits_all = count % panel_buffers != 0;
   panels_offset = offset;
   offset += panels;
   for (AsyncRing& ring : rings) {

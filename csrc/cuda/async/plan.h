@@ -28,7 +28,10 @@ struct RingTile : CopiedTile {
   int transposed = 0;  // 1: products read the loaded tile with its axes exchanged
 };
 // A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time.
-using PanelStore = CopiedTile;
+struct PanelStore : CopiedTile {
+  int first = 0;           // the first panel's number among those of a block of the grid
+  bool waits_all = false;  // the first panel's buffer was written last by the panel just before it
+};
 
 // The tiles that an iteration of a loop multiplies, in stages that the producer fills ahead of the groups.
 struct AsyncRing {

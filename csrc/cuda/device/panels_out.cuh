@@ -2,19 +2,15 @@
 // the array while the group goes on. From sm_90 on.
 //
 // P describes a store: blocks of 64 rows of a group, panels of such a block, columns of a panel, 16-byte chunks
-// of a panel's row, the position of the rows among the coordinates, and the buffers: how many a group has, the
-// bytes of each, and the offset of the first.
+// of a panel's row, the position of the rows among the coordinates, the first panel's number in the block of the
+// grid, and the buffers, which panels take in turn: how many a group has, the bytes of each, and the offset of
+// the first. waits_all: the panel before the first one has the same buffer.
 #pragma once
 #include "cuda/device/matrices_out.cuh"
 #include "cuda/device/tensor_copies.cuh"
 #include "cuda/device/tile.cuh"
 
 namespace tile {
-
-// The group's next buffer. All stores of a kernel take turns.
-struct PanelBuffers {
-  u32 next = 0;
-};
 
 // Writes a panel of a block of 64 rows. The thread has the elements from register `first` on: those of 8
 // columns are in four registers, two of a row and two of the row 8 below.
@@ -34,16 +30,20 @@ TILE void write_panel(const Tile<T, L>& tile, int first, SharedAddress buffer, i
 
 // `at` is the tile's first element, in the order of the map's coordinates.
 template <class P, class T, class L, int rank>
-TILE void store_panels(const Tile<T, L>& tile, const TensorMap& map, SharedAddress memory,
-                       PanelBuffers& buffers, int group, const i32 (&at)[rank], int line) {
+TILE void store_panels(const Tile<T, L>& tile, const TensorMap& map, SharedAddress memory, int group,
+                       const i32 (&at)[rank], int line) {
   TILE_UNROLL
   for (int i = 0; i < P::rows * P::panels; ++i) {
     const int block = i / P::panels, panel = i % P::panels;
-    const SharedAddress buffer =
-        memory + P::offset + ((group - 1) * P::buffers + (int)buffers.next) * P::bytes;
-    buffers.next = buffers.next + 1 == P::buffers ? 0 : buffers.next + 1;
+    const int number = (P::first + i) % P::buffers;
+    const SharedAddress buffer = memory + P::offset + ((group - 1) * P::buffers + number) * P::bytes;
     // The store that read this buffer last is the oldest of the group's.
-    if (thread() == 0) wait_for_tensor_reads<P::buffers - 1>(line);
+    if (thread() == 0) {
+      if (P::waits_all && i == 0)
+        wait_for_tensor_reads<0>(line);
+      else
+        wait_for_tensor_reads<P::buffers - 1>(line);
+    }
     synchronize(line);
     write_panel<P>(tile, i * P::chunks * 4, buffer, line);
     fence_async(line);

@@ -50,7 +50,6 @@ void emit_roles(Emitter& emitter, const Op& op) {
   const auto declare_rings = [&] {
     for (size_t i = 0; i < plan.rings.size(); ++i) emitter.line(op, str("Ring ring", i, ";"));
   };
-  if (!plan.stores.empty()) emitter.need("panels_out.cuh");
   for (size_t i = 0; i < plan.rings.size(); ++i) ring_type(emitter, i);
   begin_region("if (group == 0) {");
   move_registers("give_registers", plan.producer_registers());
@@ -62,7 +61,6 @@ void emit_roles(Emitter& emitter, const Op& op) {
   begin_region("else {");
   move_registers("take_registers", plan.group_registers());
   declare_rings();
-  if (!plan.stores.empty()) emitter.line(op, "PanelBuffers panels;");
   emitter.block(op.region(1));
   end_region();
 }
@@ -205,6 +203,7 @@ void emit_store_async(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
   const PanelStore& store = plan.stores[static_cast<size_t>(op.integer("tile"))];
   const int unit = emitter.facts(op.operands[0]).unit;
+  emitter.need("panels_out.cuh");
   const auto rows = std::find(store.axes.begin(), store.axes.end(), 0) - store.axes.begin();
   const std::vector<std::string> at = coordinates(starts_text(emitter, op, 2), unit);
   // Coordinates are counted from the last axis, the unit axis first.
@@ -212,11 +211,12 @@ void emit_store_async(Emitter& emitter, const Op& op) {
   const std::string panels = emitter.define_struct(
       "Panels", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", store.layout.panels(),
                     ", columns = ", store.layout.panel, ", chunks = ", store.layout.pitch / 16,
-                    ", row = ", row, ", buffers = ", AsyncPlan::panel_buffers,
-                    ", bytes = ", AsyncPlan::panel_bytes, ", offset = ", plan.panels_offset, ";\n"));
+                    ", row = ", row, ", first = ", store.first, ", buffers = ", AsyncPlan::panel_buffers,
+                    ", bytes = ", AsyncPlan::panel_bytes, ", offset = ", plan.panels_offset,
+                    ";\n  static constexpr bool waits_all = ", store.waits_all ? "true" : "false", ";\n"));
   const std::string value = emitter.in_layout(op, op.operands[1], plan.accumulator(op.type(1).shape));
   emitter.line(op, str("store_panels<", panels, ">(", value, ", ", emitter.tensor_map(map_of(store, unit)),
-                       ", memory, panels, group, {", join(at), "}, ", line_number(op), ");"));
+                       ", memory, group, {", join(at), "}, ", line_number(op), ");"));
 }
 void emit_store_wait(Emitter& emitter, const Op& op) {
   emitter.line(op, str("wait_for_panels(", line_number(op), ");"));

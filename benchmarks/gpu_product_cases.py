@@ -1,0 +1,102 @@
+"""The cases of the GPU table that multiply matrices, without attention."""
+
+import functools
+
+import tile_ops
+import torch
+from gpu_work import Case, Work, exactly, gradient, peers_of, random
+from torch.nn import functional as F
+
+ops = torch.ops.tile
+
+LARGE = [
+    (8192, 8192, 8192),
+    (4096, 4096, 4096),
+    (16384, 4096, 4096),
+    (8192, 11008, 4096),
+    (8192, 4096, 11008),
+    (8192, 28672, 8192),
+    (4096, 4096, 16384),
+    (16384, 16384, 1024),
+]
+SMALL = [(2048, 2048, 2048), (1024, 1024, 1024), (128, 4096, 4096), (16, 4096, 4096), (1, 4096, 4096)]
+# Rows whose bytes are no multiple of 16, with the required ratio to cuBLAS.
+ODD = {(4095, 4097, 4096): 3, (3000, 5000, 1111): 2}
+
+
+def matmul_work(m, n, k, layout):
+    """layout: of the operands as they are multiplied, N for row-major and T for column-major."""
+    a = random(m, k) if layout[0] == "N" else random(k, m).t()
+    b = random(k, n) if layout[1] == "N" else random(n, k).t()
+    peers, exact = {"cuBLAS": lambda: lambda: a @ b}, exactly(torch.matmul, (a, b))
+    return Work(lambda: ops.matmul(a, b), 2 * (m * k + k * n + m * n), 2 * m * n * k, peers, exact)
+
+
+def epilogue_work(ours, theirs, rows=8192, width=4096, hidden=4096):
+    """A linear layer; both functions take x, its weight, a bias and a tensor of the result's shape."""
+    inputs = random(rows, width), random(hidden, width) / width**0.5, random(hidden), random(rows, hidden)
+    moved = 2 * sum(x.numel() for x in inputs) + 2 * rows * hidden
+    flops = 2 * rows * width * hidden
+    return Work(lambda: ours(*inputs), moved, flops, peers_of(theirs, inputs), exactly(theirs, inputs))
+
+
+def five_operations(x, weight, bias, other):
+    scaled = F.linear(x, weight, bias) * 0.5
+    return torch.tanh(scaled) * other + x[:, :1]
+
+
+EPILOGUES = {
+    "linear+bias+gelu_tanh": (
+        lambda x, w, bias, other: ops.matmul(x, w.t(), bias=bias, activation="gelu_tanh"),
+        lambda x, w, bias, other: F.gelu(F.linear(x, w, bias), approximate="tanh"),
+    ),
+    "linear+residual": (
+        lambda x, w, bias, other: ops.matmul(x, w.t(), residual=other),
+        lambda x, w, bias, other: F.linear(x, w) + other,
+    ),
+    "linear, epilogue of five operations": (
+        lambda x, w, bias, other: tile_ops.matmul(
+            x,
+            w.t(),
+            epilogue="tanh((acc + bias) * 0.5) * other + first",
+            operands={"bias": bias, "other": other, "first": x[:, :1]},
+        ),
+        five_operations,
+    ),
+}
+
+
+def gated_matmul_work(rows, width, hidden, backward):
+    x, weights = random(rows, width), [random(hidden, width) / width**0.5 for _ in range(2)]
+
+    def theirs(x, gate, up):
+        return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+    g = random(rows, hidden) if backward else None
+    peers, exact = peers_of(theirs, (x, *weights), grads=g), exactly(theirs, (x, *weights), grads=g)
+    moved, flops = 2 * (x.numel() + 2 * weights[0].numel() + rows * hidden), 4 * rows * width * hidden
+    if not backward:
+        return Work(lambda: tile_ops.gated_linear(x, *weights), moved, flops, peers, exact)
+    return Work(gradient(tile_ops.gated_linear, (x, *weights), g), 2 * moved, 2 * flops, peers, exact)
+
+
+def product_cases():
+    for shape in LARGE:
+        for layout in ("NN", "NT", "TN"):
+            name = f"matmul {'x'.join(map(str, shape))} {layout}"
+            yield Case(name, functools.partial(matmul_work, *shape, layout), ratios={"cuBLAS": 0.95}, product=True)
+    for shape in SMALL:
+        name = f"matmul {'x'.join(map(str, shape))} NN"
+        yield Case(name, functools.partial(matmul_work, *shape, "NN"), ratios={"cuBLAS": 0.9})
+    for shape, ratio in ODD.items():
+        name = f"matmul {'x'.join(map(str, shape))} NN"
+        yield Case(name, functools.partial(matmul_work, *shape, "NN"), ratios={"cuBLAS": ratio}, product=True)
+    better = {"eager": 1.03, "torch.compile": 1.03}
+    for name, functions in EPILOGUES.items():
+        make = functools.partial(epilogue_work, *functions)
+        yield Case(f"{name} [8192,4096]x[4096,4096]", make, ratios=better, product=True)
+    for backward in (False, True):
+        make = functools.partial(gated_matmul_work, 4096, 4096, 11008, backward)
+        direction = "backward" if backward else "forward"
+        ratios = {} if backward else better
+        yield Case(f"gated_matmul [4096,4096]x[4096,11008], {direction}", make, ratios=ratios, product=True)
