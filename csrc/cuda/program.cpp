@@ -44,8 +44,7 @@ std::string text_of(const Configuration& c) {
   if (c.rematerialize) words.emplace_back("rematerialize");
   if (c.single_cta) words.emplace_back("single CTA");
   if (!c.prefetch) words.emplace_back("no prefetch");
-  if (c.panel_columns != Configuration().panel_columns)
-    words.push_back(str("panels of ", c.panel_columns, " columns"));
+  if (c.panels_in_turn) words.emplace_back("panels in turn");
   return words.empty() ? "usual" : join(words);
 }
 
@@ -87,7 +86,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   }
   Function function = with_narrow_storage(given, true);
   make_persistent(function);
-  divide_epilogues(function, wanted.panel_columns);
+  divide_epilogues(function);
   const KernelArrays arrays(function);
   const AsyncPlan async(function, arrays, target);
   why = async.why_not;

@@ -47,13 +47,13 @@ class LayoutPlan;
 
 // Choices for the compilation of a kernel.
 struct Configuration {
-  int warps = 0;               // log2 of a factor of the usual number: 1 doubles it, -1 halves it
-  bool prefetch = true;        // of a loop's next iteration
-  bool single_cta = false;     // one CTA per multiprocessor; otherwise ptxas saves registers so that two fit
-  bool rematerialize = false;  // compute values again instead of keeping them in registers, as in clusters
-  int blocks = 0;              // log2 of a factor of the usual number of CTAs of a cluster
-  int occupancy = 0;           // target CTAs per multiprocessor; 0: the plan decides
-  int panel_columns = 64;      // of a panel of an epilogue behind warpgroup products
+  int warps = 0;                // log2 of a factor of the usual number: 1 doubles it, -1 halves it
+  bool prefetch = true;         // of a loop's next iteration
+  bool single_cta = false;      // one CTA per multiprocessor; otherwise ptxas saves registers so that two fit
+  bool rematerialize = false;   // compute values again instead of keeping them in registers, as in clusters
+  int blocks = 0;               // log2 of a factor of the usual number of CTAs of a cluster
+  int occupancy = 0;            // target CTAs per multiprocessor; 0: the plan decides
+  bool panels_in_turn = false;  // compute a panel of an epilogue once the panel before it is stored
 };
 // The first configuration is the usual one; the others are for kernels that spill registers with
 // it.
@@ -67,9 +67,8 @@ inline constexpr Configuration configurations[] = {
     {.warps = -1, .single_cta = true},
     {.blocks = 1},
 };
-// The same for kernels on warpgroup instructions, which come first where the arch has them: narrow panels
-// take fewer registers.
-inline constexpr Configuration group_configurations[] = {{}, {.panel_columns = 32}};
+// The same for kernels on warpgroup instructions, which come first where the arch has them.
+inline constexpr Configuration group_configurations[] = {{}, {.panels_in_turn = true}};
 std::string text_of(const Configuration& configuration);  // "usual", "rematerialize, single CTA"
 
 // A compiled kernel. A scalar argument is passed as its bytes. An array of rank n (rank 0 counts as 1) is

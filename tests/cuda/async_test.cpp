@@ -173,7 +173,7 @@ constexpr const char* epilogue =
 
 TEST(Epilogue, IsRepeatedForPanels) {
   Function function = parse(epilogue);
-  divide_epilogues(function, 64);
+  divide_epilogues(function);
   verify(function, "divide_epilogues");
   const std::string text = print(function, false);
   EXPECT_EQ(text.substr(text.find("  %17")),
@@ -210,7 +210,7 @@ TEST(Epilogue, IsRepeatedForPanels) {
 
 TEST(Epilogue, ComputesTheSame) {
   Function function = parse(epilogue);
-  divide_epilogues(function, 64);
+  divide_epilogues(function);
   const auto run = [](const std::string& kernel) {
     std::vector<std::vector<float>> data{std::vector<float>(20 * 40), std::vector<float>(40 * 200),
                                          std::vector<float>(200), std::vector<float>(20 * 200)};
@@ -240,7 +240,7 @@ TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
     text.replace(at, from.size(), to);
     Function function = parse(text);
     const std::string before = print(function, false);
-    divide_epilogues(function, 64);
+    divide_epilogues(function);
     return print(function, false) != before;
   };
   EXPECT_TRUE(changed("mul %s, %columns", "sub %s, %columns"));
@@ -257,7 +257,7 @@ TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
   // A load of what the first of two stores writes.
   EXPECT_FALSE(changed("%u: f32",
                        "store %bias, %p, %i, %j {steps=[8,128]}\n"
-                       "  %v: f32 = load %bias, %0, %0 {pad=0.0, shape=[], steps=[1,1]}\n"
+                       "  %v: f32[1,1] = load %bias, %0, %0 {pad=0.0, shape=[1,1], steps=[1,1]}\n"
                        "  store %b, %v, %0, %0 {steps=[1,1]}\n  %u: f32"));
 }
 

@@ -19,8 +19,7 @@ bool is_sum(const Op& loop, size_t i) {
 
 class Epilogue {
  public:
-  Epilogue(Function& function, Block& block, int64_t panel_columns)
-      : function_(function), block_(block), panel_(panel_columns), users_(users_of(block)) {}
+  Epilogue(Function& function, Block& block) : function_(function), block_(block), users_(users_of(block)) {}
 
   void run() {
     for (const auto& op : block_.ops)
@@ -28,7 +27,7 @@ class Epilogue {
         if (is_sum(*op, i)) sums_.push_back(op->results[i]);
     if (sums_.empty()) return;
     shape_ = sums_[0]->type.shape;
-    if (shape_[1] <= panel_ || shape_[1] % panel_ != 0) return;
+    if (shape_[1] <= panel_columns || shape_[1] % panel_columns != 0) return;
     for (Value* sum : sums_)
       if (sum->type.shape != shape_ || !add_users(sum)) return;
     if (!stores_ || !keeps_order()) return;
@@ -120,13 +119,13 @@ class Epilogue {
     build.at(block_, last_ + 1);
     build.location = order[0]->location;
     Value* zero = build.constant(DType::i32, 0);
-    for (int64_t panel = 0; panel < shape_[1] / panel_; ++panel) {
+    for (int64_t panel = 0; panel < shape_[1] / panel_columns; ++panel) {
       ValueMap made;
       columns_.clear();
       build.location = order[0]->location;
       Value* number = build.constant(DType::i32, panel);
       for (Value* sum : sums_)
-        made[sum] = build.emit("extract", {sum, zero, number}, {{"shape", Shape{shape_[0], panel_}}});
+        made[sum] = build.emit("extract", {sum, zero, number}, {{"shape", Shape{shape_[0], panel_columns}}});
       for (const Op* op : order) repeat(*op, panel, build, made);
     }
     // Nothing uses what was repeated, except loads and broadcasts with other users.
@@ -143,7 +142,7 @@ class Epilogue {
     Value*& first = first_columns_[whole];
     if (!first) {
       Value* wide = build.emit("astype", {whole}, {{"dtype", DType::i64}});
-      first = build.emit("mul", {wide, build.constant(DType::i64, shape_[1] / panel_)});
+      first = build.emit("mul", {wide, build.constant(DType::i64, shape_[1] / panel_columns)});
     }
     Value*& number = columns_[whole];
     if (!number) number = panel ? build.emit("add", {first, build.constant(DType::i64, panel)}) : first;
@@ -159,7 +158,7 @@ class Epilogue {
     Attributes attributes = op.attributes;
     const auto narrow = [&](const char* name) {
       Shape shape = op.integers(name);
-      shape.back() = panel_;
+      shape.back() = panel_columns;
       attributes.set(name, shape);
     };
     if (op.is("broadcast") || op.is("load")) narrow("shape");
@@ -174,7 +173,6 @@ class Epilogue {
 
   Function& function_;
   Block& block_;
-  int64_t panel_;  // columns of a panel
   Users users_;
   std::vector<Value*> sums_;
   Shape shape_;
@@ -186,12 +184,12 @@ class Epilogue {
 
 }  // namespace
 
-void divide_epilogues(Function& function, int64_t panel_columns) {
+void divide_epilogues(Function& function) {
   std::vector<Block*> blocks{&function.body()};
   for (size_t i = 0; i < blocks.size(); ++i)
     for (const auto& op : blocks[i]->ops)
       for (const auto& region : op->regions) blocks.push_back(region.get());
-  for (Block* block : blocks) Epilogue(function, *block, panel_columns).run();
+  for (Block* block : blocks) Epilogue(function, *block).run();
 }
 
 }  // namespace tile::cuda

@@ -59,6 +59,15 @@ TILE void store_panels(const Tile<T, L>& tile, const TensorMap& map, SharedAddre
     }
   }
 }
+// Returns the tile after a barrier of the group. ptxas cannot tell that the barrier's result does not change the
+// tile. Otherwise it would compute all panels before it stores the first, in more registers than there are.
+template <class T, class L>
+TILE Tile<T, L> after_barrier(Tile<T, L> tile, int line) {
+  const bool never = synchronize_or(false, line);
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) tile.x[r] = never ? T(0) : tile.x[r];
+  return tile;
+}
 // Shared memory must not end before the copy unit has read it.
 TILE void wait_for_panels(int line) {
   if (thread() == 0) wait_for_tensor_reads<0>(line);

@@ -129,10 +129,15 @@ void emit_extract(Emitter& emitter, const Op& op) {
   emitter.need("subtile.cuh");
   const Layout& whole = emitter.layout_of(x);
   const Shape part = part_of(op);
-  if (const auto own = part_layout(whole, part))
-    return emitter.result_in(op, *own,
-                             str("extract<", emitter.layout(*own), ", ", plan_of(emitter, whole, *own), ">(",
-                                 emitter.name(x), ", ", number_text(emitter, op), ")", scalar));
+  if (const auto own = part_layout(whole, part)) {
+    std::string text = str("extract<", emitter.layout(*own), ", ", plan_of(emitter, whole, *own), ">(",
+                           emitter.name(x), ", ", number_text(emitter, op), ")", scalar);
+    if (emitter.configuration().panels_in_turn) {
+      emitter.need("panels_out.cuh");
+      text = str("after_barrier(", text, ", ", line_number(op), ")");
+    }
+    return emitter.result_in(op, *own, text);
+  }
   emitter.scatters(whole);
   const std::string name = emitter.name(x), starts = start_texts(emitter, op),
                     memory = passing_memory(emitter, op, bytes_of(op));
