@@ -282,18 +282,24 @@ namespace tile {
 
 at::Tensor matmul(const at::Tensor& input, const at::Tensor& other, const ProductEpilogue& epilogue) {
   const auto& [text, operands, numbers] = epilogue;
+  const auto refuse = [](const auto&... parts) { fail(ErrorKind::value, "tile::matmul: ", parts...); };
   if (operands.size() > most_operands)
-    fail(ErrorKind::value, "tile::matmul: ", operands.size(), " operands are tensors; the most is ",
-         most_operands);
+    refuse(operands.size(), " operands are tensors, and the most is ", most_operands,
+           "; combine some of them before the call");
+  // Commas separate names below.
+  const auto check = [&](const std::string& name) {
+    if (name.find(',') != std::string::npos)
+      refuse("an operand is named '", name, "'; a name is a letter or _, then letters, digits and _");
+  };
   std::array<optional<Tensor>, most_operands> tensors;
   std::vector<std::string> names;
   std::vector<double> values;
   for (const auto& [name, tensor] : operands) {
     tensors[names.size()] = tensor;
-    names.push_back(name);
+    check(names.emplace_back(name));
   }
   for (const auto& [name, number] : numbers) {
-    names.push_back(name);
+    check(names.emplace_back(name));
     values.push_back(number);
   }
   return matmul_epilogue.call(input, other, text, tensors[0], tensors[1], tensors[2], tensors[3], tensors[4],
