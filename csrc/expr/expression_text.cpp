@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <mutex>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "dsl/tracer.h"
@@ -389,20 +387,6 @@ std::vector<std::string> ExpressionText::functions() {
   for (const Definition& each : definitions_of_functions()) names.emplace_back(each.name);
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::shared_ptr<const ExpressionText> parsed_expression(const std::string& what, const std::string& text,
-                                                        const std::vector<std::string>& names) {
-  static std::mutex mutex;
-  static std::unordered_map<std::string, std::shared_ptr<const ExpressionText>> known;
-  const std::string key = str(what, '\n', join(names), '\n', text);
-  {
-    std::lock_guard lock(mutex);
-    if (const auto found = known.find(key); found != known.end()) return found->second;
-  }
-  auto made = std::make_shared<const ExpressionText>(what, text, names);
-  std::lock_guard lock(mutex);
-  return known.emplace(key, std::move(made)).first->second;
 }
 
 }  // namespace tile

@@ -1,6 +1,5 @@
 // Expressions that users write as text over named values: "silu(acc + bias) * gate".
 #pragma once
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,10 +47,6 @@ class ExpressionText {
   size_t result_ = 0;
   std::vector<bool> used_, read_;  // of the names
 };
-
-// Returns the text of these names, which is parsed once in a process.
-std::shared_ptr<const ExpressionText> parsed_expression(const std::string& what, const std::string& text,
-                                                        const std::vector<std::string>& names);
 
 // Returns true for a letter or _ followed by letters, digits and _.
 bool is_expression_name(std::string_view text);

@@ -60,39 +60,34 @@ def matmul(
         return torch.ops.tile.matmul(
             input, other, bias=bias, activation=activation, residual=residual, alpha=alpha, out_dtype=out_dtype
         )
-    given = {
-        "bias": bias is not None,
-        "activation": activation != "none",
-        "residual": residual is not None,
-        "alpha": alpha != 1.0,
-    }
-    for name, text in _IN_THE_TEXT.items():
-        if given[name]:
-            raise TypeError(f'matmul: {name} and an epilogue are given; write it in the epilogue, as "{text}"')
-    if out_dtype is not None:
-        raise TypeError("matmul: out_dtype and an epilogue are given; the result has input's dtype, convert it with .to()")
-    tensors, numbers = {}, {}
+    if bias is not None or activation != "none" or residual is not None or alpha != 1.0 or out_dtype is not None:
+        raise TypeError(
+            _excluded(bias=bias is not None, activation=activation != "none", residual=residual is not None, alpha=alpha != 1.0)
+        )
+    named, names, numbers = {}, [], {}
     for name, value in (operands or {}).items():
         if "," in name:  # it separates names below
             raise ValueError(f"matmul: an operand is named {name!r}; a name is a letter or _, then letters, digits and _")
         if isinstance(value, Tensor):
-            tensors[name] = value
+            named[f"operand{len(named)}"] = value
+            names.append(name)
         elif isinstance(value, (int, float, torch.SymInt, torch.SymFloat)) and not isinstance(value, bool):
             numbers[name] = value if isinstance(value, torch.SymFloat) else torch.sym_float(value)
         else:
             raise TypeError(f"matmul: operand {name!r} is a {type(value).__name__}; pass a tensor or a number")
-    if len(tensors) > 6:
-        raise ValueError(
-            f"matmul: {len(tensors)} operands are tensors, and the most is 6; combine some of them before the call"
-        )
-    return torch.ops.tile.matmul_epilogue(
-        input,
-        other,
-        epilogue,
-        **{f"operand{i}": tensor for i, tensor in enumerate(tensors.values())},
-        numbers=list(numbers.values()),
-        names=",".join((*tensors, *numbers)),
-    )
+    if len(named) > 6:
+        raise ValueError(f"matmul: {len(named)} operands are tensors, and the most is 6; combine some of them before the call")
+    if numbers:  # a call with a list costs more
+        named["numbers"] = list(numbers.values())
+    return torch.ops.tile.matmul_epilogue(input, other, epilogue, names=",".join((*names, *numbers)), **named)
+
+
+def _excluded(**given: bool) -> str:
+    """Returns the error for arguments that cannot be given with an epilogue."""
+    for name, text in _IN_THE_TEXT.items():
+        if given[name]:
+            return f'matmul: {name} and an epilogue are given; write it in the epilogue, as "{text}"'
+    return "matmul: out_dtype and an epilogue are given; the result has input's dtype, convert it with .to()"
 
 
 def dropout_seed(like: Tensor) -> Tensor:

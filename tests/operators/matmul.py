@@ -329,6 +329,10 @@ MATMUL_EPILOGUE = Operator(
                 lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc * s", numbers=[1.0], names="s,t"),
                 "names has 2 names, but 0 tensors and 1 number are given; name each of them",
             ),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc * s", numbers=[1.0] * 2, names="s,"),
+                "an operand is named ''; a name is a letter or _, then letters, digits and _",
+            ),
             (lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc", numbers=[1.0] * 7), "numbers has 7 numbers; the most is 6"),
             (
                 lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc + s", numbers=[1.0] * 2, names="s,s"),

@@ -29,9 +29,8 @@ struct ProductExpression {
   std::array<at::Tensor, most_operands> tensors;  // broadcast to the result; undefined after the last one
   std::vector<double> numbers;
 };
-// Returns the names that a list separates by commas.
-std::vector<std::string> operand_names(const std::string& names);
-// Returns the parsed text of an epilogue, whose names are "acc" and then `names`.
+// Returns the parsed text of an epilogue, whose names are "acc" and then `names`, which commas separate. Each
+// of them is used. A text is parsed once in a process.
 std::shared_ptr<const ExpressionText> parsed_epilogue(const std::string& text, const std::string& names);
 // Computes it in a trace, at tile (i, j) of batch (b0, b1); acc is a tile of the product.
 Tile expressed(const ExpressionOf<Array, Tile>& of, const Tile& acc, const Tile& b0, const Tile& b1,

@@ -20,6 +20,9 @@ using Sizes = ProductSizes;
 
 struct EpilogueTensors {
   const optional<Tensor>&operand0, &operand1, &operand2, &operand3, &operand4, &operand5;
+  std::array<const optional<Tensor>*, most_operands> given() const {
+    return {&operand0, &operand1, &operand2, &operand3, &operand4, &operand5};
+  }
   std::array<Tensor, most_operands> all() const {
     return {defined(operand0), defined(operand1), defined(operand2),
             defined(operand3), defined(operand4), defined(operand5)};
@@ -34,38 +37,21 @@ struct EpilogueArguments {
 
 // The parsed text, after everything that an epilogue must be holds for a result of these extents.
 std::shared_ptr<const ExpressionText> checked_epilogue(const EpilogueArguments& of, const Sizes& sizes) {
-  const std::array<Tensor, most_operands> tensors = of.tensors.all();
-  const std::vector<std::string> names = operand_names(of.names);
-  const size_t count = static_cast<size_t>(
-      std::count_if(tensors.begin(), tensors.end(), [](const Tensor& tensor) { return tensor.defined(); }));
+  const std::array<const optional<Tensor>*, most_operands> tensors = of.tensors.given();
+  const auto count = static_cast<size_t>(
+      std::count_if(tensors.begin(), tensors.end(), [](const auto* tensor) { return tensor->has_value(); }));
   for (size_t k = 0; k < count; ++k)
-    if (!tensors[k].defined())
+    if (!*tensors[k])
       fail(ErrorKind::value, "operand", k, " is not given, but one after it is; give them in order");
   if (of.numbers.size() > most_operands)
     fail(ErrorKind::value, "numbers has ", of.numbers.size(), " numbers; the most is ", most_operands);
-  if (names.size() != count + of.numbers.size())
-    fail(ErrorKind::value, "names has ", names.size(), names.size() == 1 ? " name" : " names", ", but ",
-         count, count == 1 ? " tensor and " : " tensors and ", of.numbers.size(),
+  const auto commas = static_cast<size_t>(std::count(of.names.begin(), of.names.end(), ','));
+  if (const size_t names = of.names.empty() ? 0 : commas + 1; names != count + of.numbers.size())
+    fail(ErrorKind::value, "names has ", names, names == 1 ? " name" : " names", ", but ", count,
+         count == 1 ? " tensor and " : " tensors and ", of.numbers.size(),
          of.numbers.size() == 1 ? " number are" : " numbers are", " given; name each of them");
-  for (size_t k = 0; k < names.size(); ++k) {
-    if (names[k] == "acc")
-      fail(ErrorKind::value, "an operand is named 'acc', which is the product; give it another name");
-    if (!is_expression_name(names[k]))
-      fail(ErrorKind::value, "an operand is named '", names[k],
-           "'; a name is a letter or _, then letters, digits and _");
-    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(k), names[k]) !=
-        names.begin() + static_cast<std::ptrdiff_t>(k))
-      fail(ErrorKind::value, "two operands are named '", names[k], "'; give each its own name");
-  }
   std::shared_ptr<const ExpressionText> text = parsed_epilogue(of.epilogue, of.names);
-  if (!text->uses(0))
-    fail(ErrorKind::value, "epilogue '", of.epilogue,
-         "' does not use acc, the product; without it no product is needed");
-  for (size_t k = 0; k < names.size(); ++k)
-    if (!text->uses(k + 1))
-      fail(ErrorKind::value, "epilogue '", of.epilogue, "' does not use the operand '", names[k],
-           "'; use it, or do not give it");
-  for (size_t k = 0; k < count; ++k) require_broadcasts(names[k].c_str(), tensors[k], sizes);
+  for (size_t k = 0; k < count; ++k) require_broadcasts(text->names()[k + 1].c_str(), *tensors[k], sizes);
   return text;
 }
 
