@@ -107,9 +107,11 @@ bool is_expression_name(std::string_view text) {
 // Adds the nodes of a text to an expression.
 class ExpressionParser {
  public:
-  // `names` are the values that this text may name.
-  ExpressionParser(ExpressionText& made, std::string_view text, std::map<std::string, size_t> names)
-      : made_(made), text_(text), names_(std::move(names)) {}
+  // A text of the user, over the names of `made`.
+  ExpressionParser(ExpressionText& made, std::string_view text) : made_(made), text_(text) {}
+  // The text of a function, over the nodes of its parameters.
+  ExpressionParser(ExpressionText& made, std::string_view text, std::map<std::string, size_t> parameters)
+      : made_(made), text_(text), nodes_of_names_(std::move(parameters)), inner_(true) {}
 
   size_t whole() {
     const size_t value = comparison();
@@ -241,11 +243,19 @@ class ExpressionParser {
       fail_at(str(here(), " is where a value must follow; write a number, a name, a call or '('"));
     const std::string name(word());
     if (take("(")) return call(name, at);
-    if (const auto known = names_.find(name); known != names_.end()) return known->second;
+    if (const std::optional<size_t> value = named(name)) return *value;
     if (name == "inf") return add({.number = inf});
     const bool called = primitive_functions().contains(name) || defined(name);
     fail_at(at, called ? str("'", name, "' is a function; write ", name, "(...)")
                        : str("there is no '", name, "'; the names are ", join(made_.names())));
+  }
+  // Returns the node of a name, which is made where the text first uses it.
+  std::optional<size_t> named(const std::string& name) {
+    if (const auto known = nodes_of_names_.find(name); known != nodes_of_names_.end()) return known->second;
+    const auto& names = made_.names();
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (inner_ || found == names.end()) return std::nullopt;
+    return nodes_of_names_[name] = add({.name = static_cast<int>(found - names.begin())});
   }
   size_t number() {
     const size_t at = at_;
@@ -270,7 +280,7 @@ class ExpressionParser {
     const Definition* definition = defined(name);
     const auto found = primitive_functions().find(name);
     if (!definition && found == primitive_functions().end()) {
-      if (names_.contains(name))
+      if (named(name))
         fail_at(at, str("'", name, "' is a value, which cannot be called; write an operator before '('"));
       fail_at(at, str("there is no function '", name, "'; the functions are ",
                       join(ExpressionText::functions())));
@@ -300,7 +310,8 @@ class ExpressionParser {
 
   ExpressionText& made_;
   std::string_view text_;
-  std::map<std::string, size_t> names_;
+  std::map<std::string, size_t> nodes_of_names_;
+  bool inner_ = false;
   size_t at_ = 0;
   int nested_ = 0;
 };
@@ -328,22 +339,18 @@ std::vector<bool> reached(const std::vector<std::optional<Tile>>& results, const
 
 ExpressionText::ExpressionText(std::string what, std::string text, std::vector<std::string> names)
     : what_(std::move(what)), text_(std::move(text)), names_(std::move(names)) {
-  std::map<std::string, size_t> known;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    nodes_.push_back({.name = static_cast<int>(i)});
-    known.emplace(names_[i], i);
-  }
-  result_ = ExpressionParser(*this, text_, std::move(known)).whole();
+  result_ = ExpressionParser(*this, text_).whole();
   if (nodes_[result_].dtype == DType::boolean)
     refuse(1, "the value is a condition; write where(c, 1, 0) for numbers");
 
-  std::vector<bool> used(nodes_.size());
-  used[result_] = true;
-  for (size_t node = nodes_.size(); node-- > 0;)
-    for (const size_t operand : nodes_[node].operands)
-      if (used[node]) used[operand] = true;
-  used.resize(names_.size());  // the first nodes are the names
-  used_ = std::move(used);
+  used_.resize(names_.size());
+  std::vector<bool> needed(nodes_.size());
+  needed[result_] = true;
+  for (size_t node = nodes_.size(); node-- > 0;) {
+    if (!needed[node]) continue;
+    if (nodes_[node].name >= 0) used_[static_cast<size_t>(nodes_[node].name)] = true;
+    for (const size_t operand : nodes_[node].operands) needed[operand] = true;
+  }
 
   Tracer tracer("derivatives of a text");
   const auto parameter = [&] {
@@ -352,8 +359,14 @@ ExpressionText::ExpressionText(std::string what, std::string text, std::vector<s
   std::vector<Tile> inputs;
   for (size_t i = 0; i < names_.size(); ++i) inputs.push_back(parameter());
   const Tile seed = parameter();
+  for (size_t i = 0; i < names_.size(); ++i) alike_.push_back(i);
   try {
-    read_ = reached(derivatives({(*this)(inputs)}, {seed}, inputs), inputs);
+    const Tile result = (*this)(DType::f32, [&](size_t name) { return inputs[name]; });
+    const std::vector<std::optional<Tile>> found = derivatives({result}, {seed}, inputs);
+    read_ = reached(found, inputs);
+    for (size_t i = 0; i < found.size(); ++i)
+      for (size_t k = i; k-- > 0;)
+        if (found[i] && found[k] && found[i]->value() == found[k]->value()) alike_[i] = alike_[k];
   } catch (const Error&) {  // a function without a derivative, which the gradient refuses
     read_.assign(names_.size(), true);
   }
@@ -363,14 +376,13 @@ void ExpressionText::refuse(size_t column, const std::string& problem) const {
   fail(ErrorKind::value, what_, " '", text_, "', column ", column, ": ", problem);
 }
 
-Tile ExpressionText::operator()(const std::vector<Tile>& values) const {
+Tile ExpressionText::operator()(DType dtype, const std::function<Tile(size_t name)>& value) const {
   const Location here = Location::current();
-  const DType dtype = values.empty() ? DType::f32 : values[0].dtype();
   std::vector<Value*> made;
   for (const Node& node : nodes_) {
     if (!node.primitive) {
       made.push_back(node.name < 0 ? Operand(node.number, here).as(dtype, "constant")
-                                   : values.at(static_cast<size_t>(node.name)).value());
+                                   : value(static_cast<size_t>(node.name)).value());
       continue;
     }
     std::vector<Value*> operands;

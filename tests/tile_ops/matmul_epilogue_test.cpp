@@ -66,6 +66,9 @@ TEST(ExpressionText, SaysWhatItUses) {
   EXPECT_TRUE(text.derivatives_read(1));   // the derivative of a
   EXPECT_FALSE(text.derivatives_read(2));  // that of c is a constant
   EXPECT_FALSE(text.derivatives_read(4));
+  const ExpressionText sum("sum", "silu(a + b) * c + d", {"a", "b", "c", "d"});
+  EXPECT_TRUE(sum.one_derivative(0, 1));
+  EXPECT_FALSE(sum.one_derivative(0, 2) || sum.one_derivative(0, 3) || sum.one_derivative(2, 3));
 }
 
 TEST(ExpressionText, ErrorsNameTheText) {

@@ -58,20 +58,23 @@ std::shared_ptr<const ExpressionText> parsed_epilogue(const std::string& text, c
 
 Tile expressed(const ExpressionOf<Array, Tile>& of, const Tile& acc, const Tile& b0, const Tile& b1,
                const Tile& i, const Tile& j) {
-  std::vector<Tile> values{acc};
+  std::vector<std::function<Tile()>> values{[&] { return acc; }};
   const auto add = [&](const auto&... given) {
     const auto one = [&]<class T>(const std::optional<T>& value) {
       if (!value) return;
       if constexpr (std::is_same_v<T, Tile>)
-        values.push_back(value->astype(acc.dtype()));
+        values.push_back([&] { return value->astype(acc.dtype()); });
       else
-        values.push_back((*value)[{b0, b1}].tiled_view(acc.shape()).load({i, j}).astype(acc.dtype()));
+        values.push_back([&] {
+          return (*value)[{b0, b1}].tiled_view(acc.shape()).load({i, j}).astype(acc.dtype());
+        });
     };
     (one(given), ...);
   };
   std::apply(add, of.tensors);
   std::apply(add, of.numbers);
-  return (*parsed_epilogue(of.text, of.names))(values).broadcast_to(acc.shape());
+  const auto text = parsed_epilogue(of.text, of.names);
+  return (*text)(acc.dtype(), [&](size_t name) { return values[name](); }).broadcast_to(acc.shape());
 }
 
 }  // namespace tile

@@ -1,5 +1,7 @@
 // tile::matmul_epilogue: a text over input @ other and further operands, computed where the product is, and
 // its gradient.
+#include <map>
+
 #include "../common/chunks.h"
 #include "../common/tuning.h"
 #include "dsl/tracer.h"
@@ -98,7 +100,7 @@ struct EpilogueGradient {
   bool pre;         // acc is given
 
   // gradients: of the wanted values, of one shape. given: grad_out, acc where it is given, and the tensors,
-  // which broadcast to it.
+  // which broadcast to that shape.
   void run(const std::vector<Tensor>& gradients, const std::vector<Tensor>& given) const {
     const at::IntArrayRef shape = gradients.front().sizes();
     ElementArrays arrays;
@@ -123,18 +125,23 @@ struct EpilogueGradient {
 
  private:
   void trace(Tracer& tracer, const std::vector<Array>& all, size_t gradients, ElementTile tile) const {
-    size_t next = gradients;
-    const auto load = [&] { return load_element_tile(all[next++], tile).astype(compute); };
-    const Tile incoming = load();
-    // Where no derivative reads acc, any value of it gives them.
-    std::vector<Tile> values{pre ? load() : full({tile.rows, tile.columns}, 0, compute)};
-    for (size_t k = 0; k < tensors; ++k) values.push_back(load());
+    const auto load = [&](size_t k) { return load_element_tile(all[k], tile).astype(compute); };
+    std::vector<Tile> numbers;
+    for (size_t k = 0; k < of.numbers.size(); ++k)
+      numbers.emplace_back(detail::add_scalar_parameter(tracer, f64));
+    std::map<size_t, Tile> values;
+    const Tile result = text(compute, [&](size_t name) {
+                          if (name > tensors) return numbers[name - tensors - 1].astype(compute);
+                          // Where no derivative reads acc, any value of it gives them.
+                          const Tile value = name == 0 && !pre ? full({tile.rows, tile.columns}, 0, compute)
+                                                               : load(gradients + pre + name);
+                          values.emplace(name, value);
+                          return value;
+                        }).broadcast_to({tile.rows, tile.columns});
+    const Tile incoming = load(gradients);
     std::vector<Tile> inputs;
     for (size_t k = 0; k <= tensors; ++k)
-      if (wanted >> k & 1) inputs.push_back(values[k]);
-    for (size_t k = 0; k < of.numbers.size(); ++k)
-      values.push_back(Tile(detail::add_scalar_parameter(tracer, f64)).astype(compute));
-    const Tile result = text(values).broadcast_to({tile.rows, tile.columns});
+      if (wanted >> k & 1) inputs.push_back(values.at(k));
     const std::vector<optional<Tile>> found = derivatives({result}, {incoming}, inputs);
     for (size_t k = 0; k < found.size(); ++k)
       store_element_tile(all[k], tile, found[k] ? *found[k] : full({tile.rows, tile.columns}, 0, compute));
@@ -171,7 +178,13 @@ void run_epilogue_gradients(const Tensor& grad_out, const Operands& of, const Ep
   parts.reserve(most_operands + 1);
   std::vector<Tensor> operands;
   std::vector<ChunkGradient> sums;
-  if (grads.input.defined() || grads.other.defined()) {
+  // The gradient of x in acc + x is that of acc, of which it is a sum.
+  const auto as_acc = [&](size_t tensor, const Tensor& gradient) {
+    return gradient.defined() && !gradient.sizes().equals(whole) && kernel.text.one_derivative(0, tensor + 1);
+  };
+  bool of_acc = grads.input.defined() || grads.other.defined();
+  for (size_t k = 0; k < most_operands; ++k) of_acc |= as_acc(k, as.out(gradients_of[k]));
+  if (of_acc) {
     kernel.wanted |= 1;
     parts.push_back({Tensor(), Tensor(), input.scalar_type()});
   }
@@ -189,6 +202,12 @@ void run_epilogue_gradients(const Tensor& grad_out, const Operands& of, const Ep
     operands.push_back(as.out(tensors[kernel.tensors]));
     const Tensor gradient = as.out(gradients_of[kernel.tensors]);
     if (!gradient.defined()) continue;
+    if (as_acc(kernel.tensors, gradient)) {
+      sums.push_back({gradient, 0, [&](const Chunk&, const Tensor& out, bool accumulate) {
+                        sum_to(parts[0].values, out, accumulate);
+                      }});
+      continue;
+    }
     kernel.wanted |= uint64_t{2} << kernel.tensors;
     const size_t part = parts.size();
     if (gradient.sizes().equals(whole)) {
