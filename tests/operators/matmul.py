@@ -392,8 +392,13 @@ MATMUL_EPILOGUE = Operator(
     },
     gpu={"matmul_epilogue": lambda randn: (epilogue, [randn(100, 200), randn(200, 150), randn(150), randn(100, 150)])},
     gates={
-        "linear[1024,1024,4096],epilogue": lambda dtype: epilogue(
-            meta_leaf(dtype, 1024, 1024), meta_leaf(dtype, 4096, 1024).t(), meta_leaf(dtype, 4096), meta_leaf(dtype, 1024, 4096)
+        "linear[1024,1024,4096],epilogue": lambda dtype: tile.matmul_epilogue(
+            meta_leaf(dtype, 1024, 1024),
+            meta_leaf(dtype, 4096, 1024).t(),
+            "tanh(acc * s + bias)",
+            operand0=meta_leaf(dtype, 4096),
+            numbers=[0.5],
+            names="bias,s",
         )
     },
     sharded={
