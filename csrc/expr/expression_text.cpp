@@ -13,8 +13,10 @@
 namespace tile {
 namespace {
 
-// The deepest nesting of parentheses, calls and signs. The parser is recursive.
+// The deepest nesting of parentheses, calls and signs, and the most values and operations. The parser and the
+// derivative are recursive.
 constexpr int most_nested = 100;
+constexpr size_t most_nodes = 1000;
 
 // Functions that texts have beside the primitives, as texts over their parameters. relu keeps NaN.
 struct Definition {
@@ -153,6 +155,9 @@ class ExpressionParser {
   }
 
   size_t add(Node node) {
+    if (!inner_ && made_.nodes_.size() >= most_nodes)
+      fail_at(str("the text has more than ", most_nodes,
+                  " values and operations; compute a part of it before the call"));
     made_.nodes_.push_back(std::move(node));
     return made_.nodes_.size() - 1;
   }
@@ -196,14 +201,14 @@ class ExpressionParser {
     const size_t right = sum();
     const size_t value = apply(primitive(found->second), {left, right}, at, found->first);
     if (const auto* next = operator_of(comparisons))
-      fail_at(at_ - next->first.size(), "compares a third value; write bitwise_and(a < b, b < c)");
+      fail_at(at_ - next->first.size(), "this compares a third value; write bitwise_and(a < b, b < c)");
     return value;
   }
   size_t sum() { return chain(sums, &ExpressionParser::product); }
   size_t product() { return chain(factors, &ExpressionParser::signed_power, "**"); }
   size_t signed_power() {
     if (++nested_ > most_nested)
-      fail_at(str("is more than ", most_nested, " deep; write fewer parentheses, calls and signs"));
+      fail_at(str("the text is more than ", most_nested, " deep; write fewer parentheses, calls and signs"));
     skip();
     const size_t at = at_;
     size_t value;

@@ -32,6 +32,8 @@ TEXTS = [
     "(acc + b) * (acc - b) / (1 + b * b)",
     "acc ** 2 + acc ** 3 - 2 ** acc",
     "abs(acc) ** 1.5",
+    "acc ** 4 + (2 + acc * acc) ** -1",
+    "floor(acc) * b + b",
     "-acc ** 2",
     "exp(-acc * acc) + log1p(abs(b))",
     "tanh(acc) * sigmoid(b)",
@@ -353,12 +355,13 @@ MISTAKES = {
     "(acc > 0) ** 2": (11, f"'**' takes (number, number), and is given (condition, condition); {CHOOSE}"),
     "gelu(acc > 1)": (1, "'gelu' takes numbers, and is given a condition; choose by it with where(c, x, y)"),
     "acc > 0": (1, "the value is a condition; write where(c, 1, 0) for numbers"),
-    "where(0 < acc < 1, 1, 0)": (15, "compares a third value; write bitwise_and(a < b, b < c)"),
+    "where(0 < acc < 1, 1, 0)": (15, "this compares a third value; write bitwise_and(a < b, b < c)"),
     "1e999 * acc": (1, "float64 does not hold this number; write inf or 0"),
     "2x * acc": (2, "'x' follows a number; write numbers as 2, 0.5 or 1e-3"),
     "1.2.3 * acc": (4, "'.' follows a number; write numbers as 2, 0.5 or 1e-3"),
     "acc + .": (7, "'.' has no digits; write numbers as 2, 0.5 or 1e-3"),
-    "-" * 101 + "acc": (101, "is more than 100 deep; write fewer parentheses, calls and signs"),
+    "acc" + " + 1" * 500: (2004, "the text has more than 1000 values and operations; compute a part of it before the call"),
+    "-" * 101 + "acc": (101, "the text is more than 100 deep; write fewer parentheses, calls and signs"),
 }
 
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "../common/activation.h"
-#include "expr/expression_text.h"
+#include "tile/expression_text.h"
 #include "tile/rows.h"
 
 namespace tile {

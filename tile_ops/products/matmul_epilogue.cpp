@@ -4,12 +4,9 @@
 
 #include "../common/chunks.h"
 #include "../common/tuning.h"
-#include "dsl/tracer.h"
-#include "expr/arrays.h"
-#include "expr/expression_gradient.h"
 #include "gemm.h"
-#include "prims/derivatives.h"
 #include "product_operands.h"
+#include "tile/expression_text.h"
 #include "tile/matmul.h"
 
 namespace {
