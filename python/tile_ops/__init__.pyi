@@ -590,6 +590,58 @@ def log_softmax(
     - One launch; rows longer than a tile are read in a loop. Deterministic.
     """
 
+def matmul_epilogue(
+    input: Tensor,
+    other: Tensor,
+    epilogue: str,
+    *,
+    operand0: Tensor | None = None,
+    operand1: Tensor | None = None,
+    operand2: Tensor | None = None,
+    operand3: Tensor | None = None,
+    operand4: Tensor | None = None,
+    operand5: Tensor | None = None,
+    numbers: Sequence[float] = [],
+    names: str = "",
+) -> Tensor:
+    """tile::matmul_epilogue(Tensor input, Tensor other, str epilogue, *, Tensor? operand0=None, Tensor? operand1=None, Tensor? operand2=None, Tensor? operand3=None, Tensor? operand4=None, Tensor? operand5=None, float[] numbers=[], str names="") -> Tensor out
+
+    `out` is the value of the text `epilogue`, in one launch with the product. `tile_ops.matmul` takes
+    the operands by name:
+
+        import torch, tile_ops
+
+        x, w, b, g = torch.randn(30, 20), torch.randn(20, 40), torch.randn(40), torch.randn(30, 40)
+        out = tile_ops.matmul(x, w, epilogue="silu(acc * scale + bias) * gate", operands={"bias": b, "gate": g, "scale": 0.5})
+        torch.testing.assert_close(out, torch.nn.functional.silu(x @ w * 0.5 + b) * g, rtol=1e-4, atol=1e-4)
+
+    In C++ it is `tile::matmul(x, w, tile::ProductEpilogue{"acc + bias", {{"bias", b}}})` of
+    `tile/matmul.h`.
+
+    - The text has `acc`, which is input @ other in float32 (float64 for float64), the names of the
+      operands, numbers, `inf`, `+ - * / **`, one of `< <= > >= == !=` between two values, parentheses
+      and calls, with the precedence of Python. `where(c, x, y)` chooses by a comparison, `bitwise_and`,
+      `bitwise_or` and `logical_not` combine comparisons. Functions are the elementwise ones of the
+      kernel language (docs/language/README.md) on floats, and `max`, `min` (`maximum` and `minimum`,
+      which ignore a NaN), `relu`, which keeps NaN, `gelu` and `gelu_tanh`. Squares and cubes are
+      products.
+    - Shapes of input, other and out as of `tile::matmul`, any strides. Operands broadcast to out.
+    - Operands. `operand0` to `operand5` are given in order, and `numbers` has at most six; `names` has
+      the names of these tensors, then of the numbers, separated by commas. The text uses each of them.
+      Other numbers do not compile another kernel, another text does.
+    - Dtypes. Input and other of one floating dtype, operands any; out has input's. Everything is
+      computed in that of `acc`, and rounded once.
+    - Errors. ValueError for shapes, for operands, and for a text, with the column (`epilogue 'acc +
+      bais', column 7: there is no 'bais'; the names are acc, bias`, `epilogue 'acc' does not use the
+      operand 'bias'; use it, or do not give it`), TypeError for dtypes.
+    - Gradient. Input, other and operands that are tensors, each only where it is wanted, by the
+      derivative of the text: one kernel, two products, and sums over what was broadcast. Saved: the
+      arguments, and where a derivative reads `acc`, that in input's dtype. Double backward is an error.
+    - vmap: one more leading axis of all tensors; vectors in a loop. autocast lowers all tensors, as
+      torch's matmul.
+    - Determinism: sums are taken in one order, whatever the threads.
+    """
+
 def rms_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
