@@ -386,6 +386,16 @@ def matmul_cases():
         8.0 * 1024**3,
         ratios=bars(1.1),
     )
+    gate, text = torch.randn(1024, 4096), "silu(acc + bias) * gate"
+    yield case(
+        "matmul_epilogue 1024x1024x4096 float32",
+        lambda x, w, b, g: tile_ops.matmul(x, w.t(), epilogue=text, operands={"bias": b, "gate": g}),
+        lambda x, w, b, g: F.silu(F.linear(x, w, b)) * g,
+        (x, w, bias, gate),
+        (x, w, gate, gate),
+        8.0 * 1024**3,
+        ratios=bars(1.1),
+    )
 
 
 def gated_matmul_cases():

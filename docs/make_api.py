@@ -21,7 +21,7 @@ PAGES = {
         "tile_ops.functional",
         "tile_ops.functional",
         "These functions have the signatures of `torch.nn.functional` and call the operators. `tile_ops` has them, too.",
-        ["linear", "gated_linear", "dropout", "rope_", "scaled_dot_product_attention", "dropout_seed"],
+        ["linear", "gated_linear", "matmul", "dropout", "rope_", "scaled_dot_product_attention", "dropout_seed"],
     ),
     "nn.md": (
         "tile_ops.nn",

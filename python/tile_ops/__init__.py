@@ -40,7 +40,7 @@ from ._flops import register_flop_formulas, register_if_cheap  # noqa: E402, F40
 from ._inspect import inspect  # noqa: E402, F401
 from ._sharding import register_sharding  # noqa: E402, F401
 from ._synchronize import synchronize  # noqa: E402, F401
-from .functional import dropout, gated_linear, linear, rope_, scaled_dot_product_attention  # noqa: E402, F401
+from .functional import dropout, gated_linear, linear, matmul, rope_, scaled_dot_product_attention  # noqa: E402, F401
 
 register_if_cheap()
 del register_if_cheap

@@ -27,6 +27,7 @@ from ._synchronize import synchronize as synchronize
 from .functional import dropout as dropout
 from .functional import gated_linear as gated_linear
 from .functional import linear as linear
+from .functional import matmul as matmul
 from .functional import rope_ as rope_
 from .functional import scaled_dot_product_attention as scaled_dot_product_attention
 from .language import kernel as kernel
@@ -589,44 +590,56 @@ def log_softmax(
     - One launch; rows longer than a tile are read in a loop. Deterministic.
     """
 
-def matmul(
+def matmul_epilogue(
     input: Tensor,
     other: Tensor,
+    epilogue: str,
     *,
-    bias: Tensor | None = None,
-    activation: str = "none",
-    residual: Tensor | None = None,
-    alpha: float = 1.0,
-    out_dtype: torch.dtype | None = None,
+    operand0: Tensor | None = None,
+    operand1: Tensor | None = None,
+    operand2: Tensor | None = None,
+    operand3: Tensor | None = None,
+    operand4: Tensor | None = None,
+    operand5: Tensor | None = None,
+    numbers: Sequence[float] = [],
+    names: str = "",
 ) -> Tensor:
-    """tile::matmul(Tensor input, Tensor other, *, Tensor? bias=None, str activation="none", Tensor? residual=None, float alpha=1.0, ScalarType? out_dtype=None) -> Tensor out
+    """tile::matmul_epilogue(Tensor input, Tensor other, str epilogue, *, Tensor? operand0=None, Tensor? operand1=None, Tensor? operand2=None, Tensor? operand3=None, Tensor? operand4=None, Tensor? operand5=None, float[] numbers=[], str names="") -> Tensor out
 
-    `out = activation(alpha * (input @ other) + bias) + residual`, in one launch.
-    `tile_ops.linear(input, weight, bias, activation)` takes the weight as `torch.nn.Linear` holds it;
-    `tile_ops.nn.Linear` is the module.
+    `out` is the value of the text `epilogue`, in one launch with the product. `tile_ops.matmul` takes
+    the operands by name:
 
-    - Shapes as of torch.matmul (https://docs.pytorch.org/docs/stable/generated/torch.matmul.html):
-      vectors, matrices and leading axes that broadcast; any strides, so `weight.t()` costs nothing.
-      `bias` and `residual` broadcast to the product.
-    - Dtypes. Input and other of one floating dtype; bias and residual any; out has input's, or
-      `out_dtype`. 16-bit operands are multiplied and summed in float32 and all of the above is computed
-      there, rounded once. float32 is never rounded to TF32.
-    - Activations. `none`; `relu`, which keeps NaN; `gelu`, x/2 · (1 + erf(x/√2)), and `gelu_tanh`
-      (Hendrycks and Gimpel 2016 (https://arxiv.org/abs/1606.08415)); `silu`, x / (1 + exp(-x)).
-    - Errors. ValueError for shapes (`cannot multiply input [2, 3] by other [4, 5]; the inner extents 3
-      and 4 differ`, `bias [7] does not broadcast to the product [2, 5]; its extents must be 1 or equal,
-      counted from the last`) and activations (`unknown activation 'tanh'; it is none, relu, gelu,
-      gelu_tanh or silu`), TypeError for dtypes.
-    - Gradient. Input, other, bias and residual, each only where it is wanted: two products, and sums
-      over what was broadcast. Saved: input, other, and with an activation what enters it, in the wider
-      of input's and out's dtype. It has a gradient itself without an activation; with one: `double
-      backward of tile::matmul with activation gelu is not implemented; apply the activation outside of
-      matmul`.
-    - vmap: one more leading axis of all arguments; vectors in a loop. autocast lowers all tensors, as
+        import torch, tile_ops
+
+        x, w, b, g = torch.randn(30, 20), torch.randn(20, 40), torch.randn(40), torch.randn(30, 40)
+        out = tile_ops.matmul(x, w, epilogue="silu(acc * scale + bias) * gate", operands={"bias": b, "gate": g, "scale": 0.5})
+        torch.testing.assert_close(out, torch.nn.functional.silu(x @ w * 0.5 + b) * g, rtol=1e-4, atol=1e-4)
+
+    In C++ it is `tile::matmul(x, w, tile::ProductEpilogue{"acc + bias", {{"bias", b}}})` of
+    `tile/matmul.h`.
+
+    - The text has `acc`, which is input @ other in float32 (float64 for float64), the names of the
+      operands, numbers, `inf`, `+ - * / **`, one of `< <= > >= == !=` between two values, parentheses
+      and calls, with the precedence of Python. `where(c, x, y)` chooses by a comparison, `bitwise_and`,
+      `bitwise_or` and `logical_not` combine comparisons. Functions are the elementwise ones of the
+      kernel language (docs/language/README.md) on floats, and `max`, `min` (`maximum` and `minimum`,
+      which ignore a NaN), `relu`, which keeps NaN, `gelu` and `gelu_tanh`. Squares and cubes are
+      products.
+    - Shapes of input, other and out as of `tile::matmul`, any strides. Operands broadcast to out.
+    - Operands. `operand0` to `operand5` are given in order, and `numbers` has at most six; `names` has
+      the names of these tensors, then of the numbers, separated by commas. The text uses each of them.
+      Other numbers do not compile another kernel, another text does.
+    - Dtypes. Input and other of one floating dtype, operands any; out has input's. Everything is
+      computed in that of `acc`, and rounded once.
+    - Errors. ValueError for shapes, for operands, and for a text, with the column (`epilogue 'acc +
+      bais', column 7: there is no 'bais'; the names are acc, bias`, `epilogue 'acc' does not use the
+      operand 'bias'; use it, or do not give it`), TypeError for dtypes.
+    - Gradient. Input, other and operands that are tensors, each only where it is wanted, by the
+      derivative of the text: one kernel, two products, and sums over what was broadcast. Saved: the
+      arguments, and where a derivative reads `acc`, that in input's dtype. Double backward is an error.
+    - vmap: one more leading axis of all tensors; vectors in a loop. autocast lowers all tensors, as
       torch's matmul.
-    - Determinism: sums are taken in one order, whatever the threads. On an H200 in bfloat16 0.55 to
-      0.59 of cuBLAS's speed for 4096³ and 8192³, 1.10 for 1024³; on a CPU benchmarks/results has the
-      rows.
+    - Determinism: sums are taken in one order, whatever the threads.
     """
 
 def rms_norm(

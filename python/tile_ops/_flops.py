@@ -43,6 +43,11 @@ def _matmul_double_backward(
     return _product(input, other) * ((x + y) * output_mask[0] + y * output_mask[1] + x * output_mask[2])
 
 
+def _matmul_epilogue_backward(grad_out, input, other, *args, **kwargs):
+    output_mask = args[-1] if args else kwargs["output_mask"]
+    return _product(input, other) * (output_mask[0] + output_mask[1])
+
+
 def _gated_matmul(input, gate_weight, *args, **kwargs):
     return 2 * _product(input, gate_weight)
 
@@ -117,6 +122,9 @@ _formulas = {
     "_matmul_saving": _matmul,
     "matmul_backward": _matmul_backward,
     "matmul_double_backward": _matmul_double_backward,
+    "matmul_epilogue": _matmul,
+    "_matmul_epilogue_saving": _matmul,
+    "matmul_epilogue_backward": _matmul_epilogue_backward,
     "gated_matmul": _gated_matmul,
     "_gated_matmul_saving": _gated_matmul,
     "gated_matmul_backward": _gated_matmul_backward,

@@ -1,5 +1,7 @@
 """Functions in torch's conventions over the operators of torch.ops.tile."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,73 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation
     Errors: ValueError for shapes and activations, TypeError for dtypes.
     """
     return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
+
+
+# Arguments of torch.ops.tile.matmul that an epilogue writes itself, and the text that replaces them.
+_IN_THE_TEXT = {"bias": "acc + bias", "activation": "gelu(acc)", "residual": "acc + residual", "alpha": "acc * 0.5"}
+
+
+def matmul(
+    input: Tensor,
+    other: Tensor,
+    *,
+    bias: Tensor | None = None,
+    activation: str = "none",
+    residual: Tensor | None = None,
+    alpha: float = 1.0,
+    out_dtype: torch.dtype | None = None,
+    epilogue: str | None = None,
+    operands: Mapping[str, Tensor | float] | None = None,
+) -> Tensor:
+    """Returns activation(alpha * (input @ other) + bias) + residual, or the value of `epilogue`; one launch.
+
+    Without an epilogue this is torch.ops.tile.matmul, whose __doc__ describes the other arguments. With one it is
+    torch.ops.tile.matmul_epilogue: a text over `acc`, which is input @ other in float32 (float64 for float64), and over
+    the names of `operands`: matmul(x, w, epilogue="silu(acc + bias) * gate", operands={"bias": b, "gate": g}). The text
+    has numbers, inf, + - * / **, comparisons, where(c, x, y) and the elementwise functions of tile_ops.language on floats
+    (exp, tanh, sigmoid, silu, maximum, ...), also max, min, relu, gelu and gelu_tanh. Its gradient follows from it.
+    Shapes: input [..., m, k] and other [..., k, n], or vectors, as torch.matmul; operands broadcast to the result
+    [..., m, n]. At most six operands are tensors, and at most six are numbers.
+    Dtypes: float16, bfloat16, float32 or float64, the same for input and other, any of them for operands. The result has
+    input's, or without an epilogue `out_dtype`. Autocast lowers all tensors.
+    Errors: ValueError for shapes and for what the text cannot be, with the column; TypeError for dtypes, and for arguments
+    that an epilogue excludes; NotImplementedError for a double backward (docs/operators.md).
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.matmul.html for the product.
+    """
+    if epilogue is None:
+        if operands:
+            raise TypeError('matmul: operands are given without an epilogue; pass epilogue="...", a text that uses them')
+        return torch.ops.tile.matmul(
+            input, other, bias=bias, activation=activation, residual=residual, alpha=alpha, out_dtype=out_dtype
+        )
+    if bias is not None or activation != "none" or residual is not None or alpha != 1.0 or out_dtype is not None:
+        raise TypeError(
+            _excluded(bias=bias is not None, activation=activation != "none", residual=residual is not None, alpha=alpha != 1.0)
+        )
+    named, names, numbers = {}, [], {}
+    for name, value in (operands or {}).items():
+        if "," in name:  # it separates names below
+            raise ValueError(f"matmul: an operand is named {name!r}; a name is a letter or _, then letters, digits and _")
+        if isinstance(value, Tensor):
+            named[f"operand{len(named)}"] = value
+            names.append(name)
+        elif isinstance(value, (int, float, torch.SymInt, torch.SymFloat)) and not isinstance(value, bool):
+            numbers[name] = value if isinstance(value, torch.SymFloat) else torch.sym_float(value)
+        else:
+            raise TypeError(f"matmul: operand {name!r} is a {type(value).__name__}; pass a tensor or a number")
+    if len(named) > 6:
+        raise ValueError(f"matmul: {len(named)} operands are tensors, and the most is 6; combine some of them before the call")
+    if numbers:  # a call with a list costs more
+        named["numbers"] = list(numbers.values())
+    return torch.ops.tile.matmul_epilogue(input, other, epilogue, names=",".join((*names, *numbers)), **named)
+
+
+def _excluded(**given: bool) -> str:
+    """Returns the error for arguments that cannot be given with an epilogue."""
+    for name, text in _IN_THE_TEXT.items():
+        if given[name]:
+            return f'matmul: {name} and an epilogue are given; write it in the epilogue, as "{text}"'
+    return "matmul: out_dtype and an epilogue are given; the result has input's dtype, convert it with .to()"
 
 
 def dropout_seed(like: Tensor) -> Tensor:

@@ -57,8 +57,12 @@ def fill(meta, value):
     return meta
 
 
+def ones(size, *, dtype=None, layout=None, device=None, pin_memory=None):
+    return fill(torch.empty(size, dtype=dtype, device="meta"), 1)
+
+
 # Operations of torch that operators call on tensors of a GPU, and that do nothing on meta tensors.
-TORCHS = {"copy_": copy, "fill_.Scalar": fill, "zero_": lambda meta: fill(meta, 0)}
+TORCHS = {"copy_": copy, "fill_.Scalar": fill, "zero_": lambda meta: fill(meta, 0), "ones": ones}
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import random
 import torch
 import torch.nn.functional as F
 
+import epilogues
 import tile_ops
 from operators.drawn import extent, shape, tensor, whole_vectors
 from operators.record import Bad, BadGradients, Operator, Sharded
@@ -68,6 +69,41 @@ def sharded_matmul(x, y, bias=None, residual=None, **options):
     return Sharded(tensors, run, tuple(tensors))
 
 
+EPILOGUE = "silu(acc * s + bias) * gate"
+
+
+def epilogue(x, y, bias, gate, text=EPILOGUE, scale=0.5):
+    return tile.matmul_epilogue(x, y, text, operand0=bias, operand1=gate, numbers=[scale], names="bias,gate,s")
+
+
+def epilogue_in_torch(x, y, bias, gate):
+    return F.silu(x @ y * 0.5 + bias) * gate
+
+
+def matmul_epilogue_backward(grad=None, bias=None, pre=None, names="b", text="exp(acc) + b", mask=(True,) * 3):
+    """Calls the gradient's operator; `pre` is False where it is not given."""
+    return tile.matmul_epilogue_backward(
+        f(2, 4) if grad is None else grad,
+        f(2, 3),
+        f(3, 4),
+        text,
+        f(4) if bias is None else bias,
+        *[None] * 5,
+        [],
+        names,
+        None if pre is False else f(2, 4) if pre is None else pre,
+        [*mask, *[False] * (8 - len(mask))],
+    )
+
+
+def sharded_epilogue(x, y, bias, gate):
+    return Sharded(
+        {"input": torch.randn(*x), "other": torch.randn(*y), "bias": torch.randn(*bias), "gate": torch.randn(*gate)},
+        epilogue,
+        ("input", "other", "bias", "gate"),
+    )
+
+
 def matmul_in_torch(input, other, *, activation="none"):
     return F.gelu(input @ other) if activation == "gelu" else input @ other
 
@@ -86,6 +122,14 @@ def draw_matmul(dtype):
     left, right = ([*random.choice([[], batch, [1] * len(batch)]), *own] for own in ([m, k], [k, n]))
     left, right = random.choice([(left, right), (left, right), (left, right), ([k], right), (left, [k])])
     return tile.matmul, (tensor(left, dtype), tensor(right, dtype)), {"bias": tensor([1], dtype), "activation": "gelu"}
+
+
+def draw_matmul_epilogue(dtype):
+    _, (left, right), named = draw_matmul(dtype)
+    wide = list((left @ right).shape)
+    gate = tensor(wide[random.randint(0, len(wide)) :], dtype)
+    options = {"operand0": named["bias"], "operand1": gate, "numbers": [0.25], "names": "bias,gate,s"}
+    return tile.matmul_epilogue, (left, right, EPILOGUE), options
 
 
 def draw_gated_matmul(dtype):
@@ -246,6 +290,130 @@ MATMUL = Operator(
         "matmul_of_vectors": lambda dtype: ((leaf(dtype, 7), leaf(dtype, 7)), {}),
         "matmul_of_long_sums": lambda dtype: ((leaf(dtype, 3, 70001), leaf(dtype, 70001, 4)), {}),
         "matmul_of_long_sums_of_batches": lambda dtype: ((transposed(leaf(dtype, 64, 1100, 8)), leaf(dtype, 8, 4)), {}),
+    },
+)
+
+
+MATMUL_EPILOGUE = Operator(
+    name="matmul_epilogue",
+    reference=epilogues.in_torch,
+    flops=lambda: (tile.matmul_epilogue, [f(5, 7), f(7, 3), "exp(acc)"], 2 * 5 * 7 * 3),
+    bad=Bad(
+        dtypes=[
+            (lambda: tile.matmul_epilogue(i64(2, 3), i64(3, 2), "acc"), f"input is int64; {OTHERS}"),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f64(3, 2), "acc"),
+                "input is float32 and other is float64; convert one with .to()",
+            ),
+            (lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc + b", operand0=i64(2), names="b"), f"b is int64; {OTHERS}"),
+        ],
+        shapes=[
+            (lambda: tile.matmul_epilogue(f(), f(3, 2), "acc"), "input has no dimensions; both operands need at least one"),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(4, 2), "acc"),
+                "cannot multiply input [2, 3] by other [4, 2]; the inner extents 3 and 4 differ",
+            ),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc + b", operand0=f(3), names="b"),
+                "b [3] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
+            ),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc + b", operand1=f(2), names="b"),
+                "operand0 is not given, but one after it is; give them in order",
+            ),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc + b", operand0=f(2)),
+                "names has 0 names, but 1 tensor and 0 numbers are given; name each of them",
+            ),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc * s", numbers=[1.0], names="s,t"),
+                "names has 2 names, but 0 tensors and 1 number are given; name each of them",
+            ),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc * s", numbers=[1.0] * 2, names="s,"),
+                "an operand is named ''; a name is a letter or _, then letters, digits and _",
+            ),
+            (lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc", numbers=[1.0] * 7), "numbers has 7 numbers; the most is 6"),
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc + s", numbers=[1.0] * 2, names="s,s"),
+                "two operands are named 's'; give each its own name",
+            ),
+        ],
+        devices=[
+            (
+                lambda: tile.matmul_epilogue(f(2, 3), f(3, 2), "acc + b", operand0=meta(2), names="b"),
+                f"'input' is on {HERE}, but 'operand0' is on meta; {MOVE}",
+            )
+        ],
+        unaligned=[("other", lambda: tile.matmul_epilogue(ALIGNED, UNALIGNED.view(3, 2), "acc"))],
+    ),
+    bad_gradients=BadGradients(
+        good=[matmul_epilogue_backward],
+        shapes=[
+            (
+                lambda: matmul_epilogue_backward(pre=False),
+                "the derivative of epilogue 'exp(acc) + b' reads acc, and 'pre' is not given; pass the product",
+            ),
+            (
+                lambda: matmul_epilogue_backward(mask=(True, True, True, True)),
+                "output_mask asks for the gradient of 'operand1', which is not given; clear its bit",
+            ),
+            (lambda: matmul_epilogue_backward(grad=f(2, 1)), f"grad_out has shape [2, 1]; it must be [2, 4], {RESULT}"),
+            (
+                lambda: matmul_epilogue_backward(bias=f(3)),
+                "b [3] does not broadcast to the product [2, 4]; its extents must be 1 or equal, counted from the last",
+            ),
+            (lambda: matmul_epilogue_backward(pre=f(2, 3)), f"pre has shape [2, 3]; it must be [2, 4], {SAVED}"),
+        ],
+        dtypes=[
+            (lambda: matmul_epilogue_backward(grad=i64(2, 4)), f"grad_out is int64; it must be float32, {RESULT}"),
+            (lambda: matmul_epilogue_backward(pre=bf(2, 4)), f"pre is bfloat16; it must be float32, {SAVED}"),
+        ],
+    ),
+    autocast=(lambda x: tile_ops.matmul(x, x.mT, epilogue="silu(acc)"), lambda x: F.silu(torch.matmul(x, x.mT))),
+    without_elements={
+        "matmul_epilogue": (epilogue, epilogue_in_torch, [(5, 0), (0, 3), (3,), (5, 1)]),
+        "matmul_epilogue of no rows": (epilogue, epilogue_in_torch, [(0, 4), (4, 3), (3,), (0, 3)]),
+    },
+    contract=lambda: [
+        ((double(2, 3, 4), double(4, 5), "tanh(acc) * b + acc"), {"operand0": double(5), "names": "b"}),
+        ((double(2, 3, 4), double(4, 5), "acc * s"), {"numbers": [0.5], "names": "s"}),
+    ],
+    good=[
+        lambda: epilogue(grad(2, 3), grad(3, 4), grad(4), grad(2, 4)),
+        lambda: tile.matmul_epilogue(grad(2, 2, 3), grad(2, 3, 2), "where(acc > 0, acc, 0.1 * acc)"),
+    ],
+    draw=draw_matmul_epilogue,
+    memory={
+        "matmul_epilogue": lambda: (
+            epilogue,
+            [torch.randn(40960, 512), torch.randn(512, 512), torch.randn(512), torch.randn(40960, 512)],
+        )
+    },
+    gpu={"matmul_epilogue": lambda randn: (epilogue, [randn(100, 200), randn(200, 150), randn(150), randn(100, 150)])},
+    gates={
+        "linear[1024,1024,4096],epilogue": lambda dtype: tile.matmul_epilogue(
+            meta_leaf(dtype, 1024, 1024),
+            meta_leaf(dtype, 4096, 1024).t(),
+            "tanh(acc * s + bias)",
+            operand0=meta_leaf(dtype, 4096),
+            numbers=[0.5],
+            names="bias,s",
+        )
+    },
+    sharded={
+        "matmul_epilogue": lambda: sharded_epilogue((4, 6), (6, 5), (5,), (4, 5)),
+        "matmul_epilogue of samples": lambda: sharded_epilogue((3, 4, 6), (3, 6, 5), (4, 1), (3, 1, 5)),
+    },
+    emulated={
+        "matmul_epilogue": lambda dtype: (
+            (leaf(dtype, 37, 70), leaf(dtype, 70, 45), EPILOGUE),
+            {"operand0": leaf(dtype, 45), "operand1": leaf(dtype, 37, 45), "numbers": [0.5], "names": "bias,gate,s"},
+        ),
+        "matmul_epilogue_of_batches": lambda dtype: (
+            (leaf(dtype, 2, 5, 33), leaf(dtype, 33, 17), "exp(-abs(acc)) * b"),
+            {"operand0": leaf(dtype, 5, 1), "names": "b"},
+        ),
     },
 )
 

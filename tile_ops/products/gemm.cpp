@@ -25,12 +25,12 @@ struct ProductOf {
   bool apart;      // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
   int together;    // rows of tiles that share a GPU's cache
-  int chain;       // this many tiles of k have a separate sum, because tensor cores drop low bits at each
-                   // addition; 0: all in one chain
+  int chain;  // tiles of k with a sum of their own, as tensor cores drop low bits at each addition; 0: all
+  std::optional<ExpressionOf<Array, Tile>> expression;  // in the place of an activation
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
   const auto& [x, y, other, bias, residual, pre, other_pre, out, alpha, activation, scaled, accumulate,
-               batched, groups, second, apart, bm, bn, bk, together, chain] = of;
+               batched, groups, second, apart, bm, bn, bk, together, chain, expression] = of;
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
   if (together > 1) {
@@ -91,7 +91,7 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
   if (scaled) acc *= alpha.astype(compute);
   if (bias) acc += (*bias)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
   if (pre) (*pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
-  acc = activate(activation, acc);
+  acc = expression ? expressed(*expression, acc, b0, b1, i, j) : activate(activation, acc);
   if (second == Second::factor) {
     if (other_pre) (*other_pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, factor);
     acc *= factor;
@@ -126,18 +126,21 @@ class Product {
  public:
   Product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue)
       : m_(x.size(-2)), n_(y.size(-1)), k_(x.size(-1)), epilogue_(epilogue) {
-    const std::array<at::Tensor, count> tensors{
+    c10::SmallVector<at::Tensor, count> tensors{
         x, y, out, epilogue.bias, epilogue.residual, epilogue.pre, epilogue.other, epilogue.other_pre};
+    if (epilogue.expression)
+      tensors.append(epilogue.expression->tensors.begin(), epilogue.expression->tensors.end());
+    matrices_.resize(tensors.size());
     const int64_t rank = std::max({x.dim(), y.dim(), out.dim()});
     for (int64_t axis = -rank; axis < -2; ++axis) {
       const auto size = [axis](const at::Tensor& t) { return t.dim() < -axis ? 1 : t.size(axis); };
       const int64_t extent = size(x) == 1 ? size(y) : size(x);
       if (extent != 1) axes_.push_back({extent, size(out) == 1});
-      for (size_t t = 0; t < count && extent != 1; ++t)
+      for (size_t t = 0; t < tensors.size() && extent != 1; ++t)
         if (tensors[t].defined())
           matrices_[t].strides.push_back(size(tensors[t]) == 1 ? 0 : tensors[t].stride(axis));
     }
-    for (size_t t = 0; t < count; ++t) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
       if (!tensors[t].defined()) continue;
       // Rows and columns broadcast too.
       const auto stride = [&](int64_t axis, int64_t extent) {
@@ -162,12 +165,13 @@ class Product {
   }
 
  private:
+  // The tensors of an expression follow.
   enum : size_t { X, Y, Out, Bias, Residual, Pre, Other, OtherPre, count };
   static bool is_right(size_t t) { return t == Y || t == Other; }
 
   template <class F>
   bool all_of(F holds) const {
-    for (size_t t = 0; t < count; ++t)
+    for (size_t t = 0; t < matrices_.size(); ++t)
       if (matrices_[t].used() && !holds(t, matrices_[t])) return false;
     return true;
   }
@@ -211,13 +215,13 @@ class Product {
       } else if (step(matrices_[Y]) == 0 && all_of([&](size_t t, const Matrix& it) {
                    return is_right(t) || m_ == 1 || joins(step(it), it.row, m_);
                  })) {
-        for (size_t t = 0; t < count; ++t)
+        for (size_t t = 0; t < matrices_.size(); ++t)
           if (m_ == 1 && !is_right(t) && matrices_[t].used()) matrices_[t].row = step(matrices_[t]);
         m_ *= size;
       } else if (step(matrices_[X]) == 0 && all_of([&](size_t t, const Matrix& it) {
                    return t == X || n_ == 1 || joins(step(it), it.column, n_);
                  })) {
-        for (size_t t = 0; t < count; ++t)
+        for (size_t t = 0; t < matrices_.size(); ++t)
           if (n_ == 1 && t != X && matrices_[t].used()) matrices_[t].column = step(matrices_[t]);
         n_ *= size;
       } else {
@@ -303,6 +307,16 @@ class Product {
       steps.append({t.row, t.column});
       return strided(t.tensor, sizes, steps, t.offset);
     };
+    std::optional<detail::Launched<ExpressionOf<Array, Tile>>> expression;
+    if (epilogue_.expression) {
+      const auto& [text, names, tensors, numbers] = *epilogue_.expression;
+      expression.emplace(text, names);
+      [&]<size_t... k>(std::index_sequence<k...>) {
+        ((std::get<k>(expression->tensors) = view(count + k, m_, n_)), ...);
+        (..., (k < numbers.size() ? void(std::get<k>(expression->numbers) = numbers[k]) : void()));
+      }
+      (std::make_index_sequence<most_operands>());
+    }
     const int64_t batches = size(kept[0]) * size(kept[1]);
     const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
     const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
@@ -341,13 +355,14 @@ class Product {
                           .bn = tile.n,
                           .bk = tile.k,
                           .together = together,
-                          .chain = chain});
+                          .chain = chain,
+                          .expression = expression});
   }
 
   int64_t m_, n_, k_;
   Epilogue epilogue_;
   c10::SmallVector<Axis, 6> axes_;
-  std::array<Matrix, count> matrices_;
+  c10::SmallVector<Matrix, count> matrices_;
 };
 
 }  // namespace

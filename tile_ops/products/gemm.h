@@ -1,13 +1,40 @@
 // Matrix products with batch axes, broadcasting, sums over axes and an epilogue: what matmul and its
 // gradients launch.
 #pragma once
+#include <array>
+#include <tuple>
+
 #include "../common/activation.h"
+#include "tile/expression_text.h"
 #include "tile/rows.h"
 
 namespace tile {
 
 // A second product in the same launch: the activated one is multiplied by it, or it is added to the first.
 enum class Second { none, factor, summand };
+
+// A text that ends the kernel, over "acc", which is the product, and up to six tensors and six numbers.
+inline constexpr size_t most_operands = 6;
+template <class T>
+using UpToSix = std::tuple<std::optional<T>, std::optional<T>, std::optional<T>, std::optional<T>,
+                           std::optional<T>, std::optional<T>>;
+template <class Array, class Tile>
+struct ExpressionOf {
+  std::string text, names;  // of the tensors, then of the numbers, separated by commas
+  UpToSix<Array> tensors;
+  UpToSix<Tile> numbers;
+};
+struct ProductExpression {
+  std::string text, names;
+  std::array<at::Tensor, most_operands> tensors;  // broadcast to the result; undefined after the last one
+  std::vector<double> numbers;
+};
+// Returns the parsed text of an epilogue, whose names are "acc" and then `names`, which commas separate. Each
+// of them is used. A text is parsed once in a process.
+std::shared_ptr<const ExpressionText> parsed_epilogue(const std::string& text, const std::string& names);
+// Computes it in a trace, at tile (i, j) of batch (b0, b1); acc is a tile of the product.
+Tile expressed(const ExpressionOf<Array, Tile>& of, const Tile& acc, const Tile& b0, const Tile& b1,
+               const Tile& i, const Tile& j);
 
 struct Epilogue {
   at::Tensor bias = {}, residual = {};  // broadcast to the result; undefined: none
@@ -21,6 +48,7 @@ struct Epilogue {
   at::Tensor other = {};
   Second second = Second::none;
   at::Tensor other_pre = {};
+  std::optional<ProductExpression> expression = {};  // computed from what is in `pre`, after the activation
 };
 
 // out = activation(alpha * (x @ y) + bias) + residual, where x is [..., m, k], y [..., k, n]

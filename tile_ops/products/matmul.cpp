@@ -6,59 +6,17 @@
 #include "../common/chunks.h"
 #include "../common/tuning.h"
 #include "gemm.h"
+#include "product_operands.h"
 
 namespace {
 
 using at::Tensor;
 using std::optional;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
-using Sizes = std::vector<c10::SymInt>;
-
-Tensor defined(const optional<Tensor>& tensor) { return tensor ? *tensor : Tensor(); }
-
-// The result's extents; errors where the operands do not multiply.
-Sizes product_sizes(const Tensor& input, const Tensor& other) {
-  require_floating("input", input);
-  require_same_dtype("input", input, "other", other);
-  if (input.dim() == 0 || other.dim() == 0)
-    fail(ErrorKind::value, input.dim() == 0 ? "input" : "other",
-         " has no dimensions; both operands need at least one");
-  const auto mismatch = [&](const auto&... parts) {
-    fail(ErrorKind::value, "cannot multiply input ", input.sym_sizes(), " by other ", other.sym_sizes(), "; ",
-         parts...);
-  };
-  const c10::SymInt k = input.sym_size(-1), rows = other.sym_size(other.dim() == 1 ? 0 : -2);
-  if (k != rows) mismatch("the inner extents ", k, " and ", rows, " differ");
-  const int64_t batch_x = std::max<int64_t>(input.dim() - 2, 0),
-                batch_y = std::max<int64_t>(other.dim() - 2, 0);
-  Sizes sizes;
-  for (int64_t axis = std::max(batch_x, batch_y); axis > 0; --axis) {
-    const c10::SymInt x = axis > batch_x ? 1 : input.sym_size(batch_x - axis),
-                      y = axis > batch_y ? 1 : other.sym_size(batch_y - axis);
-    if (x != 1 && y != 1 && x != y) mismatch("the batch extents ", x, " and ", y, " do not broadcast");
-    sizes.push_back(x == 1 ? y : x);
-  }
-  if (input.dim() > 1) sizes.push_back(input.sym_size(-2));
-  if (other.dim() > 1) sizes.push_back(other.sym_size(-1));
-  return sizes;
-}
-
-void require_broadcasts(const char* name, const optional<Tensor>& tensor, const Sizes& sizes) {
-  if (!tensor) return;
-  require_floating(name, *tensor);
-  const int64_t rank = static_cast<int64_t>(sizes.size());
-  bool fits = tensor->dim() <= rank;
-  for (int64_t axis = 1; fits && axis <= tensor->dim(); ++axis)
-    fits = tensor->sym_size(-axis) == 1 || tensor->sym_size(-axis) == sizes[static_cast<size_t>(rank - axis)];
-  if (!fits)
-    fail(ErrorKind::value, name, " ", tensor->sym_sizes(), " does not broadcast to the product ",
-         c10::SymIntArrayRef(sizes), "; its extents must be 1 or equal, counted from the last");
-}
+using Sizes = ProductSizes;
+using Operands = ProductOperands;
 
 // Arguments of the operators, in the order of their schemas.
-struct Operands {
-  const Tensor &input, &other;
-};
 struct Options {
   const optional<Tensor>& bias;
   const std::string& activation;
@@ -91,24 +49,6 @@ Tensor result(const Operands& of, const Options& then) {
   if (out_dtype) require_floating("out_dtype", *out_dtype);
   return at::empty_symint(sizes, input.options().dtype(out_dtype.value_or(input.scalar_type())));
 }
-
-// Vectors as matrices of one row or one column; what has the result's extents, or broadcasts to them, gets
-// these axes too.
-struct Matrices {
-  bool vector_input, vector_other;
-  Matrices(const Tensor& input, const Tensor& other)
-      : vector_input(input.dim() == 1), vector_other(other.dim() == 1) {}
-  Tensor input(const Tensor& tensor) const { return vector_input ? tensor.unsqueeze(0) : tensor; }
-  Tensor other(const Tensor& tensor) const { return vector_other ? tensor.unsqueeze(-1) : tensor; }
-  Tensor out(Tensor tensor) const {
-    if (!tensor.defined()) return tensor;
-    if (vector_other) tensor = tensor.unsqueeze(-1);
-    if (vector_input && tensor.dim() > 0) tensor = tensor.unsqueeze(-2);
-    return tensor;
-  }
-};
-
-Tensor transposed(const Tensor& matrix) { return matrix.transpose(-2, -1); }
 
 void activation_gradient_kernel(Array grad, Array pre, Array out, Activation activation, int rows,
                                 int columns) {
@@ -209,42 +149,6 @@ void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& save
   });
 }
 
-using VmapResults = VmapCall::Results;
-
-// vmap: the batch becomes the first batch axis of every tensor; ranks are made equal after it. `like`: the
-// argument whose rank a result has; empty: the product's.
-VmapResults batched(VmapCall& call, const std::vector<std::string>& tensors,
-                    const std::vector<std::string>& like) {
-  const auto rank = [&](const std::string& name) {
-    const c10::IValue& value = call[name];
-    return value.isTensor() && value.toTensor().defined()
-               ? value.toTensor().dim() - (call.batched(name) ? 1 : 0)
-               : 0;
-  };
-  const int64_t x = rank("input"), y = rank("other"), most = std::max(x, y);
-  if (x < 2 || y < 2) return call.loop();
-  std::vector<int64_t> ranks;
-  for (const std::string& name : like) ranks.push_back(name.empty() ? most : rank(name));
-  for (const std::string& name : tensors) {
-    const int64_t own = rank(name);
-    c10::IValue& value = call[name];
-    if (!value.isTensor() || !value.toTensor().defined()) continue;
-    Tensor tensor = value.toTensor();
-    if (!call.batched(name)) {
-      std::vector<c10::SymInt> sizes = tensor.sym_sizes().vec();
-      sizes.insert(sizes.begin(), call.size());
-      tensor = tensor.unsqueeze(0).expand_symint(sizes);
-    }
-    for (int64_t axis = own; axis < most; ++axis) tensor = tensor.unsqueeze(1);
-    value = tensor;
-  }
-  VmapResults results = call.call();
-  for (size_t i = 0; i < results.size() && i < ranks.size(); ++i)
-    for (int64_t axis = ranks[i]; results[i].defined() && axis < most; ++axis)
-      results[i] = results[i].squeeze(1);
-  return results;
-}
-
 const auto matmul =
     op("tile::matmul(Tensor input, Tensor other, *, Tensor? bias=None, str activation=\"none\", Tensor? "
        "residual=None, "
@@ -273,7 +177,7 @@ const auto matmul =
         })
         .grad("tile::matmul_backward")
         .vmap([](VmapCall& call) {
-          return batched(call, {"input", "other", "bias", "residual"}, {"", "", "residual"});
+          return batched_product(call, {"input", "other", "bias", "residual"}, {"", "", "residual"});
         })
         .autocast("lower");
 
@@ -311,8 +215,8 @@ const auto matmul_backward =
         })
         .grad("tile::matmul_double_backward")
         .vmap([](VmapCall& call) {
-          return batched(call, {"grad_out", "input", "other", "bias", "pre", "residual_like"},
-                         {"input", "other", "bias", "residual_like"});
+          return batched_product(call, {"grad_out", "input", "other", "bias", "pre", "residual_like"},
+                                 {"input", "other", "bias", "residual_like"});
         });
 
 const auto matmul_double_backward =

@@ -105,6 +105,22 @@ def _matmul_double_backward(call):
     )
 
 
+def _matmul_epilogue(call):
+    left, right, out = _matrices(call)
+    left, right = left.replace("k]", "K]"), right.replace("[k", "[K").replace(" k", " K")  # a text takes no partial sums
+    return f"{left} {right} {_operands(out)} -> out[{out}] pre[{out}]"
+
+
+def _matmul_epilogue_backward(call):
+    left, right, out = _matrices(call)
+    gradients = " ".join(f"grad_operand{i}[+operand{i}]" for i in range(6))
+    return f"grad_out[{out}] {left} {right} {_operands(out)} pre[{out}] -> grad_input[+input] grad_other[+other] {gradients}"
+
+
+def _operands(out):
+    return " ".join(f"operand{i}[{out}]" for i in range(6))
+
+
 # An activation cannot be applied to partial sums.
 _LINEAR = {"k": lambda call: call["activation"] == "none"}
 
@@ -197,6 +213,8 @@ TABLE = {
     "tile::matmul": Rule(_matmul, when=_LINEAR),
     "tile::matmul_backward": Rule(_matmul_backward),
     "tile::matmul_double_backward": Rule(_matmul_double_backward),
+    "tile::matmul_epilogue": Rule(_matmul_epilogue),
+    "tile::matmul_epilogue_backward": Rule(_matmul_epilogue_backward),
     "tile::gated_matmul": Rule("input[*r K] gate_weight[K n] up_weight[K n] -> out[*r n] pre_gate[*r n] pre_up[*r n]"),
     "tile::gated_matmul_backward": Rule(
         "grad_out[*r n] input[*r k] gate_weight[k n] up_weight[k n] pre_gate[*r n] pre_up[*r n] -> "

@@ -1,0 +1,58 @@
+// Expressions that users write as text over named values: "silu(acc + bias) * gate".
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsl/tile.h"
+
+namespace tile {
+
+// A parsed text. It has numbers, inf, names, + - * / **, unary - and +, comparisons of two, parentheses, the
+// elementwise primitives of floats by their names (where too), and max, min, relu, gelu and gelu_tanh. The
+// rules of precedence are those of Python. A text is checked when it is parsed, so that its evaluation does
+// not fail.
+class ExpressionText {
+ public:
+  // `what` is how errors name the text. Each name stands for a float.
+  ExpressionText(std::string what, std::string text, std::vector<std::string> names);
+
+  const std::vector<std::string>& names() const { return names_; }
+  bool uses(size_t name) const { return used_[name]; }
+  // Returns true if a derivative of the text is computed from this value.
+  bool derivatives_read(size_t name) const { return read_[name]; }
+  // Returns true if the derivatives by both names are one value, as those of x + y.
+  bool one_derivative(size_t name, size_t other) const { return alike_[name] == alike_[other]; }
+  // Throws Error: what the text is, the column (from 1), and the parts.
+  [[noreturn]] void refuse(size_t column, const std::string& problem) const;
+
+  // Computes the text in the current trace. `value` returns a tile of this dtype for the name with the given
+  // index; tiles broadcast. It is called once for each name that the text uses, where the text first does.
+  Tile operator()(DType dtype, const std::function<Tile(size_t name)>& value) const;
+
+  // Returns the functions that a text may call, sorted.
+  static std::vector<std::string> functions();
+
+ private:
+  friend class ExpressionParser;
+  // A node's operands come before it.
+  struct Node {
+    const Primitive* primitive = nullptr;  // null: a number or a name
+    std::vector<size_t> operands;
+    double number = 0;
+    int name = -1;             // an index, or none
+    DType dtype = DType::f32;  // boolean for a condition; f32 stands for every float
+  };
+  std::string what_, text_;
+  std::vector<std::string> names_;
+  std::vector<Node> nodes_;
+  size_t result_ = 0;
+  std::vector<bool> used_, read_;  // of the names
+  std::vector<size_t> alike_;      // names with the same number have one derivative
+};
+
+// Returns true for a letter or _ followed by letters, digits and _.
+bool is_expression_name(std::string_view text);
+
+}  // namespace tile
