@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "runtime/device_limits.h"
 #include "runtime/kernel.h"
 #include "support/text.h"
 

@@ -9,9 +9,6 @@ namespace tile {
 // holds dtype, rank and whether extents are wide. On a GPU it also holds the facts below.
 uint64_t key_word(const ArrayArgument& array);
 
-// Returns true if the copy unit can read an array on a GPU: a unit axis, 16-byte alignment, and positive
-// strides and extents that are not too large.
-bool has_tensor_map(const ArrayArgument& array);
 // Returns true if an extent does not fit i32.
 bool has_wide_extents(const ArrayArgument& array);
 // Returns true if an extent, a stride, the number of elements or the distance between two of them does not

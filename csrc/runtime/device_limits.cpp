@@ -4,7 +4,6 @@
 #include "cpu/gemm/gemm_table.h"
 #include "cuda/program.h"
 #include "driver/driver.h"
-#include "runtime/array_key.h"
 #include "runtime/launch_observer.h"
 
 namespace tile {
@@ -28,8 +27,7 @@ int most_shared_bytes(const ArrayArgument& array) {
 }
 bool multiplies_by_groups(const ArrayArgument& array) {
   const bool has_type = array.dtype == DType::bf16 || array.dtype == DType::f16;
-  return array.device == DeviceKind::cuda && has_type && has_tensor_map(array) &&
-         cuda::multiplies_by_groups(target_of(array));
+  return array.device == DeviceKind::cuda && has_type && cuda::multiplies_by_groups(target_of(array));
 }
 
 bool multiplies_as_it_is(const ArrayArgument& array) {

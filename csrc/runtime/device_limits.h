@@ -9,9 +9,12 @@ namespace tile {
 int64_t most_tile_bytes(const ArrayArgument& array);
 // Returns the shared memory that a thread block may use on that GPU, or 0.
 int most_shared_bytes(const ArrayArgument& array);
-// Returns true if that GPU multiplies the array on warpgroup instructions, which want large tiles: it has
-// 16-bit floats, and the copy unit can read it.
+// Returns true if that GPU multiplies arrays of this dtype on warpgroup instructions, which want large tiles.
+// The array must have a tensor map, too.
 bool multiplies_by_groups(const ArrayArgument& array);
+// Returns true if the GPU's copy unit can read the array: it has an axis of stride 1, 16-byte alignment, and
+// positive strides and extents that are not too large.
+bool has_tensor_map(const ArrayArgument& array);
 // Returns true if products on the array's device read its dtype without widening it. If they widen it,
 // rounding an operand to that dtype first would only lose accuracy.
 bool multiplies_as_it_is(const ArrayArgument& array);

@@ -49,6 +49,9 @@ inline constexpr int64_t enough_large_tiles = multiprocessors;
 inline constexpr int group_depth = 64;
 inline constexpr int64_t group_products_a_cycle = 2048, l2_bytes_a_cycle = 64, group_stores_a_cycle = 8,
                          group_iteration_cycles = 240, group_barrier_cycles = 32;
+// Matrices whose rows are no multiples of 16 bytes are copied for warpgroup instructions if the result has so
+// many rows and columns: the copy then takes less time than they save.
+inline constexpr int64_t group_copied_extent = 256;
 // On a CPU threads share the x that they pack: tiles are small, and so many, while a packed x of 16 MiB stays
 // in the last level of the cache.
 inline constexpr int64_t cpu_product_blocks = 1024, cpu_packed_bytes = 16 * mib;

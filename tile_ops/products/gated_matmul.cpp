@@ -104,6 +104,7 @@ const auto gated_matmul =
           multiply(matrix(of.input), of.gate_weight, matrix(out),
                    {.activation = parse_activation(activation),
                     .pre = matrix(pre_gate),
+                    .may_copy = true,
                     .other = of.up_weight,
                     .second = Second::factor,
                     .other_pre = matrix(pre_up)});

@@ -112,6 +112,19 @@ struct Matrix {
   int64_t row = 0, column = 0;
 
   bool used() const { return tensor.defined(); }
+  // Replaces the matrix by a copy whose rows, or columns if these are adjacent, begin at multiples of 16
+  // bytes.
+  void copy_to_aligned_rows(std::array<int64_t, 2> sizes) {
+    const at::Tensor given = tensor.as_strided(sizes, {row, column}, tensor.storage_offset() + offset);
+    const bool by_columns = row == 1;
+    const int64_t length = sizes[by_columns ? 0 : 1], vector = 16 / tensor.element_size();
+    const at::Tensor rows =
+        at::empty({sizes[by_columns ? 1 : 0], ceil_div(length, vector) * vector}, tensor.options())
+            .narrow(1, 0, length);
+    tensor = by_columns ? rows.t() : rows;
+    tensor.copy_(given);
+    offset = 0, row = tensor.stride(0), column = tensor.stride(1);
+  }
 };
 
 struct Axis {
@@ -161,6 +174,7 @@ class Product {
       join_axes();
     }
     swap_to_rows();
+    if (epilogue_.may_copy) copy_for_groups();
     launch(0);
   }
 
@@ -255,6 +269,28 @@ class Product {
     t.column = t.tensor.stride(-1);
   }
 
+  // Copies matrices that the copy unit cannot read to rows of a multiple of 16 bytes, if their copies are
+  // small.
+  void copy_for_groups() {
+    if (!axes_.empty() || std::min(m_, n_) < tuning::group_copied_extent) return;
+    std::vector<Matrix*> copied;
+    int64_t bytes = 0;
+    for (const size_t t : {X, Y, Other}) {
+      Matrix& matrix = matrices_[t];
+      if (!matrix.used()) continue;
+      const ArrayArgument array =
+          strided(matrix.tensor, sizes_of(t), {matrix.row, matrix.column}, matrix.offset);
+      if (!multiplies_by_groups(array)) return;
+      if (has_tensor_map(array)) continue;
+      copied.push_back(&matrix);
+      bytes += sizes_of(t)[0] * sizes_of(t)[1] * matrix.tensor.element_size();
+    }
+    if (bytes > tuning::product_chunk_bytes) return;
+    for (Matrix* matrix : copied)
+      matrix->copy_to_aligned_rows(sizes_of(static_cast<size_t>(matrix - matrices_.data())));
+  }
+  std::array<int64_t, 2> sizes_of(size_t t) const { return {is_right(t) ? k_ : m_, t == X ? k_ : n_}; }
+
   // A result stored column by column is the transposed product, stored row by row. Of two products that would
   // be one of two left matrices: their results are written as they lie.
   void swap_to_rows() {
@@ -324,8 +360,11 @@ class Product {
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
     const bool chained = !cpu && length > tuning::chain_length;
     const std::optional<ArrayArgument> other = view(Other, k_, n_);
-    const bool groups = (!sum || adds) && multiplies_by_groups(*view(X, m_, k_)) &&
-                        multiplies_by_groups(*view(Y, k_, n_)) && (!other || multiplies_by_groups(*other));
+    const auto by_groups = [](const ArrayArgument& array) {
+      return multiplies_by_groups(array) && has_tensor_map(array);
+    };
+    const bool groups = (!sum || adds) && by_groups(*view(X, m_, k_)) && by_groups(*view(Y, k_, n_)) &&
+                        (!other || by_groups(*other));
     const ProductShape shape{.m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && adds)};
     const at::ScalarType type = matrices_[X].tensor.scalar_type();
     const TileSize tile = cpu      ? cpu_tile_size(shape, summands * m_ * k_ * packed_element)

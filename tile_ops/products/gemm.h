@@ -40,7 +40,9 @@ struct Epilogue {
   at::Tensor bias = {}, residual = {};  // broadcast to the result; undefined: none
   double alpha = 1;
   Activation activation = Activation::none;
-  at::Tensor pre = {};      // if defined: what enters the activation is written here
+  at::Tensor pre = {};  // if defined: what enters the activation is written here
+  // Matrices that the copy unit of a GPU cannot read may be copied, in up to tuning::product_chunk_bytes.
+  bool may_copy = false;
   bool accumulate = false;  // adds to the contents of out, which no other operand may be
   // A second matrix of y's shape, which has no leading axes then, and what x @ other is for. As a factor it
   // is written to other_pre, where that is defined. As a summand x is [2, ..., m, k], and x[1] what is

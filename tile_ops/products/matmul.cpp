@@ -173,7 +173,8 @@ const auto matmul =
                     .residual = as.out(defined(then.residual)),
                     .alpha = then.alpha,
                     .activation = parse_activation(then.activation),
-                    .pre = as.out(pre)});
+                    .pre = as.out(pre),
+                    .may_copy = true});
         })
         .grad("tile::matmul_backward")
         .vmap([](VmapCall& call) {

@@ -74,7 +74,7 @@ const auto matmul_epilogue =
           ProductExpression expression{then.epilogue, then.names, then.tensors.all(), then.numbers};
           for (Tensor& tensor : expression.tensors) tensor = as.out(tensor);
           multiply(as.input(of.input), as.other(of.other), as.out(out),
-                   {.pre = as.out(pre), .expression = std::move(expression)});
+                   {.pre = as.out(pre), .may_copy = true, .expression = std::move(expression)});
         })
         .grad("tile::matmul_epilogue_backward")
         .vmap([](VmapCall& call) {
