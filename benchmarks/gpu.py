@@ -1,10 +1,10 @@
 """Times on a GPU: every case of gpu_cases.py against its peers, and memory-bound cases against Tensor.copy_ of the same
 bytes.
 
-    python benchmarks/gpu.py [--only REGEX] [--write] [--seconds N]
+    python benchmarks/gpu.py [--only REGEX] [--write] [--name NAME] [--seconds N]
 
 One process, interleaved rounds, medians, random data in bfloat16. --write: writes the table to results/gpu-<chip>.md,
-and the picture that roofline.py draws of it. A row or a peer that fails is named and left out; peers are also left out
+or <NAME>-<chip>.md, and of the former the picture that roofline.py draws. A row or a peer that fails is named and left out; peers are also left out
 once the time is over."""
 
 import argparse
@@ -208,6 +208,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches")
     options.add_argument("--write", action="store_true", help="write the table and the picture into results/")
+    options.add_argument("--name", default="gpu", help="the table's name, for a part of the cases (default gpu)")
     options.add_argument("--seconds", type=float, default=240, help="after them peers are left out (default 240)")
     options = options.parse_args()
     if not torch.cuda.is_available():
@@ -230,8 +231,10 @@ def main():
         run(table, options)
     if not options.write:
         return
-    path = file_name("gpu", name)
+    path = file_name(options.name, name)
     table.write(path)
+    if options.name != "gpu":
+        return
     try:
         import roofline
 

@@ -85,6 +85,11 @@ def _gpu(rows):
             yield f"{len(speeds)} cases reach {_range(speeds)} of {name}'s speed"
 
 
+def _products(rows):
+    if speeds := _numbers(rows, "other peers", r"cuBLAS ([\d.]+)"):
+        yield f"{len(speeds)} products reach {_range(speeds)} of cuBLAS' speed; the median is {_two_decimals(statistics.median(speeds))}"
+
+
 def _host(rows):
     us = {row["call"]: row["us"] for row in rows}
     return [f"`softmax` from Python takes {us['Python: ours, softmax']} us, `torch.add` {us['Python: torch.add']} us"]
@@ -131,6 +136,7 @@ def by_operator():
 KINDS = {  # by the first word of a file's name: what it measures, and the outcome of its rows
     "cpu": ("time of each case against torch eager and `torch.compile`", _cpu),
     "gpu": ("time of each case against a copy, torch and other libraries", _gpu),
+    "products": ("products against cuBLAS, torch eager and `torch.compile`", _products),
     "host": ("the host's time of a call", _host),
     "python": ("kernels in Python against Triton, C++ and torch", _python),
     "expressions": ("operators of one expression against torch", _expressions),
@@ -187,16 +193,24 @@ STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's r
         _column("of copy"),
     ),
     (
-        "behind",
-        "bfloat16 products of 4096³ and 8192³, H200",
+        "equal",
+        "bfloat16 products of 1024³ to 8192x28672x8192, H200",
         "cuBLAS",
-        "gpu-h200",
-        "matmul (4096|8192)³",
+        "products-h200",
+        "matmul (1024|2048|4096|8192|16384)x",
+        _column("other peers", r"cuBLAS ([\d.]+)"),
+    ),
+    (
+        "behind",
+        "bfloat16 products of 1 and 16 rows, H200",
+        "cuBLAS",
+        "products-h200",
+        r"matmul (1|16)x",
         _column("other peers", r"cuBLAS ([\d.]+)"),
     ),
     ("behind", "attention, forward, H100", "torch's attention", "python-h100*", "attention", _of_torch),
     ("behind", "attention in Python, H100", "Triton", "python-h100*", "attention", _column("Triton / Python")),
-    ("behind", "linear + cross entropy, H200", "torch eager", "gpu-h200", "linear_cross_entropy", _column("eager")),
+    ("behind", "linear + cross entropy, H200", "torch eager", "products-h200", "linear_cross_entropy", _column("eager")),
     ("behind", "attention on a CPU without AVX2", "torch eager", "cpu-baseline*", "attention", _column("ratio")),
 ]
 
@@ -232,7 +246,7 @@ def page():
 torch version.
 
 {index()}
-The tables are from different versions of the library. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
+The tables are from different versions of the library. `products-h200.md` is the newest. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
 while the kernel before it ends. `python-h200.md` and `gpu-h200.md`, except its rows of add_rms_norm, measure earlier versions.
 
 ## GPU: the share of a copy's speed
