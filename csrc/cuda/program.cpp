@@ -35,6 +35,7 @@ int64_t most_tile_bytes(const Target& target) {
 
 std::string text_of(const Configuration& c) {
   std::vector<std::string> words;
+  if (!c.wgmma) words.emplace_back("without wgmma");
   const auto scaled = [&](int power, const char* what) {
     if (power)
       words.push_back(str(power > 0 ? 1 << power : 1, power > 0 ? "" : str("/", 1 << -power), "x ", what));
@@ -79,6 +80,7 @@ Program::Program(const Function& given, const Target& target, const Configuratio
 }
 
 bool Program::make_async(const Function& given, const Target& target, const Configuration& wanted) {
+  if (!wanted.wgmma) return false;
   if (!multiplies_by_groups(target)) {
     why = target.arch / 10 == 9 ? str("TILE_WGMMA=0 switches wgmma off")
                                 : str("sm_", target.arch, " has no wgmma");

@@ -53,6 +53,7 @@ struct Configuration {
   bool rematerialize = false;   // compute values again instead of keeping them in registers, as in clusters
   int blocks = 0;               // log2 of a factor of the usual number of CTAs of a cluster
   int occupancy = 0;            // target CTAs per multiprocessor; 0: the plan decides
+  bool wgmma = true;            // use warpgroup instructions if the target has them
   bool panels_in_turn = false;  // compute a panel of an epilogue once the panel before it is stored
 };
 // The first configuration is the usual one; the others are for kernels that spill registers with

@@ -51,7 +51,7 @@ int allowed_to(const std::string& path) {
 
 // One configuration, compiled or failed.
 struct Candidate {
-  const cuda::Configuration* configuration;
+  cuda::Configuration configuration;
   std::string failure;          // the reason why there is no code
   std::optional<GpuCode> code;  // set if `failure` is empty
   Fault fault;
@@ -76,7 +76,7 @@ void log(const KernelName& name, const cuda::Target& target, const std::vector<C
          const Candidate& chosen) {
   if (!logs()) return;
   for (const Candidate& candidate : tried)
-    log_line(name.name, " for sm_", target.arch, ", ", text_of(*candidate.configuration), ": ",
+    log_line(name.name, " for sm_", target.arch, ", ", text_of(candidate.configuration), ": ",
              candidate.failure.empty() ? facts_of(*candidate.code) + ", " : "",
              &candidate != &chosen   ? "not chosen: " + why_not(candidate, chosen)
              : candidate.fault.any() ? "chosen: the least bad"
@@ -102,22 +102,23 @@ void check_parameters(const Function& function, const KernelName& name, const cu
 
 std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda::Target& target) {
   std::vector<ConfiguredProgram> made;
-  const auto add = [&](const cuda::Target& to, const cuda::Configuration& configuration) {
+  const auto add = [&](const cuda::Configuration& configuration) {
     try {
-      cuda::Program program(function, to, configuration);
+      cuda::Program program(function, target, configuration);
       const auto same = [&](const ConfiguredProgram& other) {
         return other.program.source == program.source;
       };
-      if (std::none_of(made.begin(), made.end(), same)) made.push_back({&configuration, std::move(program)});
+      if (std::none_of(made.begin(), made.end(), same)) made.push_back({configuration, std::move(program)});
     } catch (const Error&) {  // it may need more shared memory than the chip has
       if (made.empty()) throw;
     }
   };
-  cuda::Target without = target;
-  without.wgmma = false;
-  if (target.wgmma)
-    for (const cuda::Configuration& configuration : cuda::group_configurations) add(target, configuration);
-  for (const cuda::Configuration& configuration : cuda::configurations) add(without, configuration);
+  for (const cuda::Configuration& configuration : cuda::group_configurations) add(configuration);
+  const bool has_wgmma = made[0].program.path == "wgmma";
+  for (cuda::Configuration configuration : cuda::configurations) {
+    configuration.wgmma = !has_wgmma;
+    add(configuration);
+  }
   return made;
 }
 
@@ -150,7 +151,7 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
   };
   progress.expect(1);
   std::vector<Candidate> tried;
-  tried.push_back(compiled({cuda::configurations, cuda::Program(function, target)}));
+  tried.push_back(compiled({{}, cuda::Program(function, target)}));
   if (tried[0].fault.any()) {
     std::vector<ConfiguredProgram> others = programs_of(function, target);
     others.erase(others.begin());

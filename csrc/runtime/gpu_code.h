@@ -25,7 +25,7 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
 // Throws if the usual configuration cannot be made. Others are left out if they cannot be made or have the
 // same source as an earlier one.
 struct ConfiguredProgram {
-  const cuda::Configuration* configuration;
+  cuda::Configuration configuration;
   cuda::Program program;
 };
 std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda::Target& target);

@@ -58,11 +58,11 @@ bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs 
   const bool gpu = on_gpu(arguments), launches = grid.x && grid.y && grid.z;
   if (!launches || (!gpu && what_ != What::ir)) return gpu;
   const Function function = compiled();
-  const auto row_of = [&](const cuda::Program& program, const cuda::Configuration* configuration) {
+  const auto row_of = [&](const cuda::Program& program, const std::string& configuration) {
     return InspectedKernel{.name = name.name,
                            .grid = grid,
                            .text = program.source,
-                           .configuration = configuration ? text_of(*configuration) : "",
+                           .configuration = configuration,
                            .entry = program.entry,
                            .path = program.path,
                            .why = program.why,
@@ -76,13 +76,13 @@ bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs 
     kernels_.push_back({.name = name.name, .grid = grid, .text = print(function)});
   } else if (what_ == What::configurations) {
     for (const auto& [configuration, program] : programs_of(function, target_))
-      kernels_.push_back(row_of(program, configuration));
+      kernels_.push_back(row_of(program, cuda::text_of(configuration)));
   } else if (what_ == What::usual) {
-    kernels_.push_back(row_of(cuda::Program(function, target_), cuda::configurations));
+    kernels_.push_back(row_of(cuda::Program(function, target_), cuda::text_of({})));
   } else {
     try {
       GpuCode code = compile_for_gpu(function, name, target_, compiler_);
-      InspectedKernel& kernel = kernels_.emplace_back(row_of(code.program, nullptr));
+      InspectedKernel& kernel = kernels_.emplace_back(row_of(code.program, ""));
       kernel.cubin = std::move(code.result.cubin);
       kernel.resources = resources_in(code.result.log, code.program.entry);
       kernel.warning = performance_loss(code.result.log);

@@ -69,12 +69,12 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
   run_blocks(name, table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
 }
 
-cuda::Program TextKernel::gpu_program(const std::vector<Argument>& arguments,
-                                      const cuda::Target& target) const {
+cuda::Program TextKernel::gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target,
+                                      const cuda::Configuration& configuration) const {
   std::vector<Argument> there = arguments;
   for (Argument& argument : there)
     if (auto* array = std::get_if<ArrayArgument>(&argument)) array->device = DeviceKind::cuda;
-  return {compiled(checked(there)), target};
+  return {compiled(checked(there)), target, configuration};
 }
 
 }  // namespace tile

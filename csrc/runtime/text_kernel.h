@@ -22,7 +22,8 @@ class TextKernel {
   // Arguments are in the order of the text's parameters. Throws if their types or number differ.
   void launch(Grid grid, const std::vector<Argument>& arguments) const;
   // Returns the program that a GPU would run for such arguments, whatever device their arrays are on.
-  cuda::Program gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target) const;
+  cuda::Program gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target,
+                            const cuda::Configuration& configuration = {}) const;
 
  private:
   std::vector<ArgumentRef> checked(const std::vector<Argument>& arguments) const;

@@ -54,6 +54,7 @@ class Case:
     block_bytes: int = 64 * 1024  # of tiles that the registers of a block hold
     cluster_blocks: int = 16
     wgmma: bool = False
+    panels_in_turn: bool = False  # of an epilogue
 
     @functools.cached_property
     def program(self):
@@ -66,6 +67,7 @@ class Case:
             self.block_bytes,
             self.cluster_blocks,
             self.wgmma,
+            self.panels_in_turn,
         )
 
 

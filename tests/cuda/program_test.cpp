@@ -21,6 +21,8 @@ TEST(Configurations, HaveNames) {
             "1/2x warps, single CTA; "
             "2x blocks");
   EXPECT_EQ(text_of({.warps = -2, .blocks = -1}), "1/4x warps, 1/2x blocks");
+  EXPECT_EQ(text_of(group_configurations[1]), "panels in turn");
+  EXPECT_EQ(text_of({.single_cta = true, .wgmma = false}), "without wgmma, single CTA");
 }
 
 // A kernel that doubles a row of so many columns, or multiplies two matrices.

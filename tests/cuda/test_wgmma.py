@@ -74,7 +74,9 @@ def kernel(tile, majors="nn", dtype="bf16", products=1, epilogue=()):
 class Product:
     """One launch and its expected values."""
 
-    def __init__(self, extents, tile, majors="nn", dtype=torch.bfloat16, products=1, epilogue=(), expected=None, first=0):
+    def __init__(
+        self, extents, tile, majors="nn", dtype=torch.bfloat16, products=1, epilogue=(), expected=None, first=0, in_turn=False
+    ):
         m, n, k = extents
 
         def operand(rows, columns, transposed):
@@ -99,7 +101,7 @@ class Product:
         text = kernel(tile, majors, NAMES[dtype], products, epilogue)
         self.columns = tile[1]
         grid = (-(-m // tile[0]), -(-n // tile[1]), 1)
-        self.case = emulate.Case(text, grid, self.arguments, wgmma=True)
+        self.case = emulate.Case(text, grid, self.arguments, wgmma=True, panels_in_turn=in_turn)
 
     @property
     def program(self):
@@ -115,12 +117,15 @@ class Product:
         torch.testing.assert_close(out, self.expected, rtol=2**-8, atol=2**-8 * max(1.0, self.expected.abs().max().item() / 8))
 
 
-BIAS_AND_GELU = (
-    "%p: bf16[128,64] = load %bias, %i, %j {pad=0.0, shape=[128,64], steps=[128,64]}",
-    "%q: f32[128,64] = astype %p {dtype=f32}",
-    "%s: f32[128,64] = add %r, %q",
-    "%e: f32[128,64] = tanh %s",
-)
+def bias_and_tanh(columns):
+    shape = f"[128,{columns}]"
+    return (
+        f"%p: bf16{shape} = load %bias, %i, %j {{pad=0.0, shape={shape}, steps={shape}}}",
+        f"%q: f32{shape} = astype %p {{dtype=f32}}",
+        f"%s: f32{shape} = add %r, %q",
+        f"%e: f32{shape} = tanh %s",
+    )
+
 
 CASES = {
     **{
@@ -143,8 +148,28 @@ CASES = {
         "nt",
         torch.bfloat16,
         1,
-        BIAS_AND_GELU,
+        bias_and_tanh(64),
         lambda product, bias: torch.tanh(product + bias),
+    ),
+    "an epilogue of several panels": (
+        (136, 136, 136),
+        (128, 128, 64),
+        "nt",
+        torch.bfloat16,
+        1,
+        bias_and_tanh(128),
+        lambda product, bias: torch.tanh(product + bias),
+    ),
+    "panels in turn": (
+        (264, 200, 136),
+        (128, 192, 64),
+        "nn",
+        torch.bfloat16,
+        1,
+        bias_and_tanh(192),
+        lambda product, bias: torch.tanh(product + bias),
+        0,
+        True,
     ),
 }
 

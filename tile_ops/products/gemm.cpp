@@ -273,21 +273,20 @@ class Product {
   // small.
   void copy_for_groups() {
     if (!axes_.empty() || std::min(m_, n_) < tuning::group_copied_extent) return;
-    std::vector<Matrix*> copied;
+    std::vector<size_t> copied;
     int64_t bytes = 0;
     for (const size_t t : {X, Y, Other}) {
-      Matrix& matrix = matrices_[t];
+      const Matrix& matrix = matrices_[t];
       if (!matrix.used()) continue;
       const ArrayArgument array =
           strided(matrix.tensor, sizes_of(t), {matrix.row, matrix.column}, matrix.offset);
       if (!multiplies_by_groups(array)) return;
       if (has_tensor_map(array)) continue;
-      copied.push_back(&matrix);
+      copied.push_back(t);
       bytes += sizes_of(t)[0] * sizes_of(t)[1] * matrix.tensor.element_size();
     }
     if (bytes > tuning::product_chunk_bytes) return;
-    for (Matrix* matrix : copied)
-      matrix->copy_to_aligned_rows(sizes_of(static_cast<size_t>(matrix - matrices_.data())));
+    for (const size_t t : copied) matrices_[t].copy_to_aligned_rows(sizes_of(t));
   }
   std::array<int64_t, 2> sizes_of(size_t t) const { return {is_right(t) ? k_ : m_, t == X ? k_ : n_}; }
 
