@@ -208,6 +208,7 @@ STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's r
         r"matmul (1|16)x",
         _column("other peers", r"cuBLAS ([\d.]+)"),
     ),
+    ("behind", "gated products, backward, H200", "torch eager", "products-h200", "gated_matmul.*backward", _column("eager")),
     ("behind", "attention, forward, H100", "torch's attention", "python-h100*", "attention", _of_torch),
     ("behind", "attention in Python, H100", "Triton", "python-h100*", "attention", _column("Triton / Python")),
     ("behind", "linear + cross entropy, H200", "torch eager", "products-h200", "linear_cross_entropy", _column("eager")),

@@ -140,6 +140,7 @@ void Emitter::wait_for_readers(const Op& op) {
   if (shared_is_read_) synchronize(op);
 }
 void Emitter::synchronize_memory(const Op& op) {
+  leave_group(op);  // a barrier of a group does not order the accesses of the others
   if (plan_.cluster() == 1) return synchronize(op);
   meet_blocks(op);
   line(op, str("arrive_in_cluster(", line_number(op), ");"));

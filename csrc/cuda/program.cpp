@@ -109,7 +109,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   one_axis.long_axis = 0;
   const Emitter emitter(function, divided, staging, plan, one_axis, configuration);
   if (const Op* op = emitter.leaves_group())
-    return decline(op, "moves elements between threads, which groups cannot do yet");
+    return decline(op, "needs the elements of other threads, which groups cannot exchange yet");
   finish(emitter, plan);
   threads = async.threads();
   persistent = true;

@@ -194,7 +194,8 @@ PyObject* tensor_map(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
-     "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=True): what "
+     "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=as TILE_WGMMA "
+     "says): what "
      "call() "
      "gives, "
      "where meta tensors stand for those on "

@@ -231,7 +231,7 @@ PyMethodDef methods[] = {
      "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
     {"cuda_program", guarded<cuda_program>, METH_VARARGS,
      "cuda_program(text, arguments, arch, passes=True, shared_bytes=49152, block_bytes=65536, "
-     "cluster_blocks=16, wgmma=True, panels_in_turn=False): the CUDA C++ of Tile IR text as "
+     "cluster_blocks=16, wgmma=as TILE_WGMMA says, panels_in_turn=False): the CUDA C++ of Tile IR text as "
      "{'text', 'entry', 'threads', 'shared_bytes'}."},
     {"compiled_kernels", guarded<compiled_kernels>, METH_NOARGS,
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "

@@ -155,23 +155,24 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
   if (tried[0].fault.any()) {
     std::vector<ConfiguredProgram> others = programs_of(function, target);
     others.erase(others.begin());
+    const auto keep = [&](const ConfiguredProgram& other, const std::function<Candidate()>& result) {
+      try {
+        tried.push_back(result());
+      } catch (const Error& error) {  // the usual configuration has compiled
+        const std::string text = error.what();
+        tried.push_back({other.configuration, text.substr(0, text.find('\n')), {}, {}});
+      }
+    };
     if (!others.empty() && others[0].program.path == "wgmma") {
-      tried.push_back(compiled(others[0]));
-      if (tried.back().fault.any())
-        others.erase(others.begin());
-      else
-        others.clear();
+      keep(others[0], [&] { return compiled(others[0]); });
+      const bool found = tried.back().failure.empty() && !tried.back().fault.any();
+      others.erase(others.begin(), found ? others.end() : others.begin() + 1);
     }
     progress.expect(static_cast<int>(others.size()));
     std::vector<std::future<Candidate>> compiling;
     for (const ConfiguredProgram& other : others)
       compiling.push_back(std::async(std::launch::async | std::launch::deferred, compiled, other));
-    for (size_t i = 0; i < others.size(); ++i) try {
-        tried.push_back(compiling[i].get());
-      } catch (const Error& error) {  // the usual configuration has compiled
-        const std::string text = error.what();
-        tried.push_back({others[i].configuration, text.substr(0, text.find('\n')), {}, {}});
-      }
+    for (size_t i = 0; i < others.size(); ++i) keep(others[i], [&] { return compiling[i].get(); });
   }
   Candidate* chosen = &tried[0];
   for (Candidate& candidate : tried)

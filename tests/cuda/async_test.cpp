@@ -180,7 +180,7 @@ TEST(Epilogue, IsRepeatedForPanels) {
             R"(  %17: f32[8,1] = load %0, %4, %6 {pad=0.0, shape=[8,1], steps=[8,1]}
   %18: i32 = constant {dtype=i32, value=0}
   %19: i32 = constant {dtype=i32, value=0}
-  %20: f32[8,64] = extract %11, %18, %19 {shape=[8,64]}
+  %20: f32[8,64] = extract %11, %18, %19 {panel=0, shape=[8,64]}
   %21: i64 = astype %5 {dtype=i64}
   %22: i64 = constant {dtype=i64, value=2}
   %23: i64 = mul %21, %22
@@ -193,7 +193,7 @@ TEST(Epilogue, IsRepeatedForPanels) {
   %30: f32[8,64] = add %28, %29
   store %3, %30, %4, %23 {panel=0, steps=[8,64]}
   %31: i32 = constant {dtype=i32, value=1}
-  %32: f32[8,64] = extract %11, %18, %31 {shape=[8,64]}
+  %32: f32[8,64] = extract %11, %18, %31 {panel=1, shape=[8,64]}
   %33: i64 = constant {dtype=i64, value=1}
   %34: i64 = add %23, %33
   %35: f32[1,64] = load %2, %6, %34 {pad=0.0, panel=1, shape=[1,64], steps=[1,64]}
@@ -254,6 +254,11 @@ TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
                        "load %c, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}"));
   // Two stores to one array.
   EXPECT_FALSE(changed("%u: f32", "store %c, %p, %i, %0 {steps=[8,128]}\n  %u: f32"));
+  // A store of other values to a part of what is stored.
+  EXPECT_FALSE(changed("  store %c, %e, %i, %j {steps=[8,128]}\n",
+                       "  store %c, %e, %i, %j {steps=[8,128]}\n"
+                       "  %v: f32[8,8] = broadcast %z {shape=[8,8]}\n  store %c, %v, %i, %j {steps=[8,8]}\n"
+                       "  store %b, %s, %i, %j {steps=[8,128]}\n"));
   // A load of what the first of two stores writes.
   EXPECT_FALSE(changed("%u: f32",
                        "store %bias, %p, %i, %j {steps=[8,128]}\n"

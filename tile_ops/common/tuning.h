@@ -45,7 +45,8 @@ inline constexpr int64_t enough_large_tiles = multiprocessors;
 // Products on warpgroup instructions of an H100 or H200: the inner elements of a tile, and estimates that
 // choose its rows and columns. A multiprocessor does so many multiplications of 16-bit floats in a cycle,
 // receives so many bytes from the L2 cache, and stores so many sums. An iteration takes at least so many
-// cycles, and its barriers some more. Measured on an H200 with products of 1 to 8192 rows.
+// cycles, and its barriers some more. The numbers are from products of 1 to 8192 rows on an
+// H200.
 inline constexpr int group_depth = 64;
 inline constexpr int64_t group_products_a_cycle = 2048, l2_bytes_a_cycle = 64, group_stores_a_cycle = 8,
                          group_iteration_cycles = 240, group_barrier_cycles = 32;

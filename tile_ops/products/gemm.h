@@ -50,12 +50,13 @@ struct Epilogue {
   at::Tensor other = {};
   Second second = Second::none;
   at::Tensor other_pre = {};
-  std::optional<ProductExpression> expression = {};  // computed from what is in `pre`, after the activation
+  // Replaces the activation; its acc is what is written to `pre`.
+  std::optional<ProductExpression> expression = {};
 };
 
-// out = activation(alpha * (x @ y) + bias) + residual, where x is [..., m, k], y [..., k, n]
-// and out [..., m, n]; leading axes broadcast. An axis that is 1 in out but not in x @ y is summed, in one
-// order whatever the threads.
+// out = activation(alpha * (x @ y) + bias) + residual, or with the expression in the place of the activation,
+// where x is [..., m, k], y [..., k, n] and out [..., m, n]; leading axes broadcast. An axis that is 1 in out
+// but not in x @ y is summed, in one order whatever the threads.
 void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue = {});
 
 // The sum of a tensor over the axes that are 1 in out, or missing in front of it; accumulate: as Epilogue's.

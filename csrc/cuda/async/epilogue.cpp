@@ -51,7 +51,8 @@ class Epilogue {
   // Adds an op that uses a divided tile, all that it needs and all that uses it. Returns false if it cannot
   // be repeated for panels.
   bool add(const Op& op) {
-    if (!members_.insert(&op).second) return true;
+    if (!with_users_.insert(&op).second) return true;
+    members_.insert(&op);
     if (op.parent != &block_ || !op.regions.empty()) return false;
     if (op.is("store")) {
       ++stores_;
@@ -90,7 +91,7 @@ class Epilogue {
                  (!stored.empty() && !effects.reads.empty());
         continue;
       }
-      begun = begun || op.is("load");
+      begun = begun || op.is("load") || op.is("store");
       if (!op.is("store")) continue;
       last_ = i;
       if (passed || !stored.insert(root_array(op.operands[0])).second) return false;
@@ -125,7 +126,8 @@ class Epilogue {
       build.location = order[0]->location;
       Value* number = build.constant(DType::i32, panel);
       for (Value* sum : sums_)
-        made[sum] = build.emit("extract", {sum, zero, number}, {{"shape", Shape{shape_[0], panel_columns}}});
+        made[sum] = build.emit("extract", {sum, zero, number},
+                               {{"panel", panel}, {"shape", Shape{shape_[0], panel_columns}}});
       for (const Op* op : order) repeat(*op, panel, build, made);
     }
     // Nothing uses what was repeated, except loads and broadcasts with other users.
@@ -176,7 +178,8 @@ class Epilogue {
   Users users_;
   std::vector<Value*> sums_;
   Shape shape_;
-  std::unordered_set<const Op*> members_;
+  std::unordered_set<const Op*> members_;     // the ops to repeat
+  std::unordered_set<const Op*> with_users_;  // those whose users are members, too
   int stores_ = 0;
   size_t last_ = 0;                   // the position of the last store
   ValueMap first_columns_, columns_;  // of the first panel, and of this one

@@ -10,7 +10,8 @@ constexpr int64_t panel_columns = 64;
 
 // Rewrites the elementwise ops, loads and stores that use the sum of a product: it extracts panels of the sum
 // and repeats the ops for each, up to its stores. Where other ops use the sum, it changes nothing. The kernel
-// computes the same bits. Loads and stores of panels have their number as {panel}.
+// computes the same bits. Extracts, loads and stores of panels have their number as
+// {panel}.
 void divide_epilogues(Function& function);
 
 }  // namespace tile::cuda

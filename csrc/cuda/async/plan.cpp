@@ -69,7 +69,8 @@ bool has_map(const ArrayFacts& facts) {
   return facts.unit >= 0 && facts.aligned && facts.small && !facts.wide && facts.forward;
 }
 
-// Returns true if the store's value is computed from sums of products element by element.
+// Returns true if the store's value is computed from sums of products element by element. The sum of several
+// chains of products is not: its loop adds them.
 bool stores_sums(const Op& store) {
   std::vector<const Value*> open{store.operands[1]};
   std::unordered_set<const Value*> seen;
@@ -90,7 +91,8 @@ bool stores_sums(const Op& store) {
   return false;
 }
 // Returns true if the store may end later than the ops behind it: it runs once for each block of the grid, it
-// is the only op that writes its part of the array, and what reads that comes before it.
+// is the only op that writes its part of the array, and of that only the epilogue's load of the same panel,
+// which has the layout of the sums, reads before it.
 bool may_end_later(const Function& function, const Op& store) {
   const Value* array = root_array(store.operands[0]);
   const Op* around = store.parent->parent;
@@ -103,11 +105,11 @@ bool may_end_later(const Function& function, const Op& store) {
     }
     const bool accesses = (op.traits().reads || op.traits().writes) && !op.operands.empty() &&
                           op.operands[0]->type.is_array() && root_array(op.operands[0]) == array;
-    const bool is_earlier_read = !op.traits().writes && before && op.parent == store.parent;
-    // The panels of an epilogue are disjoint.
-    const bool is_other_panel = op.parent == store.parent && op.has("panel") && store.has("panel") &&
-                                op.integer("panel") != store.integer("panel");
-    if (accesses && !is_earlier_read && !is_other_panel) ends_later = false;
+    if (!accesses) return;
+    const bool both = op.parent == store.parent && op.has("panel") && store.has("panel");
+    const bool is_other_panel = both && op.integer("panel") != store.integer("panel");
+    const bool is_earlier_load = both && before && !op.traits().writes;
+    if (!is_other_panel && !is_earlier_load) ends_later = false;
   });
   return ends_later;
 }

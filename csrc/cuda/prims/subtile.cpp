@@ -132,7 +132,7 @@ void emit_extract(Emitter& emitter, const Op& op) {
   if (const auto own = part_layout(whole, part)) {
     std::string text = str("extract<", emitter.layout(*own), ", ", plan_of(emitter, whole, *own), ">(",
                            emitter.name(x), ", ", number_text(emitter, op), ")", scalar);
-    if (emitter.configuration().panels_in_turn) {
+    if (emitter.configuration().panels_in_turn && op.integer_or("panel", 0) > 0) {
       emitter.need("panels_out.cuh");
       text = str("after_barrier(", text, ", ", line_number(op), ")");
     }
