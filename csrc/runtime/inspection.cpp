@@ -91,7 +91,7 @@ bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs 
                                code.program.entry, compiler_);
     } catch (const Error& error) {
       if (what_ != What::cuda) throw;
-      InspectedKernel& kernel = kernels_.emplace_back(row_of(cuda::Program(function, target_), nullptr));
+      InspectedKernel& kernel = kernels_.emplace_back(row_of(cuda::Program(function, target_), ""));
       const std::string why = error.what();
       kernel.text =
           str("// The usual configuration, not compiled: ", why.substr(0, why.find('\n')), '\n', kernel.text);

@@ -90,13 +90,25 @@ def test_a_case_computes_what_its_peer_does(cases, name, backward):
     check_against_float64(lambda: work_of(cases, name, backward), backward)
 
 
-def test_matmul_computes_what_its_peer_does(cases):
-    check_against_float64(lambda: cases.matmul_work(60))
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
+def test_matmul_computes_what_its_peer_does(cases, layout):
+    import gpu_product_cases
+
+    check_against_float64(lambda: gpu_product_cases.matmul_work(60, 40, 70, layout))
+
+
+@pytest.mark.parametrize("name", ["linear+bias+gelu_tanh", "linear+residual", "linear, epilogue of five operations"])
+def test_a_product_with_an_epilogue_computes_what_its_peer_does(cases, name):
+    import gpu_product_cases
+
+    check_against_float64(lambda: gpu_product_cases.epilogue_work(*gpu_product_cases.EPILOGUES[name], 33, 60, 70))
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 def test_gated_matmul_computes_what_its_peer_does(cases, backward):
-    check_against_float64(lambda: cases.gated_matmul_work(33, 60, 70, backward), backward)
+    import gpu_product_cases
+
+    check_against_float64(lambda: gpu_product_cases.gated_matmul_work(33, 60, 70, backward), backward)
 
 
 def test_rope_in_place_computes_what_its_peer_does(cases):

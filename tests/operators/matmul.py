@@ -127,7 +127,8 @@ def draw_matmul(dtype):
 def draw_matmul_epilogue(dtype):
     _, (left, right), named = draw_matmul(dtype)
     wide = list((left @ right).shape)
-    gate = tensor(wide[random.randint(0, len(wide)) :], dtype)
+    # Operands of one form: each form of broadcasting is another layout, and so another kernel.
+    gate = tensor(wide, dtype)
     options = {"operand0": named["bias"], "operand1": gate, "numbers": [0.25], "names": "bias,gate,s"}
     return tile.matmul_epilogue, (left, right, EPILOGUE), options
 

@@ -17,7 +17,7 @@ namespace {
 constexpr int depth = 64;
 TileSize large(int m, int n) { return {m, n, depth}; }
 
-// Tiles that were the fastest, or within 5 % of it, on an H200.
+// Tiles that were the fastest on an H200, or within 5 % of it; for one row 64x128 was 14 % faster.
 TEST(ProductTiles, OfWarpgroupInstructions) {
   const std::vector<std::pair<ProductShape, TileSize>> cases{
       {{.m = 8192, .n = 8192, .k = 8192}, large(128, 192)},

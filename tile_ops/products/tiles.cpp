@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "../common/tuning.h"
-#include "dsl/tile.h"
 
 namespace tile {
 namespace {

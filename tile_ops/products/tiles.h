@@ -1,8 +1,6 @@
 // The tiles of products: how many rows, columns and inner elements a block multiplies at once.
 #pragma once
-#include <ATen/core/ScalarType.h>
-
-#include <cstdint>
+#include "tile/op.h"
 
 namespace tile {
 
