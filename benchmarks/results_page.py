@@ -90,6 +90,11 @@ def _products(rows):
         yield f"{len(speeds)} products reach {_range(speeds)} of cuBLAS' speed; the median is {_two_decimals(statistics.median(speeds))}"
 
 
+def _tiles(rows):
+    best = [max(float(cell) for name, cell in row.items() if cell and name not in ("m x n x k", "cuBLAS us")) for row in rows]
+    return [f"the best tiles of {len(best)} products reach {_range(best)} of cuBLAS' speed"]
+
+
 def _host(rows):
     us = {row["call"]: row["us"] for row in rows}
     return [f"`softmax` from Python takes {us['Python: ours, softmax']} us, `torch.add` {us['Python: torch.add']} us"]
@@ -137,6 +142,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "cpu": ("time of each case against torch eager and `torch.compile`", _cpu),
     "gpu": ("time of each case against a copy, torch and other libraries", _gpu),
     "products": ("products against cuBLAS, torch eager and `torch.compile`", _products),
+    "tiles": ("products in tiles of many sizes against cuBLAS", _tiles),
     "host": ("the host's time of a call", _host),
     "python": ("kernels in Python against Triton, C++ and torch", _python),
     "expressions": ("operators of one expression against torch", _expressions),

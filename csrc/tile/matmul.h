@@ -8,8 +8,9 @@
 
 namespace tile {
 
-// What a product ends with: a text over "acc", which is the product in float32 (float64 for float64), and the
-// names of tensors and numbers: {.text = "silu(acc + bias) * scale", .operands = {{"bias", b}}, .numbers =
+// The epilogue of a product: a text over "acc", which is the product in float32 (float64 for float64), and
+// the names of tensors and numbers: {.text = "silu(acc + bias) * scale", .operands = {{"bias", b}}, .numbers
+// =
 // {{"scale", 0.5}}}. docs/operators.md has the language of the text, at tile::matmul_epilogue.
 struct ProductEpilogue {
   std::string text;

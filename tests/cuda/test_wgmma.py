@@ -118,14 +118,16 @@ class Product:
         torch.testing.assert_close(out, self.expected, rtol=2**-8, atol=2**-8 * max(1.0, self.expected.abs().max().item() / 8))
 
 
-def bias_and_tanh(columns):
-    shape = f"[128,{columns}]"
-    return (
+def with_epilogue(extents, tile, majors, in_turn=False):
+    """A case whose epilogue adds a bias and takes tanh. in_turn: of a panel at a time."""
+    shape = str(list(tile[:2])).replace(" ", "")
+    epilogue = (
         f"%p: bf16{shape} = load %bias, %i, %j {{pad=0.0, shape={shape}, steps={shape}}}",
         f"%q: f32{shape} = astype %p {{dtype=f32}}",
         f"%s: f32{shape} = add %r, %q",
         f"%e: f32{shape} = tanh %s",
     )
+    return extents, tile, majors, torch.bfloat16, 1, epilogue, lambda product, bias: torch.tanh(product + bias), 0, in_turn
 
 
 CASES = {
@@ -143,35 +145,9 @@ CASES = {
     "no iteration": ((128, 64, 64), (128, 64, 64), "nn", torch.bfloat16, 1, (), None, 1),
     "all but one iteration": ((128, 64, 256), (128, 64, 64), "nn", torch.bfloat16, 1, (), None, 3),
     "two products of one left operand": ((136, 64, 136), (128, 64, 64), "nn", torch.bfloat16, 2),
-    "an epilogue": (
-        (136, 72, 136),
-        (128, 64, 64),
-        "nt",
-        torch.bfloat16,
-        1,
-        bias_and_tanh(64),
-        lambda product, bias: torch.tanh(product + bias),
-    ),
-    "an epilogue of several panels": (
-        (136, 136, 136),
-        (128, 128, 64),
-        "nt",
-        torch.bfloat16,
-        1,
-        bias_and_tanh(128),
-        lambda product, bias: torch.tanh(product + bias),
-    ),
-    "panels in turn": (
-        (264, 200, 136),
-        (128, 192, 64),
-        "nn",
-        torch.bfloat16,
-        1,
-        bias_and_tanh(192),
-        lambda product, bias: torch.tanh(product + bias),
-        0,
-        True,
-    ),
+    "an epilogue": with_epilogue((136, 72, 136), (128, 64, 64), "nt"),
+    "an epilogue of several panels": with_epilogue((136, 136, 136), (128, 128, 64), "nt"),
+    "panels in turn": with_epilogue((264, 200, 136), (128, 192, 64), "nn", in_turn=True),
 }
 
 

@@ -97,6 +97,15 @@ def test_matmul_computes_what_its_peer_does(cases, layout):
     check_against_float64(lambda: gpu_product_cases.matmul_work(60, 40, 70, layout))
 
 
+@pytest.mark.parametrize("tile", [(64, 128), (192, 32)])
+def test_a_product_in_tiles_is_the_product(tile, device):
+    from product_tiles import in_tiles
+
+    x, w, out = torch.randn(200, 70, device=device), torch.randn(70, 136, device=device), torch.empty(200, 136, device=device)
+    in_tiles(x, w, out, *tile)()
+    torch.testing.assert_close(out, x @ w, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["linear+bias+gelu_tanh", "linear+residual", "linear, epilogue of five operations"])
 def test_a_product_with_an_epilogue_computes_what_its_peer_does(cases, name):
     import gpu_product_cases

@@ -335,7 +335,7 @@ class Product {
       };
       add(kept[0]);
       add(kept[1]);
-      // Of two products that are added, each right operand belongs to its half of x.
+      // If two products are added, each right operand belongs to one half of x.
       if (which == X || is_right(which))
         add(sum && !(is_right(which) && adds) ? static_cast<int64_t>(*sum) : -1);
       sizes.append({rows, columns});
@@ -358,12 +358,12 @@ class Product {
                   summands = adds ? 2 : 1;
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
     const bool chained = !cpu && length > tuning::chain_length;
+    const ArrayArgument x = *view(X, m_, k_), y = *view(Y, k_, n_);
     const std::optional<ArrayArgument> other = view(Other, k_, n_);
     const auto by_groups = [](const ArrayArgument& array) {
       return multiplies_by_groups(array) && has_tensor_map(array);
     };
-    const bool groups = (!sum || adds) && by_groups(*view(X, m_, k_)) && by_groups(*view(Y, k_, n_)) &&
-                        (!other || by_groups(*other));
+    const bool groups = (!sum || adds) && by_groups(x) && by_groups(y) && (!other || by_groups(*other));
     const ProductShape shape{.m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && adds)};
     const at::ScalarType type = matrices_[X].tensor.scalar_type();
     const TileSize tile = cpu      ? cpu_tile_size(shape, summands * m_ * k_ * packed_element)
@@ -373,8 +373,8 @@ class Product {
     const int64_t most = type == at::kFloat ? tuning::float32_chain : tuning::chain_length;
     const int together = cpu ? 1 : 16, chain = chained ? static_cast<int>(most / tile.k) : 0;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
-    product.launch(grid, {.x = *view(X, m_, k_),
-                          .y = *view(Y, k_, n_),
+    product.launch(grid, {.x = x,
+                          .y = y,
                           .other = other,
                           .bias = view(Bias, m_, n_),
                           .residual = view(Residual, m_, n_),

@@ -87,7 +87,8 @@ const auto matmul_epilogue =
 
 ExpressionKernel epilogue_gradient("matmul_epilogue_gradient", Location::current());
 
-// What a kernel of the gradients of an epilogue's values takes: value 0 is acc, the others are the tensors.
+// The arguments of a kernel that computes gradients of an epilogue's values. Value 0 is acc, the others are
+// the tensors.
 struct EpilogueGradient {
   const ExpressionText& text;
   const EpilogueArguments& of;

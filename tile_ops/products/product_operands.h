@@ -1,4 +1,4 @@
-// What operators of one product share: their operands as matrices, the result's extents, and vmap.
+// Parts that the operators of one product share: operands as matrices, the result's extents, and vmap.
 #pragma once
 #include "../common/arguments.h"
 

@@ -12,11 +12,6 @@
 namespace tile::cuda {
 namespace {
 
-bool is_sum(const Op& loop, size_t i) {
-  const Op* last = loop.region().terminator()->operands[i]->definition;
-  return last && last->is("mma") && loop.results[i]->type.rank() == 2;
-}
-
 class Epilogue {
  public:
   Epilogue(Function& function, Block& block) : function_(function), block_(block), users_(users_of(block)) {}
@@ -24,7 +19,7 @@ class Epilogue {
   void run() {
     for (const auto& op : block_.ops)
       for (size_t i = 0; op->is("for") && i < op->results.size(); ++i)
-        if (is_sum(*op, i)) sums_.push_back(op->results[i]);
+        if (is_sum_of_products(*op, i) && op->results[i]->type.rank() == 2) sums_.push_back(op->results[i]);
     if (sums_.empty()) return;
     shape_ = sums_[0]->type.shape;
     if (shape_[1] <= panel_columns || shape_[1] % panel_columns != 0) return;
@@ -131,12 +126,16 @@ class Epilogue {
       for (const Op* op : order) repeat(*op, panel, build, made);
     }
     // Nothing uses what was repeated, except loads and broadcasts with other users.
+    UseCounts uses = count_uses(block_);
+    std::unordered_set<const Op*> unused;
     for (size_t i = order.size(); i-- > 0;) {
-      const UseCounts uses = count_uses(block_);
-      const bool used = std::any_of(order[i]->results.begin(), order[i]->results.end(),
-                                    [&](const Value* result) { return uses.count(result) != 0; });
-      if (!used) std::erase_if(block_.ops, [&](const auto& op) { return op.get() == order[i]; });
+      const auto& results = order[i]->results;
+      if (std::any_of(results.begin(), results.end(), [&](const Value* value) { return uses[value] > 0; }))
+        continue;
+      for (const Value* operand : order[i]->operands) --uses[operand];
+      unused.insert(order[i]);
     }
+    std::erase_if(block_.ops, [&](const auto& op) { return unused.count(op.get()) != 0; });
   }
   // Returns the number of a panel's tile along the columns, given that of the whole tile. It has 64 bits,
   // because tiles far outside of the array have numbers near the limit of 32.
@@ -186,6 +185,11 @@ class Epilogue {
 };
 
 }  // namespace
+
+bool is_sum_of_products(const Op& loop, size_t result) {
+  const Op* last = loop.region().terminator()->operands[result]->definition;
+  return last && last->is("mma");
+}
 
 void divide_epilogues(Function& function) {
   std::vector<Block*> blocks{&function.body()};

@@ -3,12 +3,12 @@
 //
 //   roles {} {}: the regions of the producer, one thread, and of each group that multiplies
 //
-// Of the producer:
+// Ops of the producer's region:
 //   ring_fill {ring}: waits until the ring's stage is free, and announces the bytes to come
 //   ring_load array, indices… {ring, steps, tile}: copies a tile of the array to the stage
 //   ring_next {ring}: goes on to the next stage; groups have it too
 //
-// Of the groups:
+// Ops of the groups' region:
 //   ring_wait {ring}: waits until the stage is filled
 //   ring_tile {dtype, ring, shape, tile}: the stage's tile; only products read it
 //   ring_free {ring}: frees the stage of the iteration before

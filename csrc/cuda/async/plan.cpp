@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "cuda/async/epilogue.h"
 #include "cuda/staging.h"
 #include "ir/walk.h"
 #include "support/text.h"
@@ -82,8 +83,7 @@ bool stores_sums(const Op& store) {
     if (made->is("for")) {
       const auto number =
           std::find(made->results.begin(), made->results.end(), value) - made->results.begin();
-      const Op* last = made->region().terminator()->operands[static_cast<size_t>(number)]->definition;
-      if (last && last->is("mma")) return true;
+      if (is_sum_of_products(*made, static_cast<size_t>(number))) return true;
     }
     if (made->traits().elementwise || made->is("extract"))
       open.insert(open.end(), made->operands.begin(), made->operands.end());
