@@ -261,7 +261,7 @@ std::string Emitter::tensor_map(const TensorMapSpec& map) {
 }
 
 std::vector<Parameter> Emitter::parameters() const {
-  const bool persistent = plan_.async() != nullptr;  // such kernels are
+  const bool persistent = plan_.async() && plan_.async()->persistent;
   return parameters_of(function_.body().arguments.size() - (persistent ? 3 : 0), persistent,
                        tensor_maps_.size(), !assertions_.empty(), may_start_early(target_));
 }

@@ -40,6 +40,7 @@ class Emitter {
   // Returns the first op that would have to move elements between the threads of a group or between groups,
   // or null.
   const Op* leaves_group() const { return leaves_group_; }
+  void leave_group(const Op& op);
   // Records that elements of a tile in this layout may move to any other thread.
   void scatters(const Layout& layout) { leaves_block_ |= layout.across_blocks(); }
   // Moves of elements between threads, in source order.
@@ -219,7 +220,6 @@ class Emitter {
   std::vector<Assertion> assertions_;
   std::vector<TensorMapSpec> tensor_maps_;
   bool leaves_block_ = false, met_ = false;
-  void leave_group(const Op& op);  // the op moves elements in a way that groups cannot
   const Op* leaves_group_ = nullptr;
 };
 

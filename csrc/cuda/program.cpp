@@ -87,10 +87,11 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
     return false;
   }
   Function function = with_narrow_storage(given, true);
-  make_persistent(function);
+  const bool is_persistent = !work_varies(function);
+  if (is_persistent) make_persistent(function);
   divide_epilogues(function);
   const KernelArrays arrays(function);
-  const AsyncPlan async(function, arrays, target);
+  const AsyncPlan async(function, arrays, target, is_persistent);
   why = async.why_not;
   if (!why.empty()) return false;
   if (const auto reason = divide_into_roles(function, async)) return why = *reason, false;
@@ -112,7 +113,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
     return decline(op, "needs the elements of other threads, which groups cannot exchange yet");
   finish(emitter, plan);
   threads = async.threads();
-  persistent = true;
+  persistent = is_persistent;
   path = "wgmma";
   return true;
 }

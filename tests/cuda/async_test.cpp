@@ -102,7 +102,7 @@ TEST(AsyncPlan, SaysWhyAProductIsNotOnWgmma) {
 TEST(Roles, DivideAProduct) {
   Function function = kernel({});
   const KernelArrays arrays(function);
-  const AsyncPlan plan(function, arrays, hopper);
+  const AsyncPlan plan(function, arrays, hopper, true);
   ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
   verify(function, "divide_into_roles");
   const std::string text = print(function, false);

@@ -83,6 +83,7 @@ const Register ring_wait{target_op("ring_wait", 0, no_results)};
 const Register ring_tile{target_op("ring_tile", 0, infer_from_attributes)};
 const Register ring_free{target_op("ring_free", 0, no_results)};
 const Register ring_drain{target_op("ring_drain", 0, no_results)};
+const Register ring_release{target_op("ring_release", 0, no_results)};
 const Register ring_next{target_op("ring_next", 0, no_results)};
 const Register undefined{target_op("undefined", 0, infer_from_attributes)};
 const Register mma_issue{target_op("mma_issue", 4, infer_mma_issue)};

@@ -13,9 +13,10 @@
 //   ring_tile {dtype, ring, shape, tile}: the stage's tile; only products read it
 //   ring_free {ring}: frees the stage of the iteration before
 //   ring_drain {ring}: frees the last stage
+//   ring_release {ring}: frees this stage
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
 //   mma_issue x, y, acc, add: starts a product, without acc if not add; its result may only be carried,
-//     issued to or awaited
+//     issued to or awaited. x is a ring's tile, or in registers
 //   mma_retire {pending}: waits until at most so many products still read their operands
 //   mma_await v {pending}: waits for the product; the result may be used like any tile
 //   zero_unless condition, v: v, or zeros if no product was issued
@@ -27,7 +28,7 @@
 
 namespace tile::cuda {
 
-extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_free, ring_drain, ring_next,
+extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_free, ring_drain, ring_release, ring_next,
     undefined, mma_issue, mma_retire, mma_await, zero_unless, store_async, store_wait;
 
 }  // namespace tile::cuda

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -70,6 +71,19 @@ void make_persistent(Function& function) {
         *count = outside.emit("mul", {outside.emit("mul", {extents[0], extents[1]}), extents[2]});
   loop->operands = {first, count, step};
   outside.insert(std::move(loop));
+}
+
+bool work_varies(const Function& function) {
+  std::unordered_set<const Value*> of_block;
+  bool varies = false;
+  walk(function.body(), [&](const Op& op) {
+    const auto depends = [&](const Value* value) { return of_block.count(value) != 0; };
+    if (op.is("bid") || std::any_of(op.operands.begin(), op.operands.end(), depends))
+      of_block.insert(op.results.begin(), op.results.end());
+    if (!op.is("for") || !(depends(op.operands[0]) || depends(op.operands[1]))) return;
+    walk(op.region(), [&](const Op& inner) { varies = varies || inner.is("mma"); });
+  });
+  return varies;
 }
 
 }  // namespace tile::cuda

@@ -116,6 +116,16 @@ bool may_end_later(const Function& function, const Op& store) {
 
 }  // namespace
 
+void RingUse::add(const Op& load) {
+  loads.push_back(&load);
+  for (const auto& op : block->ops)
+    if (std::find(loads.begin(), loads.end(), op.get()) != loads.end()) last = op.get();
+}
+void AsyncRing::add(RingTile tile) {
+  tile.offset = stage_bytes;
+  stage_bytes += round_up(tile.layout.stage_bytes());
+  tiles.push_back(std::move(tile));
+}
 int64_t AsyncRing::copied_bytes() const {
   int64_t bytes = 0;
   for (const RingTile& tile : tiles) bytes += tile.layout.stage_bytes();
@@ -127,20 +137,33 @@ bool AsyncPlan::decline(const Op& op, const std::string& reason) {
   return false;
 }
 
-AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target) {
-  bool any = false, fits = true;
+AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target,
+                     bool persistent)
+    : persistent(persistent) {
+  std::vector<const Op*> products;
   walk(function.body(), [&](const Op& op) {
-    if (!op.is("mma") || !fits) return;
-    any = true;
-    fits = add_product(function, arrays, op);
+    if (op.is("mma")) products.push_back(&op);
   });
-  if (!any) why_not = "the kernel has no product";
-  if (!any || !fits) return;
+  if (products.empty()) {
+    why_not = "the kernel has no product";
+    return;
+  }
+  const auto all = [&](auto holds) {
+    return std::all_of(products.begin(), products.end(), [&](const Op* mma) { return holds(*mma); });
+  };
+  if (!all([&](const Op& mma) { return fits(mma); })) return;
+  if (!all([&](const Op& mma) { return add_continued(function, arrays, mma); })) {
+    why_not.clear();
+    rings.clear();
+    awaits = true;
+    if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma); })) return;
+  }
   add_stores(function, arrays);
-  place(target);
+  place(function, target);
 }
 
-bool AsyncPlan::add_product(const Function& function, const KernelArrays& arrays, const Op& mma) {
+// Checks what all products must be, and finds the number of groups.
+bool AsyncPlan::fits(const Op& mma) {
   if (!multiplies_on_wgmma(mma))
     return decline(mma,
                    str("wgmma does not multiply ", mma.type(0), " by ", mma.type(1), " onto ", mma.type(2)));
@@ -155,10 +178,16 @@ bool AsyncPlan::add_product(const Function& function, const KernelArrays& arrays
   if (groups && (groups != count || row_blocks != blocks / count))
     return decline(mma, "products of one kernel have the same number of rows");
   groups = count, row_blocks = blocks / count;
+  for (const Op* around = mma.parent->parent; around; around = around->parent->parent)
+    if (!around->is("for")) return decline(mma, str("the product is inside of a ", around->name()));
+  return true;
+}
+
+// Adds a product whose loop does nothing but add such products to their sums: the next iteration's may start
+// before it has ended.
+bool AsyncPlan::add_continued(const Function& function, const KernelArrays& arrays, const Op& mma) {
   const Op* loop = mma.parent->parent;
-  if (!loop || !loop->is("for")) return decline(mma, "the product is not in a counted loop");
-  for (const Op* around = loop->parent->parent; around; around = around->parent->parent)
-    if (!around->is("for")) return decline(mma, str("the product's loop is inside of a ", around->name()));
+  if (!loop || !loop->is("for")) return false;
   // The sum is carried by the loop and used only by its product.
   const Block& body = loop->region();
   const auto argument = std::find(body.arguments.begin(), body.arguments.end(), mma.operands[2]);
@@ -167,35 +196,95 @@ bool AsyncPlan::add_product(const Function& function, const KernelArrays& arrays
   if (argument == body.arguments.end() ||
       body.terminator()->operands[static_cast<size_t>(number - 1)] != mma.results[0] ||
       uses.at(mma.results[0]) != 1 || uses.at(mma.operands[2]) != 1)
-    return decline(mma, "the loop uses the sum in other ways than adding to it");
+    return false;
   // A product that reads its accumulator's first value from other instructions would make ptxas run all
   // products of the loop one after another.
   const auto initial = constant_of(loop->operands[static_cast<size_t>(number + 2)]);
-  if (!initial || initial->floating != 0) return decline(mma, "the sum does not start at zero");
+  if (!initial || initial->floating != 0) return false;
   const Users users = users_of(body);
   for (const auto& op : body.ops) {
-    if (op->is("load") && !only_multiplied(op->results[0], users, multiplies_on_wgmma))
-      return decline(*op, "the loop of a product also uses a loaded tile in other ways");
+    if (op->is("load") && !only_multiplied(op->results[0], users, multiplies_on_wgmma)) return false;
     const bool computes = !op->results.empty() && is_tile(op->results[0]) && !op->is("load") &&
                           !op->is("mma") && !op->is("permute");
-    if (computes || !op->regions.empty() || op->traits().acts())
-      return decline(*op, str("the loop of a product contains ", op->name()));
+    if (computes || !op->regions.empty() || op->traits().acts()) return false;
   }
-  return add_tile(function, arrays, mma, 0) && add_tile(function, arrays, mma, 1);
+  for (size_t operand = 0; operand < 2; ++operand) {
+    const Op* load = mma_operand(mma.operands[operand]).value->definition;
+    if (!load || !load->is("load") || load->parent != mma.parent) return false;
+    RingTile tile;
+    if (!describe(function, arrays, mma, operand, tile)) return false;
+    auto ring =
+        std::find_if(rings.begin(), rings.end(), [&](const AsyncRing& each) { return each.loop == loop; });
+    if (ring == rings.end()) {
+      ring = rings.insert(rings.end(), AsyncRing{.loop = loop});
+      ring->uses.push_back({.block = &body});
+    }
+    RingUse& use = ring->uses[0];
+    if (std::find(use.loads.begin(), use.loads.end(), load) == use.loads.end()) {
+      use.add(*load);
+      ring->add(std::move(tile));
+    }
+  }
+  return true;
 }
 
-bool AsyncPlan::add_tile(const Function& function, const KernelArrays& arrays, const Op& mma,
-                         size_t operand) {
+// Adds a product that ends in its block. The ring of a tile has no other one: products of a block may read
+// several rings at different times.
+bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma) {
+  const Users users = users_of(function.body());
+  for (size_t operand = 0; operand < 2; ++operand) {
+    const MmaOperand read = mma_operand(mma.operands[operand]);
+    const Op* load = read.value->definition;
+    const bool is_loaded = load && load->is("load");
+    if (operand == 0 && !is_loaded && !read.transposed) continue;  // it is in registers
+    if (!is_loaded)
+      return decline(mma, operand ? "the right operand is not loaded"
+                                  : "the left operand is computed and then transposed");
+    if (!only_multiplied(load->results[0], users, multiplies_on_wgmma))
+      return decline(*load, "other ops than products use the tile of an operand");
+    RingTile tile;
+    if (!describe(function, arrays, mma, operand, tile)) return false;
+    const auto is_same = [&](const AsyncRing& ring) {
+      const Op& known = *ring.tiles[0].access;
+      return known.operands[0] == load->operands[0] && known.results[0]->type == load->results[0]->type &&
+             known.integers("steps") == load->integers("steps");
+    };
+    const auto has_use = [&](const AsyncRing& ring) {
+      return std::any_of(ring.uses.begin(), ring.uses.end(),
+                         [&](const RingUse& use) { return use.block == load->parent; });
+    };
+    const auto has_load = [&](const AsyncRing& ring) {
+      return std::any_of(ring.uses.begin(), ring.uses.end(),
+                         [&](const RingUse& use) { return use.loads[0] == load; });
+    };
+    if (std::any_of(rings.begin(), rings.end(), has_load)) continue;
+    auto ring = std::find_if(rings.begin(), rings.end(),
+                             [&](const AsyncRing& each) { return is_same(each) && !has_use(each); });
+    if (ring == rings.end()) {
+      ring = rings.insert(rings.end(), AsyncRing{});
+      ring->add(std::move(tile));
+    }
+    ring->uses.push_back({.block = load->parent});
+    ring->uses.back().add(*load);
+  }
+  // Loads of other tiles would not run ahead.
+  const Op* loop = mma.parent->parent;
+  if (!loop || (persistent && !loop->parent->parent)) return true;
+  for (const auto& op : mma.parent->ops)
+    if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > 1 &&
+        !only_multiplied(op->results[0], users, multiplies_on_wgmma))
+      return decline(*op, "the loop of a product loads a tile that is no operand");
+  return true;
+}
+
+// Describes the tile of an operand that is loaded.
+bool AsyncPlan::describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
+                         RingTile& tile) {
   const MmaOperand read = mma_operand(mma.operands[operand]);
   const Op* load = read.value->definition;
-  const Op* loop = mma.parent->parent;
   const char* which = operand ? "right" : "left";
-  if (!load || !load->is("load") || load->parent != mma.parent)
-    return decline(mma, str("the ", which, " operand is not loaded in the product's loop"));
   if (load->number("pad") != 0) return decline(*load, "the tile is padded with another number than 0");
   const ArrayFacts facts = arrays.facts(load->operands[0]);
-  RingTile tile;
-  tile.transposed = read.transposed;
   if (!follow(function, *load, tile))
     return decline(*load, str("the ", which, " operand is a slice of an array"));
   if (tile.axes.size() > most_axes)
@@ -217,15 +306,6 @@ bool AsyncPlan::add_tile(const Function& function, const KernelArrays& arrays, c
   const bool k_major = (unit == 1) == (operand == 0) ? !read.transposed : read.transposed;
   if (!k_major && operand == 0 && swizzle != 128)
     return decline(*load, "the left operand's rows are no multiple of 64");
-  auto ring =
-      std::find_if(rings.begin(), rings.end(), [&](const AsyncRing& each) { return each.loop == loop; });
-  if (ring == rings.end()) ring = rings.insert(rings.end(), AsyncRing{.loop = loop});
-  for (const RingTile& known : ring->tiles)
-    if (known.access == load)
-      return known.transposed == tile.transposed || decline(mma, "products read one tile in two ways");
-  tile.offset = ring->stage_bytes;
-  ring->stage_bytes += round_up(tile.layout.stage_bytes());
-  ring->tiles.push_back(std::move(tile));
   return true;
 }
 
@@ -246,24 +326,35 @@ void AsyncPlan::add_stores(const Function& function, const KernelArrays& arrays)
   });
 }
 
-void AsyncPlan::place(const Target& target) {
-  int64_t each = 0;
-  for (const AsyncRing& ring : rings) each += ring.stage_bytes;
-  const int64_t barriers = alignment;
+// Returns true if loops fill the ring, other than the loop over the grid.
+bool AsyncPlan::is_repeated(const AsyncRing& ring, const Function& function) const {
+  return std::any_of(ring.uses.begin(), ring.uses.end(), [&](const RingUse& use) {
+    const Op* loop = use.block->parent;
+    return loop && (!persistent || loop->parent != &function.body());
+  });
+}
+
+// Gives every ring as many stages as fit. Rings that loops fill have two at least, where products go on from
+// iteration to iteration; others have a second one if the loops' rings have two.
+void AsyncPlan::place(const Function& function, const Target& target) {
+  const int64_t room = target.shared_bytes - alignment;  // the barriers take the rest
+  int64_t once = 0, repeated = 0;
+  for (const AsyncRing& ring : rings) (is_repeated(ring, function) ? repeated : once) += ring.stage_bytes;
   int64_t panels = stores.empty() ? 0 : int64_t{groups} * panel_buffers * panel_bytes;
-  if (target.shared_bytes - barriers - panels < 3 * each) stores.clear(), panels = 0;
-  const auto stages =
-      static_cast<int>(std::min<int64_t>((target.shared_bytes - barriers - panels) / each, most_stages));
-  if (stages < 2) {
-    why_not =
-        str("two stages of ", each, " bytes do not fit the ", target.shared_bytes, " bytes of shared memory");
+  if (room - panels < once + (awaits ? 2 : 3) * repeated) stores.clear(), panels = 0;
+  if (room - once < 2 * repeated) {
+    why_not = str("two stages of ", repeated, " bytes", once ? str(" and one of ", once) : "",
+                  " do not fit the ", target.shared_bytes, " bytes of shared memory");
     return;
   }
+  const int second = once && repeated && room - panels >= 2 * once + 2 * repeated ? 2 : 1;
+  const int64_t left = room - panels - second * once;
+  const int most = repeated ? static_cast<int>(std::min<int64_t>(left / repeated, most_stages)) : 1;
   int64_t offset = 0;
   for (AsyncRing& ring : rings) {
-    ring.stages = stages;
+    ring.stages = is_repeated(ring, function) ? most : second;
     ring.offset = offset;
-    offset += stages * ring.stage_bytes;
+    offset += ring.stages * ring.stage_bytes;
   }
   int count = 0;
   for (PanelStore& store : stores) {
@@ -275,8 +366,8 @@ void AsyncPlan::place(const Target& target) {
   offset += panels;
   for (AsyncRing& ring : rings) {
     ring.full = offset;
-    ring.empty = offset + 8 * stages;
-    offset += 16 * stages;
+    ring.empty = offset + 8 * ring.stages;
+    offset += 16 * ring.stages;
   }
   shared_bytes = offset;
 }

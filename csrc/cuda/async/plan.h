@@ -22,10 +22,9 @@ struct CopiedTile {
   std::vector<Value*> fixed;
   SharedLayout layout;
 };
-// A tile of a ring's stages: a load of the loop's body that only products read.
+// A tile of a ring's stages: a load that only products read.
 struct RingTile : CopiedTile {
   int64_t offset = 0;  // in the stage
-  int transposed = 0;  // 1: products read the loaded tile with its axes exchanged
 };
 // A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time.
 struct PanelStore : CopiedTile {
@@ -33,20 +32,34 @@ struct PanelStore : CopiedTile {
   bool waits_all = false;  // the first panel's buffer was written last by the panel just before it
 };
 
-// The tiles that an iteration of a loop multiplies, in stages that the producer fills ahead of the groups.
+// The loads of a block of ops that fill a stage of a ring, one for each of its tiles.
+struct RingUse {
+  const Block* block = nullptr;
+  std::vector<const Op*> loads;
+  const Op* last = nullptr;  // of the loads, in the order of the block
+  void add(const Op& load);
+};
+
+// Tiles that products read, in stages that the producer fills ahead of the groups.
 struct AsyncRing {
+  // The loop whose products go on from iteration to iteration, all onto the same sums. Without one, products
+  // are awaited in their block.
   const Op* loop = nullptr;
   std::vector<RingTile> tiles;
+  std::vector<RingUse> uses;
   int stages = 0;
   int64_t stage_bytes = 0, offset = 0;  // in shared memory
   int64_t full = 0, empty = 0;          // the first of each stage's barriers
   int64_t copied_bytes() const;         // in an iteration
+  void add(RingTile tile);
 };
 
 struct AsyncPlan {
-  AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target);
+  AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target, bool persistent);
 
   std::string why_not;  // empty: the kernel runs on wgmma
+  bool persistent;
+  bool awaits = false;  // products are awaited in their block
   std::vector<AsyncRing> rings;
   std::vector<PanelStore> stores;
   int groups = 0;             // that multiply
@@ -67,10 +80,14 @@ struct AsyncPlan {
   Layout accumulator(const Shape& shape) const;
 
  private:
-  bool add_product(const Function& function, const KernelArrays& arrays, const Op& mma);
-  bool add_tile(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand);
+  bool fits(const Op& mma);
+  bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
+  bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma);
+  bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
+                RingTile& tile);
   void add_stores(const Function& function, const KernelArrays& arrays);
-  void place(const Target& target);
+  bool is_repeated(const AsyncRing& ring, const Function& function) const;
+  void place(const Function& function, const Target& target);
   bool decline(const Op& op, const std::string& reason);
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/async/issue.h"
 #include "cuda/async/ops.h"
 #include "cuda/staging.h"
 #include "ir/build.h"
@@ -40,7 +41,7 @@ class Divider {
 
   std::optional<std::string> run() {
     std::vector<std::unique_ptr<Op>> all = std::exchange(function_.body().ops, {});
-    const Location at = plan_.rings[0].loop->location;
+    const Location at = plan_.rings[0].uses[0].loads[0]->location;
     auto both = std::make_unique<Op>();
     both->primitive = &*roles;
     both->location = at;
@@ -63,7 +64,10 @@ class Divider {
     end(build, producer);
     if (why_not_) return why_not_;
     remove_unused(producer);
-    consume(groups);
+    if (plan_.awaits)
+      issue_products(function_, plan_, groups);
+    else
+      consume(groups);
     store_panels(groups, build);
     end(build, groups);
     remove_unused(groups);
@@ -82,10 +86,17 @@ class Divider {
       if (ring.loop == &loop) return &ring;
     return nullptr;
   }
+  // Returns the use of a ring whose last load the op is, or null.
+  const RingUse* use_of(const Op& op) const {
+    for (const AsyncRing& ring : plan_.rings)
+      for (const RingUse& use : ring.uses)
+        if (use.last == &op) return &use;
+    return nullptr;
+  }
   bool contains_ring(const Op& op) const {
-    bool found = ring_of(op) != nullptr;
+    bool found = false;
     for (const auto& region : op.regions)
-      walk(*region, [&](const Op& inner) { found = found || ring_of(inner); });
+      walk(*region, [&](const Op& inner) { found = found || use_of(inner); });
     return found;
   }
   static Attributes ring_attribute(int64_t number) { return {{"ring", number}}; }
@@ -116,6 +127,7 @@ class Divider {
         for (Value* result : made.results) result->owner = made.parent;
       }
       if (op->is("for") && contains_ring(*op)) produce_loop(*op, build);
+      if (const RingUse* use = use_of(*op)) fill(*use, build);
     }
   }
   void produce_loop(const Op& loop, Builder& build) {
@@ -129,22 +141,24 @@ class Divider {
     Value* index = loop.region().arguments[0];
     copies_[index] = function_.add_argument(body, index->type, index->location);
     Builder inside(function_, body);
-    const AsyncRing* ring = ring_of(loop);
     produce(loop.region(), inside);
-    if (ring) fill(*ring, inside);
     inside.location = loop.location;
     end(inside, body);
     build.insert(std::move(made));
   }
-  void fill(const AsyncRing& ring, Builder& build) {
+  void fill(const RingUse& use, Builder& build) {
+    const auto found = std::find_if(plan_.rings.begin(), plan_.rings.end(), [&](const AsyncRing& ring) {
+      return &use >= ring.uses.data() && &use < ring.uses.data() + ring.uses.size();
+    });
+    const AsyncRing& ring = *found;
     const int64_t number = number_of(ring);
-    build.location = ring.tiles[0].access->location;
+    build.location = use.loads[0]->location;
     build.create(ring_fill, {}, ring_attribute(number));
     for (size_t t = 0; t < ring.tiles.size(); ++t) {
       const RingTile& tile = ring.tiles[t];
-      const Op& load = *tile.access;
+      const Op& load = *use.loads[t];
       build.location = load.location;
-      Position at = position_of(tile, 1);
+      Position at = position_of(tile, load, 1);
       for (Value*& index : at.indices) index = needed(index, load);
       at.indices.insert(at.indices.begin(), array_of(tile));
       build.create(ring_load, std::move(at.indices),
@@ -161,13 +175,13 @@ class Divider {
     std::vector<Value*> indices;
     std::vector<int64_t> steps;
   };
-  static Position position_of(const CopiedTile& tile, size_t first) {
+  static Position position_of(const CopiedTile& tile, const Op& access, size_t first) {
     Position at;
     for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
       const int of = tile.axes[axis];
       const auto own = static_cast<size_t>(std::max(of, 0));
-      at.indices.push_back(of < 0 ? tile.fixed[axis] : tile.access->operands[own + first]);
-      at.steps.push_back(of < 0 ? 1 : tile.access->integers("steps")[own]);
+      at.indices.push_back(of < 0 ? tile.fixed[axis] : access.operands[own + first]);
+      at.steps.push_back(of < 0 ? 1 : access.integers("steps")[own]);
     }
     return at;
   }
@@ -193,7 +207,7 @@ class Divider {
       const auto found = std::find_if(block.ops.begin(), block.ops.end(),
                                       [&](const auto& op) { return op.get() == store.access; });
       const auto position = static_cast<size_t>(found - block.ops.begin());
-      Position at = position_of(store, 2);
+      Position at = position_of(store, *store.access, 2);
       at.indices.insert(at.indices.begin(), {array_of(store), store.access->operands[1]});
       build.at(block, position);
       build.location = store.access->location;

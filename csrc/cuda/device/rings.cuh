@@ -55,6 +55,10 @@ template <class R>
 TILE void free_held_stage(const Ring& ring, SharedAddress memory, int line) {
   if (ring.held >= 0 && thread() == 0) arrive(memory + R::empty + 8 * ring.held, line);
 }
+template <class R>
+TILE void release_stage(const Ring& ring, SharedAddress memory, int line) {
+  if (thread() == 0) arrive(memory + R::empty + 8 * ring.stage, line);
+}
 // Frees the stage before this iteration's, and holds this one.
 template <class R>
 TILE void free_stage(Ring& ring, SharedAddress memory, int line) {

@@ -30,6 +30,7 @@ void emit_fill(Emitter& emitter, const Op& op) { call(emitter, op, "fill_stage")
 void emit_wait(Emitter& emitter, const Op& op) { call(emitter, op, "wait_for_stage"); }
 void emit_free(Emitter& emitter, const Op& op) { call(emitter, op, "free_stage"); }
 void emit_drain(Emitter& emitter, const Op& op) { call(emitter, op, "drain_ring"); }
+void emit_release(Emitter& emitter, const Op& op) { call(emitter, op, "release_stage"); }
 void emit_next(Emitter& emitter, const Op& op) {
   emitter.line(op, str("ring", ring_number(op), ".next<", ring_of(emitter, op).stages, ">();"));
 }
@@ -138,38 +139,52 @@ std::string steps_text(const std::vector<int64_t>& offsets, const char* name) {
              "}; return at[i]; }\n");
 }
 
+bool in_registers(const Value* operand) {
+  const Op* made = operand->definition;
+  return !made || !made->is("ring_tile");
+}
+std::string fields_text(const char* side, const WgmmaOperand& operand) {
+  const SharedLayout::Descriptor descriptor = *operand.tile->layout.wgmma_descriptor(operand.k_major);
+  return str("  static constexpr bool ", side, "_k_major = ", operand.k_major ? "true" : "false", ";\n",
+             "  static constexpr int ", side, "_leading = ", descriptor.leading, ", ", side,
+             "_stride = ", descriptor.stride, ", ", side, "_mode = ", descriptor.mode, ";\n");
+}
 void emit_mma_issue(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
-  const WgmmaOperand left = operand_of(emitter, op, 0), right = operand_of(emitter, op, 1);
   const DType dtype = op.type(0).dtype;
   const int64_t columns = op.type(2).shape[1], k = op.type(0).shape[op.integer("left_transposed") ? 0 : 1],
                 step = 32 / info(dtype).bytes;
-  std::vector<int64_t> left_steps, right_steps, blocks;
-  for (int64_t at = 0; at < k; at += step)
-    left_steps.push_back(left.step(at)), right_steps.push_back(right.step(at));
-  for (int i = 0; i < plan.row_blocks; ++i) blocks.push_back(left.block(int64_t{i} * AsyncPlan::block_rows));
-  const auto fields = [](const char* side, const WgmmaOperand& operand) {
-    const SharedLayout::Descriptor descriptor = *operand.tile->layout.wgmma_descriptor(operand.k_major);
-    return str("  static constexpr bool ", side, "_k_major = ", operand.k_major ? "true" : "false", ";\n",
-               "  static constexpr int ", side, "_leading = ", descriptor.leading, ", ", side,
-               "_stride = ", descriptor.stride, ", ", side, "_mode = ", descriptor.mode, ";\n");
-  };
-  emitter.need("wgmma.cuh");
-  emitter.need_wgmma(columns);
-  const std::string product = emitter.define_struct(
-      "Product", str("  using Left = ", dtype, ";\n  using Right = ", op.type(1).dtype, ";\n",
-                     "  static constexpr int columns = ", columns, ", rows = ", plan.row_blocks,
-                     ", steps = ", left_steps.size(), ";\n", fields("left", left), fields("right", right),
-                     steps_text(left_steps, "left_step"), steps_text(right_steps, "right_step"),
-                     steps_text(blocks, "left_block")));
   const auto address = [&](size_t i, const WgmmaOperand& operand) {
     const size_t number = ring_number(*op.operands[i]->definition);
     return operand.address(static_cast<int64_t>(number), ring_type(emitter, number));
   };
-  const int64_t group_rows = left.block(int64_t{AsyncPlan::block_rows} * plan.row_blocks);
-  emitter.result(op, str("mma_issued<", product, ">(", emitter.name(op.operands[2]), ", ", address(0, left),
-                         plan.groups > 1 ? str(" + (group - 1) * ", group_rows) : "", ", ", address(1, right),
-                         ", ", emitter.name(op.operands[3]), ", ", line_number(op), ")"));
+  const auto steps_of = [&](const WgmmaOperand& operand, const char* name) {
+    std::vector<int64_t> steps;
+    for (int64_t at = 0; at < k; at += step) steps.push_back(operand.step(at));
+    return steps_text(steps, name);
+  };
+  emitter.need("wgmma.cuh");
+  emitter.need_wgmma(columns);
+  const WgmmaOperand right = operand_of(emitter, op, 1);
+  std::string body = str("  using Left = ", dtype, ";\n  using Right = ", op.type(1).dtype, ";\n",
+                         "  static constexpr int columns = ", columns, ", rows = ", plan.row_blocks,
+                         ", steps = ", k / step, ";\n", fields_text("right", right),
+                         steps_of(right, "right_step"));
+  std::string function = "mma_issued", left_text;
+  if (in_registers(op.operands[0])) {
+    function = "mma_issued_from_registers";
+    left_text = emitter.in_layout(op, op.operands[0], plan.accumulator(op.type(0).shape));
+  } else {
+    const WgmmaOperand left = operand_of(emitter, op, 0);
+    std::vector<int64_t> blocks;
+    for (int i = 0; i < plan.row_blocks; ++i) blocks.push_back(left.block(int64_t{i} * AsyncPlan::block_rows));
+    body += str(fields_text("left", left), steps_of(left, "left_step"), steps_text(blocks, "left_block"));
+    const int64_t group_rows = left.block(int64_t{AsyncPlan::block_rows} * plan.row_blocks);
+    left_text = str(address(0, left), plan.groups > 1 ? str(" + (group - 1) * ", group_rows) : "");
+  }
+  const std::string product = emitter.define_struct("Product", body);
+  emitter.result(op, str(function, "<", product, ">(", emitter.name(op.operands[2]), ", ", left_text, ", ",
+                         address(1, right), ", ", emitter.name(op.operands[3]), ", ", line_number(op), ")"));
 }
 void emit_mma_retire(Emitter& emitter, const Op& op) {
   emitter.line(op, str("mma_retire<", op.integer("pending"), ">(", line_number(op), ");"));
@@ -234,6 +249,7 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("ring_tile", emit_ring_tile)),
     AddLoweringRule(rule("ring_free", emit_free)),
     AddLoweringRule(rule("ring_drain", emit_drain)),
+    AddLoweringRule(rule("ring_release", emit_release)),
     AddLoweringRule(rule("mma_retire", emit_mma_retire)),
     AddLoweringRule(rule("undefined", emit_undefined)),
     AddLoweringRule(rule("store_async", emit_store_async)),

@@ -45,6 +45,7 @@ Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
     if (std::find(axes.begin(), axes.end(), mode.axis) == axes.end()) continue;
     if (mode.level == Level::lane) plan.lanes |= (mode.extent - 1) * mode.stride;
     if (mode.level == Level::warp) plan.warps |= (mode.extent - 1) * mode.stride;
+    if (mode.level == Level::group) emitter.leave_group(op);
     if (mode.level == Level::cta) plan.blocks |= (mode.extent - 1) * mode.stride;
   }
   const int replicas = from.replicas(emitter.plan().threads());
@@ -235,6 +236,7 @@ const std::vector<AddLoweringRule> lowerings_ = [] {
                                   .relate = relate_reduce,
                                   .across = true,
                                   .exchanges = true,
+                                  .grouped = true,
                                   .reduces = true});
   return all;
 }();

@@ -21,11 +21,11 @@ emulator::Product product_of(Sum* sums, SharedAddress right, bool add) {
   product.columns = P::columns, product.rows = P::rows, product.steps = P::steps;
   product.element_bytes = sizeof(typename P::Left);
   product.integers = Sum(0.5) == Sum(0);
-  product.left_k_major = P::left_k_major, product.right_k_major = P::right_k_major;
+  product.right_k_major = P::right_k_major;
   product.left = element_at<typename P::Left>, product.right = element_at<typename P::Right>;
   product.right_at = matrix_descriptor((u32)(right - shared_address(shared_memory())), P::right_leading,
                                        P::right_stride, P::right_mode);
-  product.left_step = P::left_step, product.left_block = P::left_block, product.right_step = P::right_step;
+  product.right_step = P::right_step;
   product.sums = (unsigned*)sums;
   product.add = add;
   return product;
@@ -36,6 +36,8 @@ TILE Tile<Sum, L> mma_issued(Tile<Sum, L> sums, SharedAddress left, SharedAddres
                              const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
   static_assert(L::registers == P::rows * P::columns / 2, "these are not the sums of the product");
   emulator::Product product = product_of<P>(sums.x, right, add);
+  product.left_k_major = P::left_k_major;
+  product.left_step = P::left_step, product.left_block = P::left_block;
   product.left_at = matrix_descriptor((u32)(left - shared_address(shared_memory())), P::left_leading,
                                       P::left_stride, P::left_mode);
   emulator::begin_product(product, {"the product", line, file, at});

@@ -1,0 +1,193 @@
+// Walks each block with a queue of the products in flight.
+#include "cuda/async/issue.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "cuda/async/ops.h"
+#include "cuda/staging.h"
+#include "ir/build.h"
+#include "ir/walk.h"
+
+namespace tile::cuda {
+namespace {
+
+bool transposes(const Op& op) { return op.is("permute") && op.type(0).rank() == 2; }
+
+class Issuer {
+ public:
+  Issuer(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
+
+  void block(Block& block) {
+    std::vector<std::unique_ptr<Op>> all = std::exchange(block.ops, {});
+    std::deque<Product> outer_flight = std::exchange(flight_, {});
+    std::vector<Use> outer_uses = std::exchange(uses_, {});
+    Builder build(function_, block);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Op& op = *all[i];
+      if (const int ring = ring_of(op); ring >= 0) {
+        uses_.push_back({ring, &op, last_reader(op, all, i)});
+        continue;
+      }
+      if (transposes(op) && is_operand(op)) continue;
+      build.location = op.location;
+      wait_for_stages(op, build);
+      await_operands(op, build);
+      const bool ends = i + 1 == all.size();
+      if (ends) await(flight_.size(), build);
+      this->op(std::move(all[i]), build);
+    }
+    flight_ = std::move(outer_flight);
+    uses_ = std::move(outer_uses);
+  }
+
+ private:
+  // The tile that a load of this block takes from its ring, until the stage is freed.
+  struct Use {
+    int ring;
+    const Op* load;
+    const Op* last_reader;  // the last op of the block that reads the tile
+    bool waited = false;
+  };
+  struct Product {
+    const Op* mma;
+    Value* issued;
+  };
+
+  int ring_of(const Op& op) const {
+    for (size_t r = 0; r < plan_.rings.size(); ++r)
+      for (const RingUse& use : plan_.rings[r].uses)
+        if (use.loads[0] == &op) return static_cast<int>(r);
+    return -1;
+  }
+  // Returns true if products read the loaded tile through this op.
+  bool is_operand(const Op& op) const {
+    const Op* made = mma_operand(op.results[0]).value->definition;
+    return made && loads_.count(made);
+  }
+  static bool reads(const Op& op, const Op& load) {
+    bool found = false;
+    const auto visit = [&](const Op& each) {
+      for (size_t i = 0; each.is("mma") && i < 2; ++i)
+        found = found || mma_operand(each.operands[i]).value == load.results[0];
+    };
+    visit(op);
+    for (const auto& region : op.regions) walk(*region, visit);
+    return found;
+  }
+  const Op* last_reader(const Op& load, const std::vector<std::unique_ptr<Op>>& all, size_t from) {
+    loads_.insert(&load);
+    const Op* last = nullptr;
+    for (size_t i = from + 1; i < all.size(); ++i)
+      if (reads(*all[i], load)) last = all[i].get();
+    return last;
+  }
+
+  void wait_for_stages(const Op& op, Builder& build) {
+    for (Use& use : uses_) {
+      if (use.waited || !reads(op, *use.load)) continue;
+      const Type& type = use.load->results[0]->type;
+      const Location at = std::exchange(build.location, use.load->location);
+      build.create(ring_wait, {}, ring_attribute(use.ring));
+      tiles_[use.load->results[0]] = build.emit(ring_tile, {},
+                                                {{"dtype", type.dtype},
+                                                 {"ring", int64_t{use.ring}},
+                                                 {"shape", type.shape},
+                                                 {"tile", int64_t{0}}});
+      use.waited = true;
+      build.location = at;
+    }
+  }
+  static Attributes ring_attribute(int ring) { return {{"ring", int64_t{ring}}}; }
+
+  // Awaits the products whose results the op or an op inside of it uses.
+  void await_operands(const Op& op, Builder& build) {
+    size_t count = 0;
+    const auto visit = [&](const Op& each) {
+      for (const Value* operand : each.operands)
+        for (size_t i = 0; i < flight_.size(); ++i)
+          if (flight_[i].mma->results[0] == operand) count = std::max(count, i + 1);
+    };
+    visit(op);
+    for (const auto& region : op.regions) walk(*region, visit);
+    await(count, build);
+  }
+  // Awaits the oldest products, and frees the stages that they read last.
+  void await(size_t count, Builder& build) {
+    const auto pending = static_cast<int64_t>(flight_.size() - count);
+    for (size_t i = 0; i < count; ++i) {
+      const Product product = flight_.front();
+      flight_.pop_front();
+      const Location at = std::exchange(build.location, product.mma->location);
+      awaited_[product.mma->results[0]] = build.emit(mma_await, {product.issued}, {{"pending", pending}});
+      release(*product.mma, build);
+      build.location = at;
+    }
+  }
+  void release(const Op& reader, Builder& build) {
+    std::erase_if(uses_, [&](const Use& use) {
+      if (use.last_reader != &reader) return false;
+      build.create(ring_release, {}, ring_attribute(use.ring));
+      build.create(ring_next, {}, ring_attribute(use.ring));
+      return true;
+    });
+  }
+
+  void op(std::unique_ptr<Op> op, Builder& build) {
+    if (op->is("mma")) {
+      flight_.push_back({op.get(), issue(*op, build)});
+      kept_.push_back(std::move(op));
+      return;
+    }
+    for (Value*& operand : op->operands)
+      if (const auto found = awaited_.find(operand); found != awaited_.end()) operand = found->second;
+    for (const auto& region : op->regions) {
+      replace_uses(*region, awaited_);
+      block(*region);
+    }
+    Block& to = build.block();
+    op->parent = &to;
+    for (Value* result : op->results) result->owner = &to;
+    to.ops.push_back(std::move(op));
+    release(*to.ops.back(), build);
+  }
+  Value* issue(const Op& mma, Builder& build) {
+    std::array<Value*, 2> read;
+    std::array<int64_t, 2> transposed;
+    for (size_t i = 0; i < 2; ++i) {
+      const MmaOperand operand = mma_operand(mma.operands[i]);
+      Value* value = const_cast<Value*>(operand.value);
+      const auto tile = tiles_.find(value);
+      read[i] = tile != tiles_.end() ? tile->second : current(mma.operands[i]);
+      transposed[i] = tile != tiles_.end() && operand.transposed;
+    }
+    const auto initial = constant_of(mma.operands[2]);
+    const bool adds = !initial || initial->floating != 0;
+    const Type& type = mma.type(2);
+    Value* sums = adds ? current(mma.operands[2])
+                       : build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
+    return build.emit(mma_issue, {read[0], read[1], sums, build.constant(DType::boolean, adds ? 1 : 0)},
+                      {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
+  }
+  Value* current(Value* value) const {
+    const auto found = awaited_.find(value);
+    return found == awaited_.end() ? value : found->second;
+  }
+
+  Function& function_;
+  const AsyncPlan& plan_;
+  std::deque<Product> flight_;
+  std::vector<Use> uses_;                // of this block
+  std::unordered_set<const Op*> loads_;  // of rings
+  ValueMap tiles_, awaited_;
+  std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to
+};
+
+}  // namespace
+
+void issue_products(Function& function, const AsyncPlan& plan, Block& groups) {
+  Issuer(function, plan).block(groups);
+}
+
+}  // namespace tile::cuda
