@@ -6,6 +6,7 @@
 #include "cuda/async/epilogue.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
+#include "cuda/async/skew.h"
 #include "cuda/cluster.h"
 #include "cuda/emitter.h"
 #include "cuda/lowering_rule.h"
@@ -46,6 +47,7 @@ std::string text_of(const Configuration& c) {
   if (c.single_cta) words.emplace_back("single CTA");
   if (!c.prefetch) words.emplace_back("no prefetch");
   if (c.panels_in_turn) words.emplace_back("panels in turn");
+  if (!c.skew) words.emplace_back("no skew");
   return words.empty() ? "usual" : join(words);
 }
 
@@ -87,6 +89,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
     return false;
   }
   Function function = with_narrow_storage(given, true);
+  if (wanted.skew) skew_loops(function);
   const bool is_persistent = !work_varies(function);
   if (is_persistent) make_persistent(function);
   divide_epilogues(function);

@@ -55,6 +55,7 @@ struct Configuration {
   int occupancy = 0;            // target CTAs per multiprocessor; 0: the plan decides
   bool wgmma = true;            // use warpgroup instructions if the target has them
   bool panels_in_turn = false;  // compute a panel of an epilogue once the panel before it is stored
+  bool skew = true;             // start a loop's last product in the next iteration
 };
 // The first configuration is the usual one; the others are for kernels that spill registers with
 // it.
@@ -69,7 +70,7 @@ inline constexpr Configuration configurations[] = {
     {.blocks = 1},
 };
 // The same for kernels on warpgroup instructions, which come first where the arch has them.
-inline constexpr Configuration group_configurations[] = {{}, {.panels_in_turn = true}};
+inline constexpr Configuration group_configurations[] = {{}, {.panels_in_turn = true}, {.skew = false}};
 std::string text_of(const Configuration& configuration);  // "usual", "rematerialize, single CTA"
 
 // A compiled kernel. A scalar argument is passed as its bytes. An array of rank n (rank 0 counts as 1) is

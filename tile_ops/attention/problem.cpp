@@ -46,6 +46,13 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   if (small && forward) return {128, extent > 64 && beside == Beside::bias ? 32 : 64, extent};
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
+// The same for warpgroup instructions, whose sums of a thread are those of two products. Three groups are busier
+// with short heads, but many of their rows are none of a short query.
+TileSize group_tile_size(const Tensor& query, int64_t depth) {
+  const int extent = gpu_depth(query, depth);
+  if (extent > 128) return {128, 64, extent};
+  return {extent <= 64 && query.size(2) >= tuning::attention_long_query ? 192 : 128, 128, extent};
+}
 TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, beside);
   return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
@@ -98,6 +105,18 @@ struct Problem {
     return bias ? Beside::bias : Beside::nothing;
   }
 };
+
+// Returns true if the forward kernel runs on warpgroup instructions: besides key and value it only takes what is
+// computed from positions.
+bool forward_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
+  const auto& options = p.rule.options;
+  const auto reads = [](const Tensor& tensor) {
+    const ArrayArgument array = to_array_argument(tensor);
+    return multiplies_by_groups(array) && has_tensor_map(array);
+  };
+  return !bias && !options.dropout && !options.query_starts && reads(of.query) && reads(of.key) &&
+         reads(of.value);
+}
 
 // In 16 bits that pass has sums of the queries' gradient besides the result, for so many key heads at once.
 int64_t heads_at_once(const Tensor& query, const Problem& p) {
@@ -253,7 +272,9 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   const Problem p(operands, request, packed);
   const Tensor &query = operands.query, &lse = results.lse;
   if (lse.numel() == 0) return;
-  const TileSize tile = tile_size(query, p.depth, 64, true, p.beside(bias));
+  const TileSize tile = forward_by_groups(operands, bias, p)
+                            ? group_tile_size(query, p.depth)
+                            : tile_size(query, p.depth, 64, true, p.beside(bias));
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
                         {.in = {query, operands.key, operands.value, whole_bias(bias, p)},
                          .out = results.out,
