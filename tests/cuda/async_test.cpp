@@ -7,6 +7,7 @@
 #include "cuda/async/persist.h"
 #include "cuda/async/plan.h"
 #include "cuda/async/roles.h"
+#include "cuda/async/skew.h"
 #include "cuda/program.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -84,18 +85,29 @@ TEST(AsyncPlan, SaysWhyAProductIsNotOnWgmma) {
             "the tile of 96x256x64 is no multiple of 64x8x16, or has more than 256 columns");
   EXPECT_EQ(
       why_not({.product = "store %c, %x, %i, %k {steps=[128,64]}\n%m: f32[128,256] = mma %x, %y, %acc"}),
-      "the loop of a product also uses a loaded tile in other ways");
-  EXPECT_EQ(why_not({.product = "%h: f32[128,256] = mul %acc, %acc\n%m: f32[128,256] = mma %x, %y, %h"}),
-            "the loop uses the sum in other ways than adding to it");
+      "other ops than products use the tile of an operand");
   EXPECT_EQ(
-      why_not({.start = "%h: bf16[128,256] = load %c, %i, %j {pad=0.0, shape=[128,256], steps=[128,256]}\n"
-                        "%zs: f32[128,256] = astype %h {dtype=f32}\n"}),
-      "the sum does not start at zero");
+      why_not({.m = 64,
+               .left = "%x: bf16[64,64] = load %a, %i, %k {pad=0.0, shape=[64,64], steps=[64,64]}",
+               .product = "%h: f32[64,256] = mul %acc, %acc\n%m: f32[64,256] = mma %x, %y, %h"}),
+      "the loop computes more than products, and nothing runs while the one group of 64 rows awaits them");
   Function unaligned = kernel({});
   unaligned.attributes().erase("array.1.aligned");
   EXPECT_EQ(why_not(unaligned),
             "the right operand's array is not contiguous along an axis, not aligned to 16 bytes, too large, "
             "empty, or has strides of 0 or less");
+}
+
+// Products whose loop computes more, or whose sum does not begin at zero, are awaited in their block.
+TEST(AsyncPlan, TakesLoopsThatComputeMore) {
+  EXPECT_EQ(why_not({.product = "%h: f32[128,256] = mul %acc, %acc\n%m: f32[128,256] = mma %x, %y, %h"}), "");
+  EXPECT_EQ(why_not({.start = "%h: f32 = constant {dtype=f32, value=1.0}\n%zs: f32[128,256] = broadcast %h "
+                              "{shape=[128,256]}"}),
+            "");
+  EXPECT_EQ(why_not({.product = "%h: bf16[128,256] = load %c, %i, %j {pad=0.0, shape=[128,256], "
+                                "steps=[128,256]}\n%g: f32[128,256] = astype %h {dtype=f32}\n"
+                                "%s: f32[128,256] = mul %acc, %g\n%m: f32[128,256] = mma %x, %y, %s"}),
+            "the loop of a product loads a tile that is no operand");
 }
 
 // The kernel's text after the division, without its first lines.
@@ -264,6 +276,164 @@ TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
                        "store %bias, %p, %i, %j {steps=[8,128]}\n"
                        "  %v: f32[1,1] = load %bias, %0, %0 {pad=0.0, shape=[1,1], steps=[1,1]}\n"
                        "  store %b, %v, %0, %0 {steps=[1,1]}\n  %u: f32"));
+}
+
+std::string with(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// A sum of weights and of weighted values over tiles of 64 keys, for 128 queries. Tiles before %at are taken
+// by the first loop, and those from there on, whose scores are not below 0, by the second.
+std::string two_loops(const std::string& dtype) {
+  const auto loop = [](const std::string& n, const std::string& head, const std::string& mask) {
+    return with(
+        with(R"(  %x*: f32[128,1], %o*: f32[128,64] = for HEAD (%j*: i32, %a*: f32[128,1], %b*: f32[128,64]) {
+    %k*: TYPE[64,64] = load %key, %j*, %0 {pad=0.0, shape=[64,64], steps=[64,64]}
+    %t*: TYPE[64,64] = permute %k* {axes=[1,0]}
+    %u*: f32[128,64] = mma %q, %t*, %zs
+    )",
+             "HEAD", head) +
+            mask + R"(
+    %e*: f32[128,64] = abs %w*
+    %s*: f32[128] = reduce_sum %e* {axes=[1]}
+    %c*: f32[128,1] = reshape %s* {shape=[128,1]}
+    %d*: f32[128,1] = add %a*, %c*
+    %h*: f32[128,1] = minimum %c*, %twos
+    %p*: TYPE[128,64] = astype %e* {dtype=TYPE}
+    %v*: TYPE[64,64] = load %value, %j*, %0 {pad=0.0, shape=[64,64], steps=[64,64]}
+    %f*: f32[128,64] = broadcast %h* {shape=[128,64]}
+    %g*: f32[128,64] = mul %b*, %f*
+    %m*: f32[128,64] = mma %p*, %v*, %g*
+    yield %d*, %m*
+  }
+)",
+        "*", n);
+  };
+  return with(
+      R"(kernel k(%query: array<TYPE,2>, %key: array<TYPE,2>, %value: array<TYPE,2>, %out: array<TYPE,2>, %low: i32, %at: i32, %high: i32) {
+  %i: i32 = bid {axis=0}
+  %0: i32 = constant {dtype=i32, value=0}
+  %1: i32 = constant {dtype=i32, value=1}
+  %z: f32 = constant {dtype=f32, value=0.0}
+  %zs: f32[128,64] = broadcast %z {shape=[128,64]}
+  %zc: f32[128,1] = broadcast %z {shape=[128,1]}
+  %two: f32 = constant {dtype=f32, value=2.0}
+  %twos: f32[128,1] = broadcast %two {shape=[128,1]}
+  %from: i32 = maximum %low, %at
+  %q: TYPE[128,64] = load %query, %i, %0 {pad=0.0, shape=[128,64], steps=[128,64]}
+)" + loop("m", "%low, %at, %1, %zc, %zs", "%wm: f32[128,64] = neg %um") +
+          loop("n", "%from, %high, %1, %xm, %om {edge=1}", R"(%ln: bool = lt %jn, %at
+    %ls: bool[128,64] = broadcast %ln {shape=[128,64]}
+    %yn: f32[128,64] = maximum %un, %zs
+    %rn: f32[128,64] = where %ls, %un, %yn
+    %wn: f32[128,64] = neg %rn)") +
+          R"(  %h: f32[128,64] = broadcast %xn {shape=[128,64]}
+  %r: f32[128,64] = add %on, %h
+  %w: TYPE[128,64] = astype %r {dtype=TYPE}
+  store %out, %w, %i, %0 {steps=[128,64]}
+}
+)",
+      "TYPE", dtype);
+}
+
+// All numbers are small integers: products of a few tiles have no rounding that another order could change.
+TEST(Skew, ComputesTheSame) {
+  Function function = parse(two_loops("f32"));
+  skew_loops(function);
+  verify(function, "skew_loops");
+  const std::string text = print(function, false);
+  EXPECT_NE(text, print(parse(two_loops("f32")), false));
+  const auto run = [](const std::string& kernel, int low, int at, int high) {
+    std::vector<std::vector<float>> data;
+    std::vector<Argument> arguments;
+    for (size_t i = 0; i < 4; ++i) {
+      const int64_t rows = i % 3 ? 300 : 200, columns = 60;
+      std::vector<float>& values = data.emplace_back(static_cast<size_t>(rows * columns));
+      for (size_t k = 0; k < values.size(); ++k)
+        values[k] = static_cast<float>((k * 37 + i * 11) % 101 % 3) - 1;
+      ArrayArgument array;
+      array.data = values.data(), array.dtype = DType::f32, array.rank = 2;
+      array.sizes[0] = static_cast<int32_t>(rows), array.sizes[1] = columns;
+      array.strides[0] = columns, array.strides[1] = 1;
+      arguments.emplace_back(array);
+    }
+    for (const int32_t bound : {low, at, high}) arguments.push_back(scalar_argument(bound));
+    TextKernel(kernel).launch({2, 1, 1}, arguments);
+    return data[3];
+  };
+  const std::string before = two_loops("f32");
+  for (const auto& [low, at, high] : {std::array{0, 0, 0},
+                                      {0, 0, 1},
+                                      {0, 1, 1},
+                                      {0, 0, 3},
+                                      {0, 2, 3},
+                                      {0, 5, 5},
+                                      {1, 3, 5},
+                                      {2, 0, 4},
+                                      {2, -1, 2},
+                                      {3, 1, 2}})
+    EXPECT_EQ(run(text, low, at, high), run(before, low, at, high)) << low << ' ' << at << ' ' << high;
+}
+
+// Loops whose last product does not only add to a sum stay as they are. Both loops are changed.
+TEST(Skew, LeavesOtherLoops) {
+  const auto changed = [](const std::string& from, const std::string& to) {
+    std::string text = two_loops("bf16");
+    for (const char* loop : {"m", "n"}) {
+      EXPECT_NE(text.find(with(from, "*", loop)), std::string::npos) << from;
+      text = with(text, with(from, "*", loop), with(to, "*", loop));
+    }
+    Function function = parse(text);
+    const std::string before = print(function, false);
+    skew_loops(function);
+    return print(function, false) != before;
+  };
+  EXPECT_TRUE(changed("%g*: f32[128,64] = mul", "%g*: f32[128,64] = sub"));
+  // The other ops read the sum.
+  EXPECT_FALSE(
+      changed("%e*: f32[128,64] = abs", "%read*: f32[128,64] = abs %b*\n    %e*: f32[128,64] = sub %read*,"));
+  // The right operand is computed.
+  EXPECT_FALSE(changed("mma %p*, %v*, %g*", "mma %p*, %t*, %g*"));
+  // An op of the loop acts.
+  EXPECT_FALSE(changed("yield %d*", "store %out, %p*, %i, %j* {steps=[128,64]}\n    yield %d*"));
+}
+
+// The region of the groups: products of an iteration are in flight at once, and rings are freed as soon as
+// their products have ended.
+TEST(Issue, AwaitsProductsWhereTheyAreUsed) {
+  Function function = parse(two_loops("bf16"));
+  for (int i = 0; i < 4; ++i) {
+    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
+    for (const char* fact : {"aligned", "whole", "small", "forward"})
+      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
+  }
+  skew_loops(function);
+  const KernelArrays arrays(function);
+  const AsyncPlan plan(function, arrays, hopper, false);
+  ASSERT_EQ(plan.why_not, "");
+  EXPECT_TRUE(plan.awaits);
+  ASSERT_EQ(plan.rings.size(), 3U);  // queries, keys and values: parts of a loop share them
+  EXPECT_EQ(plan.rings[1].uses.size(), 3U);
+  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
+  verify(function, "divide_into_roles");
+  const std::string text = print(function, false);
+  size_t at = text.find("} () {");
+  std::string order;
+  const std::string words[] = {
+      "for ",      "ring_wait {ring=0}",    "ring_wait {ring=1}",    "ring_wait {ring=2}",    "mma_issue",
+      "mma_await", "ring_release {ring=0}", "ring_release {ring=1}", "ring_release {ring=2}", "abs "};
+  for (; at < text.size(); ++at)
+    for (const std::string& word : words)
+      if (text.compare(at, word.size(), word) == 0) order += (order.empty() ? "" : ", ") + word;
+  const std::string front = "ring_wait {ring=1}, mma_issue, ", sum = "ring_wait {ring=2}, mma_issue, ",
+                    rest = "mma_await, ring_release {ring=1}, abs ",
+                    end = ", mma_await, ring_release {ring=2}";
+  EXPECT_EQ(order, "ring_wait {ring=0}, for , " + front + rest + ", for , " + front + sum + rest + end +
+                       ", for , " + front + sum + rest + end + ", ring_release {ring=0}, for , " + sum +
+                       "mma_await, ring_release {ring=2}");
+  EXPECT_EQ(print(parse(text), false), text);
 }
 
 // A persistent kernel of 3 blocks computes what a grid of 2 x 2 x 2 blocks does.

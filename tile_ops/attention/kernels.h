@@ -42,6 +42,7 @@ struct OptionsOf {
   std::optional<Array> sinks;           // [heads]: a score more in each row, of a key without a value
   // [batch + 1]: packed samples of different lengths, in arrays [1, heads, all, depth].
   std::optional<Array> query_starts, key_starts;
+  bool all_keys = false;   // every query attends to every key: no offset is needed
   bool from_last = false;  // of these, offset, first and diagonal count from the last query and key
 };
 using Options = OptionsOf<Array, Tile, Tile>;

@@ -46,8 +46,8 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   if (small && forward) return {128, extent > 64 && beside == Beside::bias ? 32 : 64, extent};
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
-// The same for warpgroup instructions, whose sums of a thread are those of two products. Three groups are busier
-// with short heads, but many of their rows are none of a short query.
+// The same for warpgroup instructions, whose sums of a thread are those of two products. Three groups are
+// busier with short heads, but many of their rows are none of a short query.
 TileSize group_tile_size(const Tensor& query, int64_t depth) {
   const int extent = gpu_depth(query, depth);
   if (extent > 128) return {128, 64, extent};
@@ -106,8 +106,8 @@ struct Problem {
   }
 };
 
-// Returns true if the forward kernel runs on warpgroup instructions: besides key and value it only takes what is
-// computed from positions.
+// Returns true if the forward kernel runs on warpgroup instructions: besides key and value it only takes what
+// is computed from positions.
 bool forward_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
   const auto reads = [](const Tensor& tensor) {
@@ -269,12 +269,14 @@ DType operand_dtype(const Tensor& query) {
 
 void run_forward(const Operands& operands, const OptionalTensor& bias, const Request& request,
                  const Results& results, const Packed* packed) {
-  const Problem p(operands, request, packed);
+  Problem p(operands, request, packed);
   const Tensor &query = operands.query, &lse = results.lse;
   if (lse.numel() == 0) return;
-  const TileSize tile = forward_by_groups(operands, bias, p)
-                            ? group_tile_size(query, p.depth)
-                            : tile_size(query, p.depth, 64, true, p.beside(bias));
+  const bool groups = forward_by_groups(operands, bias, p);
+  const TileSize tile = groups ? group_tile_size(query, p.depth)
+                               : tile_size(query, p.depth, 64, true, p.beside(bias));
+  // Blocks of equal work run one after another on a multiprocessor without its waiting in between.
+  p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
                         {.in = {query, operands.key, operands.value, whole_bias(bias, p)},
                          .out = results.out,

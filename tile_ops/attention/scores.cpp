@@ -72,7 +72,8 @@ Tile ScoreRule::col(const Tile& j) const {
 
 Tile ScoreRule::only(Tile values, double hidden, const Tile& i, const Tile& j) const {
   if (mask_) values = where(load(*mask_, i, j), values, hidden);
-  Tile r = row(i), c = col(j), seen = (c < key_count_) & (c <= r + call_.offset);
+  Tile r = row(i), c = col(j), seen = c < key_count_;
+  if (!call_.options.all_keys) seen = seen & (c <= r + call_.offset);
   if (call_.options.first) seen = seen & (c >= r + *call_.options.first);
   return where(seen, values, hidden);
 }
@@ -142,6 +143,7 @@ Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j, std::optional<
 
 Range Scores::visible_keys(Tile i) const {
   Tile keys = call_.key_count();
+  if (call_.options.all_keys) return range(cdiv(keys, call_.cols));
   Tile high = cdiv(min(max((i + 1) * call_.rows + call_.offset, 0), keys), call_.cols);
   // With packed samples the grid has as many tiles as the longest sample.
   if (call_.queries.start) high = where(i < query_.num_tiles(0), high, 0);

@@ -90,11 +90,9 @@ class Issuer {
       const Type& type = use.load->results[0]->type;
       const Location at = std::exchange(build.location, use.load->location);
       build.create(ring_wait, {}, ring_attribute(use.ring));
-      tiles_[use.load->results[0]] = build.emit(ring_tile, {},
-                                                {{"dtype", type.dtype},
-                                                 {"ring", int64_t{use.ring}},
-                                                 {"shape", type.shape},
-                                                 {"tile", int64_t{0}}});
+      tiles_[use.load->results[0]] = build.emit(
+          ring_tile, {},
+          {{"dtype", type.dtype}, {"ring", int64_t{use.ring}}, {"shape", type.shape}, {"tile", int64_t{0}}});
       use.waited = true;
       build.location = at;
     }

@@ -28,7 +28,7 @@
 
 namespace tile::cuda {
 
-extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_free, ring_drain, ring_release, ring_next,
-    undefined, mma_issue, mma_retire, mma_await, zero_unless, store_async, store_wait;
+extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_free, ring_drain, ring_release,
+    ring_next, undefined, mma_issue, mma_retire, mma_await, zero_unless, store_async, store_wait;
 
 }  // namespace tile::cuda

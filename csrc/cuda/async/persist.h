@@ -10,8 +10,9 @@ namespace tile::cuda {
 // axis.
 void make_persistent(Function& function);
 
-// Returns true if some blocks may have more products than others: the bounds of a loop around a product depend
-// on the block's index. As blocks of a grid, the hardware starts them one after another where there is room.
+// Returns true if some blocks may have more products than others: the bounds of a loop around a product
+// depend on the block's index. As blocks of a grid, the hardware starts them one after another where there is
+// room.
 bool work_varies(const Function& function);
 
 }  // namespace tile::cuda

@@ -231,6 +231,9 @@ bool AsyncPlan::add_continued(const Function& function, const KernelArrays& arra
 // Adds a product that ends in its block. The ring of a tile has no other one: products of a block may read
 // several rings at different times.
 bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma) {
+  if (groups == 1)
+    return decline(mma, str("the loop computes more than products, and nothing runs while the one group of ",
+                            mma.type(2).shape[0], " rows awaits them"));
   const Users users = users_of(function.body());
   for (size_t operand = 0; operand < 2; ++operand) {
     const MmaOperand read = mma_operand(mma.operands[operand]);

@@ -54,10 +54,10 @@ std::optional<Halves> halves_of(Op& loop, size_t sum) {
   const std::function<bool(const Value*)> follow = [&](const Value* value) {
     const auto found = users.find(value);
     return found == users.end() || std::all_of(found->second.begin(), found->second.end(), [&](const Op* op) {
-      if (op == product) return product->operands[2] == value;
-      if (op->parent != &body || !op->traits().elementwise || !op->regions.empty()) return false;
-      return !back.insert(op).second || follow(op->results[0]);
-    });
+             if (op == product) return product->operands[2] == value;
+             if (op->parent != &body || !op->traits().elementwise || !op->regions.empty()) return false;
+             return !back.insert(op).second || follow(op->results[0]);
+           });
   };
   const auto uses_of_product = users.find(product->results[0]);
   if (!follow(argument) || uses_of_product == users.end() || uses_of_product->second.size() != 1)
@@ -109,7 +109,8 @@ bool fits_registers(const Halves& halves) {
   const int64_t blocks = three ? 1 : std::max<int64_t>(1, rows / 128);
   int64_t words = product.type(2).shape[1] / 2 * blocks;
   for (const Value* value : halves.passed)
-    words += element_count(value->type.shape) * info(value->type.dtype).bytes / 4 / (rows / blocks) * blocks / 2;
+    words +=
+        element_count(value->type.shape) * info(value->type.dtype).bytes / 4 / (rows / blocks) * blocks / 2;
   int64_t most = 0;
   for (const auto& op : halves.loop->region().ops)
     if (op->is("mma") && op.get() != &product) most = std::max(most, op->type(2).shape[1] / 2 * blocks);
@@ -170,9 +171,9 @@ class Skew {
     front(low, build_.emit("minimum", {second, high}), carried, passed);
     for (const Halves& part : parts_) {
       Value* from = part.loop->operands[0];
-      both(part, from == parts_[0].loop->operands[0] && parts_.size() == 1
-                     ? second
-                     : build_.emit("maximum", {second, from}),
+      both(part,
+           from == parts_[0].loop->operands[0] && parts_.size() == 1 ? second
+                                                                     : build_.emit("maximum", {second, from}),
            carried, passed);
     }
     Value* ended = build_.emit("maximum", {low, build_.emit("sub", {high, one_})});
@@ -191,7 +192,8 @@ class Skew {
  private:
   // A loop with these carried values, the body of which `fill` makes and yields.
   template <class F>
-  std::vector<Value*> loop(const Op& like, Value* low, Value* high, const std::vector<Value*>& initial, F fill) {
+  std::vector<Value*> loop(const Op& like, Value* low, Value* high, const std::vector<Value*>& initial,
+                           F fill) {
     auto made = std::make_unique<Op>();
     made->primitive = like.primitive;
     made->attributes = like.attributes;
@@ -233,7 +235,8 @@ class Skew {
     for (Value* value : part.passed) results.push_back(mapped(map, value));
     return results;
   }
-  void take(const std::vector<Value*>& results, std::vector<Value*>& carried, std::vector<Value*>& passed) const {
+  void take(const std::vector<Value*>& results, std::vector<Value*>& carried,
+            std::vector<Value*>& passed) const {
     size_t at = 0;
     for (size_t i = 0; i < carried.size(); ++i)
       if (i != parts_[0].sum) carried[i] = results[at++];
@@ -277,39 +280,38 @@ class Skew {
     const size_t own = initial.size();
     initial.insert(initial.end(), passed.begin(), passed.end());
     initial.push_back(carried[part.sum]);
-    std::vector<Value*> results =
-        loop(*part.loop, low, part.loop->operands[1], initial,
-             [&](Builder& inside, const std::vector<Value*>& arguments) {
-               ValueMap map = own_arguments(part, arguments);
-               const std::vector<Value*> before(arguments.begin() + static_cast<ptrdiff_t>(own) + 1,
-                                                arguments.end() - 1);
-               Value* sum = nullptr;
-               const auto add = [&] {
-                 sum = this->sum(part, inside, inside.emit("sub", {arguments[0], one_}), before,
-                                 arguments.back());
-               };
-               for (const auto& op : part.loop->region().ops) {
-                 if (is_back(part, *op) || op->traits().terminator) continue;
-                 copy(*op, inside, map);
-                 if (op->is("mma") && !sum) add();
-               }
-               std::vector<Value*> yielded = results_of(part, map);
-               yielded.push_back(sum);
-               return yielded;
-             });
+    std::vector<Value*> results = loop(
+        *part.loop, low, part.loop->operands[1], initial,
+        [&](Builder& inside, const std::vector<Value*>& arguments) {
+          ValueMap map = own_arguments(part, arguments);
+          const std::vector<Value*> before(arguments.begin() + static_cast<ptrdiff_t>(own) + 1,
+                                           arguments.end() - 1);
+          Value* sum = nullptr;
+          const auto add = [&] {
+            sum = this->sum(part, inside, inside.emit("sub", {arguments[0], one_}), before, arguments.back());
+          };
+          for (const auto& op : part.loop->region().ops) {
+            if (is_back(part, *op) || op->traits().terminator) continue;
+            copy(*op, inside, map);
+            if (op->is("mma") && !sum) add();
+          }
+          std::vector<Value*> yielded = results_of(part, map);
+          yielded.push_back(sum);
+          return yielded;
+        });
     carried[part.sum] = results.back();
     results.pop_back();
     take(results, carried, passed);
   }
   Value* back(Value* low, Value* high, Value* before, const std::vector<Value*>& passed) {
     const Halves& part = whole();
-    return loop(*part.loop, low, high, {before},
-                [&](Builder& inside, const std::vector<Value*>& arguments) {
-                  return std::vector{sum(part, inside, arguments[0], passed, arguments[1])};
-                })[0];
+    return loop(*part.loop, low, high, {before}, [&](Builder& inside, const std::vector<Value*>& arguments) {
+      return std::vector{sum(part, inside, arguments[0], passed, arguments[1])};
+    })[0];
   }
   // The sum of the iteration with this index.
-  Value* sum(const Halves& part, Builder& to, Value* index, const std::vector<Value*>& passed, Value* before) {
+  Value* sum(const Halves& part, Builder& to, Value* index, const std::vector<Value*>& passed,
+             Value* before) {
     const Block& body = part.loop->region();
     ValueMap map{{body.arguments[0], index}, {body.arguments[part.sum + 1], before}};
     for (size_t i = 0; i < passed.size(); ++i) map[part.passed[i]] = passed[i];

@@ -1,12 +1,12 @@
-// Moves the last product of a loop to the next iteration, where it runs while that iteration computes what its
-// own last product needs.
+// Moves the last product of a loop to the next iteration, where it runs while that iteration computes what
+// its own last product needs.
 #pragma once
 #include "ir/op.h"
 
 namespace tile::cuda {
 
-// A loop whose last product adds to a carried sum, and whose other ops compute that product's left operand from
-// another product, becomes
+// A loop whose last product adds to a carried sum, and whose other ops compute that product's left operand
+// from another product, becomes
 //
 //   for j in low .. low + 1    { operand(j) }
 //   for j in low + 1 .. high   { first product of operand(j); sum of j - 1; rest of operand(j) }

@@ -166,10 +166,10 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
   emitter.need("wgmma.cuh");
   emitter.need_wgmma(columns);
   const WgmmaOperand right = operand_of(emitter, op, 1);
-  std::string body = str("  using Left = ", dtype, ";\n  using Right = ", op.type(1).dtype, ";\n",
-                         "  static constexpr int columns = ", columns, ", rows = ", plan.row_blocks,
-                         ", steps = ", k / step, ";\n", fields_text("right", right),
-                         steps_of(right, "right_step"));
+  std::string body =
+      str("  using Left = ", dtype, ";\n  using Right = ", op.type(1).dtype, ";\n",
+          "  static constexpr int columns = ", columns, ", rows = ", plan.row_blocks, ", steps = ", k / step,
+          ";\n", fields_text("right", right), steps_of(right, "right_step"));
   std::string function = "mma_issued", left_text;
   if (in_registers(op.operands[0])) {
     function = "mma_issued_from_registers";
@@ -177,7 +177,8 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
   } else {
     const WgmmaOperand left = operand_of(emitter, op, 0);
     std::vector<int64_t> blocks;
-    for (int i = 0; i < plan.row_blocks; ++i) blocks.push_back(left.block(int64_t{i} * AsyncPlan::block_rows));
+    for (int i = 0; i < plan.row_blocks; ++i)
+      blocks.push_back(left.block(int64_t{i} * AsyncPlan::block_rows));
     body += str(fields_text("left", left), steps_of(left, "left_step"), steps_text(blocks, "left_block"));
     const int64_t group_rows = left.block(int64_t{AsyncPlan::block_rows} * plan.row_blocks);
     left_text = str(address(0, left), plan.groups > 1 ? str(" + (group - 1) * ", group_rows) : "");
