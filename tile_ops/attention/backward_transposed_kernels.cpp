@@ -76,20 +76,22 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
       return array[{batch, own}].tiled_view({rows}).load({i}).reshape({1, rows});
     };
     for (Tile i : call.seeing_rows(j, head_of(query).num_tiles(0))) {
-      Tile q = head_of(query).load({i, 0});
-      std::optional<Tile> slope, kept = rule.kept(i, j);
-      Tile p = probabilities(rule, mma(k, q.t(), zeros({cols, rows}, f32)), row_of(shift, i), i, j, &slope);
-      Tile grad_p = zeros({cols, rows}, f32);
+      Tile q = head_of(query).load({i, 0}), g, grad_p = zeros({cols, rows}, f32);
+      Tile row_shift = row_of(shift, i), row_delta = row_of(delta, i);
+      // Both products are begun before the first is used.
+      Tile product = mma(k, q.t(), grad_p);
       if (grad_out) {
-        Tile g = head_of(*grad_out).load({i, 0});
-        if (grad_value) sum_value = mma(rule.only_kept(p, kept).astype(operand), g, sum_value);
-        grad_p = rule.only_kept(mma(v, g.t(), grad_p), kept);
+        g = head_of(*grad_out).load({i, 0});
+        grad_p = mma(v, g.t(), grad_p);
       }
-      Tile grad_product = p * fma(grad_p, call.scale, row_of(delta, i));
-      Tile grad_score = (slope ? grad_product * *slope : grad_product).astype(operand);
+      std::optional<Tile> slope, kept = rule.kept(i, j);
+      Tile p = probabilities(rule, product, row_shift, i, j, &slope);
+      if (grad_out && grad_value) sum_value = mma(rule.only_kept(p, kept).astype(operand), g, sum_value);
+      Tile grad_product = p * fma(rule.only_kept(grad_p, kept), call.scale, row_delta);
+      Tile grad_score = (slope ? grad_product * *slope : grad_product).astype(operand), sum;
+      if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       if (grad_key) sum_key = mma(grad_score, q, sum_key);
       if (!sums) continue;
-      Tile sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       (*sums)[{batch, own, i}].tiled_view({rows * depth}).atomic_add({0}, in_blocks(sum, rows, depth));
     }
   }

@@ -106,16 +106,17 @@ struct Problem {
   }
 };
 
-// Returns true if the forward kernel runs on warpgroup instructions: besides key and value it only takes what
+// Returns true if warpgroup instructions can read the tensor.
+bool read_by_groups(const Tensor& tensor) {
+  const ArrayArgument array = to_array_argument(tensor);
+  return multiplies_by_groups(array) && has_tensor_map(array);
+}
+// Returns true if the kernels run on warpgroup instructions: besides query, key and value they only take what
 // is computed from positions.
-bool forward_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
+bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  const auto reads = [](const Tensor& tensor) {
-    const ArrayArgument array = to_array_argument(tensor);
-    return multiplies_by_groups(array) && has_tensor_map(array);
-  };
-  return !bias && !options.dropout && !options.query_starts && reads(of.query) && reads(of.key) &&
-         reads(of.value);
+  return !bias && !options.dropout && !options.query_starts && read_by_groups(of.query) &&
+         read_by_groups(of.key) && read_by_groups(of.value);
 }
 
 // In 16 bits that pass has sums of the queries' gradient besides the result, for so many key heads at once.
@@ -163,8 +164,10 @@ bool takes_transposed(const Operands& of, const OptionalTensor& grad_out, const 
   return p.depth <= 64 ||
          (in_vectors(query) && in_vectors(key) && in_vectors(value) && (!grad_out || in_vectors(*grad_out)));
 }
-// 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
-TileSize transposed_tile_size(const Tensor& query, const Problem& p) {
+// 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h. On
+// warpgroup instructions the registers hold the sums of all five products.
+TileSize transposed_tile_size(const Tensor& query, const Problem& p, bool groups) {
+  if (groups) return {p.depth <= 64 ? 128 : 64, 128, gpu_depth(query, p.depth)};
   if (p.beside(std::nullopt) == Beside::options)
     return {32, 64, p.depth <= 64 ? 64 : gpu_depth(query, p.depth)};
   if (p.depth <= 64) return {32, 128, 64};
@@ -248,7 +251,9 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
 bool run_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  const TileSize tile = transposed_tile_size(call.operands.query, p);
+  const bool groups = p.beside(bias) == Beside::nothing && runs_by_groups(call.operands, bias, p) &&
+                      (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
+  const TileSize tile = transposed_tile_size(call.operands.query, p, groups);
   const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
   const int64_t row_bytes =
       ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
@@ -272,9 +277,9 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   Problem p(operands, request, packed);
   const Tensor &query = operands.query, &lse = results.lse;
   if (lse.numel() == 0) return;
-  const bool groups = forward_by_groups(operands, bias, p);
-  const TileSize tile = groups ? group_tile_size(query, p.depth)
-                               : tile_size(query, p.depth, 64, true, p.beside(bias));
+  const bool groups = runs_by_groups(operands, bias, p);
+  const TileSize tile =
+      groups ? group_tile_size(query, p.depth) : tile_size(query, p.depth, 64, true, p.beside(bias));
   // Blocks of equal work run one after another on a multiprocessor without its waiting in between.
   p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),

@@ -30,7 +30,7 @@ class Issuer {
         uses_.push_back({ring, &op, last_reader(op, all, i)});
         continue;
       }
-      if (transposes(op) && is_operand(op)) continue;
+      if (transposes(op) && is_operand(op, all)) continue;
       build.location = op.location;
       wait_for_stages(op, build);
       await_operands(op, build);
@@ -61,10 +61,13 @@ class Issuer {
         if (use.loads[0] == &op) return static_cast<int>(r);
     return -1;
   }
-  // Returns true if products read the loaded tile through this op.
-  bool is_operand(const Op& op) const {
+  // Returns true if products read a tile through this op, which is then left to them.
+  bool is_operand(const Op& op, const std::vector<std::unique_ptr<Op>>& all) const {
     const Op* made = mma_operand(op.results[0]).value->definition;
-    return made && loads_.count(made);
+    if (made && loads_.count(made)) return true;
+    return std::any_of(all.begin(), all.end(), [&](const auto& other) {
+      return other && other->is("mma") && other->operands[0] == op.results[0] && shared_number(*other) >= 0;
+    });
   }
   static bool reads(const Op& op, const Op& load) {
     bool found = false;
@@ -157,8 +160,10 @@ class Issuer {
       const MmaOperand operand = mma_operand(mma.operands[i]);
       Value* value = const_cast<Value*>(operand.value);
       const auto tile = tiles_.find(value);
-      read[i] = tile != tiles_.end() ? tile->second : current(mma.operands[i]);
-      transposed[i] = tile != tiles_.end() && operand.transposed;
+      read[i] = tile != tiles_.end() ? tile->second : current(value);
+      transposed[i] = operand.transposed;
+      if (const int64_t number = i ? -1 : shared_number(mma); number >= 0)
+        read[i] = build.emit(put_shared, {read[i]}, {{"operand", number}});
     }
     const auto initial = constant_of(mma.operands[2]);
     const bool adds = !initial || initial->floating != 0;
@@ -167,6 +172,12 @@ class Issuer {
                        : build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
     return build.emit(mma_issue, {read[0], read[1], sums, build.constant(DType::boolean, adds ? 1 : 0)},
                       {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
+  }
+  // Returns the number of the product's left operand among those that groups write to shared memory, or -1.
+  int64_t shared_number(const Op& mma) const {
+    for (size_t i = 0; i < plan_.operands.size(); ++i)
+      if (plan_.operands[i].mma == &mma) return static_cast<int64_t>(i);
+    return -1;
   }
   Value* current(Value* value) const {
     const auto found = awaited_.find(value);

@@ -50,6 +50,7 @@ std::vector<Type> infer_mma_issue(const Op& op) {
   return {acc};
 }
 
+std::vector<Type> infer_put_shared(const Op& op) { return {op.type(0)}; }
 std::vector<Type> infer_zero_unless(const Op& op) { return {op.type(1)}; }
 std::vector<Type> infer_mma_await(const Op& op) { return {op.type(0)}; }
 
@@ -85,6 +86,7 @@ const Register ring_free{target_op("ring_free", 0, no_results)};
 const Register ring_drain{target_op("ring_drain", 0, no_results)};
 const Register ring_release{target_op("ring_release", 0, no_results)};
 const Register ring_next{target_op("ring_next", 0, no_results)};
+const Register put_shared{target_op("put_shared", 1, infer_put_shared)};
 const Register undefined{target_op("undefined", 0, infer_from_attributes)};
 const Register mma_issue{target_op("mma_issue", 4, infer_mma_issue)};
 const Register mma_retire{target_op("mma_retire", 0, no_results)};

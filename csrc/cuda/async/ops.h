@@ -14,6 +14,9 @@
 //   ring_free {ring}: frees the stage of the iteration before
 //   ring_drain {ring}: frees the last stage
 //   ring_release {ring}: frees this stage
+//   put_shared v {operand}: writes a tile that groups have computed to a buffer, and waits until all groups
+//   have;
+//     only products read the result
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
 //   mma_issue x, y, acc, add: starts a product, without acc if not add; its result may only be carried,
 //     issued to or awaited. x is a ring's tile, or in registers
@@ -29,6 +32,6 @@
 namespace tile::cuda {
 
 extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_free, ring_drain, ring_release,
-    ring_next, undefined, mma_issue, mma_retire, mma_await, zero_unless, store_async, store_wait;
+    ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless, store_async, store_wait;
 
 }  // namespace tile::cuda

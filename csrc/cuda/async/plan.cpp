@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
-constexpr size_t most_axes = 5;  // of a tensor map
+constexpr int64_t most_row = 256;  // elements of a tile that threads load in a loop of products
+constexpr size_t most_axes = 5;    // of a tensor map
 
 int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -84,6 +85,7 @@ bool stores_sums(const Op& store) {
       const auto number =
           std::find(made->results.begin(), made->results.end(), value) - made->results.begin();
       if (is_sum_of_products(*made, static_cast<size_t>(number))) return true;
+      open.push_back(made->region().terminator()->operands[static_cast<size_t>(number)]);
     }
     if (made->traits().elementwise || made->is("extract"))
       open.insert(open.end(), made->operands.begin(), made->operands.end());
@@ -151,7 +153,7 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
   const auto all = [&](auto holds) {
     return std::all_of(products.begin(), products.end(), [&](const Op* mma) { return holds(*mma); });
   };
-  if (!all([&](const Op& mma) { return fits(mma); })) return;
+  if (!choose_groups(products) || !all([&](const Op& mma) { return fits(mma); })) return;
   if (!all([&](const Op& mma) { return add_continued(function, arrays, mma); })) {
     why_not.clear();
     rings.clear();
@@ -162,22 +164,38 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
   place(function, target);
 }
 
-// Checks what all products must be, and finds the number of groups.
+// Finds the number of groups: the product with the most rows decides.
+bool AsyncPlan::choose_groups(const std::vector<const Op*>& products) {
+  const Op& largest = **std::max_element(products.begin(), products.end(), [](const Op* a, const Op* b) {
+    return a->type(2).shape[0] < b->type(2).shape[0];
+  });
+  for (const Op* mma : products)
+    if (!multiplies_on_wgmma(*mma))
+      return decline(
+          *mma, str("wgmma does not multiply ", mma->type(0), " by ", mma->type(1), " onto ", mma->type(2)));
+  const auto blocks = static_cast<int>(largest.type(2).shape[0] / block_rows);
+  groups = blocks > 0 && blocks % 2 == 0 ? 2 : blocks == 3 ? 3 : 1;
+  row_blocks = std::max(blocks / groups, 1);
+  return true;
+}
+
+// Checks what all products must be.
 bool AsyncPlan::fits(const Op& mma) {
-  if (!multiplies_on_wgmma(mma))
-    return decline(mma,
-                   str("wgmma does not multiply ", mma.type(0), " by ", mma.type(1), " onto ", mma.type(2)));
-  const int64_t m = mma.type(2).shape[0], n = mma.type(2).shape[1], k = mma.type(0).shape[1];
+  const Shape& shape = mma.type(2).shape;
+  const int64_t m = shape[0], n = shape[1], k = mma.type(0).shape[1];
   if (m % block_rows != 0 || n % 8 != 0 || n > most_columns || k % 16 != 0)
     return decline(mma, str("the tile of ", m, "x", n, "x", k,
                             " is no multiple of 64x8x16, or has more than 256 columns"));
-  const auto blocks = static_cast<int>(m / block_rows);
-  const int count = blocks % 2 == 0 ? 2 : blocks == 3 ? 3 : 1;
-  if (blocks / count * n / 2 > 128 || (count == 3 && n > 128))
-    return decline(mma, str("the sums of ", m, "x", n, " do not fit the registers of ", count, " groups"));
-  if (groups && (groups != count || row_blocks != blocks / count))
-    return decline(mma, "products of one kernel have the same number of rows");
-  groups = count, row_blocks = blocks / count;
+  // A group's columns begin at a panel of the right operand.
+  if (m != int64_t{block_rows} * row_blocks * groups &&
+      !(divides_columns(shape) && n % (groups * panel_columns) == 0))
+    return decline(mma,
+                   str("products of one kernel have the same number of rows, or one that divides its columns "
+                       "between ",
+                       groups, " groups"));
+  const int64_t sums = int64_t{row_blocks} * (divides_columns(shape) ? n / groups : n) / 2;
+  if (sums > 128 || (groups == 3 && n > 128))
+    return decline(mma, str("the sums of ", m, "x", n, " do not fit the registers of ", groups, " groups"));
   for (const Op* around = mma.parent->parent; around; around = around->parent->parent)
     if (!around->is("for")) return decline(mma, str("the product is inside of a ", around->name()));
   return true;
@@ -240,9 +258,11 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
     const Op* load = read.value->definition;
     const bool is_loaded = load && load->is("load");
     if (operand == 0 && !is_loaded && !read.transposed) continue;  // it is in registers
-    if (!is_loaded)
-      return decline(mma, operand ? "the right operand is not loaded"
-                                  : "the left operand is computed and then transposed");
+    if (operand == 0 && !is_loaded) {
+      if (!add_shared(mma, read.value->type)) return false;
+      continue;
+    }
+    if (!is_loaded) return decline(mma, "the right operand is not loaded");
     if (!only_multiplied(load->results[0], users, multiplies_on_wgmma))
       return decline(*load, "other ops than products use the tile of an operand");
     RingTile tile;
@@ -274,9 +294,18 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
   const Op* loop = mma.parent->parent;
   if (!loop || (persistent && !loop->parent->parent)) return true;
   for (const auto& op : mma.parent->ops)
-    if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > 1 &&
+    if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > most_row &&
         !only_multiplied(op->results[0], users, multiplies_on_wgmma))
       return decline(*op, "the loop of a product loads a tile that is no operand");
+  return true;
+}
+
+// Adds a left operand that is computed and transposed: other groups have computed a part of what each reads.
+bool AsyncPlan::add_shared(const Op& mma, const Type& type) {
+  const int bytes = info(type.dtype).bytes;
+  if (type.shape[0] != int64_t{block_rows} * row_blocks * groups || type.shape[1] * bytes % 128 != 0)
+    return decline(mma, str("the left operand is computed as ", type, " and then transposed"));
+  operands.push_back({.mma = &mma, .layout = in_panels(type.shape[0], type.shape[1], bytes, 128)});
   return true;
 }
 
@@ -340,7 +369,8 @@ bool AsyncPlan::is_repeated(const AsyncRing& ring, const Function& function) con
 // Gives every ring as many stages as fit. Rings that loops fill have two at least, where products go on from
 // iteration to iteration; others have a second one if the loops' rings have two.
 void AsyncPlan::place(const Function& function, const Target& target) {
-  const int64_t room = target.shared_bytes - alignment;  // the barriers take the rest
+  int64_t room = target.shared_bytes - alignment;  // the barriers take the rest
+  for (const SharedOperand& operand : operands) room -= shared_buffers * operand.layout.stage_bytes();
   int64_t once = 0, repeated = 0;
   for (const AsyncRing& ring : rings) (is_repeated(ring, function) ? repeated : once) += ring.stage_bytes;
   int64_t panels = stores.empty() ? 0 : int64_t{groups} * panel_buffers * panel_bytes;
@@ -359,6 +389,10 @@ void AsyncPlan::place(const Function& function, const Target& target) {
     ring.offset = offset;
     offset += ring.stages * ring.stage_bytes;
   }
+  for (SharedOperand& operand : operands) {
+    operand.offset = offset;
+    offset += shared_buffers * operand.layout.stage_bytes();
+  }
   int count = 0;
   for (PanelStore& store : stores) {
     store.first = count;
@@ -376,7 +410,8 @@ void AsyncPlan::place(const Function& function, const Target& target) {
 }
 
 Layout AsyncPlan::accumulator(const Shape& shape) const {
-  const auto columns = static_cast<int>(shape[1]);
+  const bool by_columns = divides_columns(shape);
+  const auto columns = static_cast<int>(by_columns ? shape[1] / groups : shape[1]);
   return Layout(shape, {{Level::reg, 1, 2, 1, 1},
                         {Level::reg, 2, 2, 0, 8},
                         {Level::reg, 4, columns / 8, 1, 8},
@@ -384,7 +419,8 @@ Layout AsyncPlan::accumulator(const Shape& shape) const {
                         {Level::lane, 1, 4, 1, 2},
                         {Level::lane, 4, 8, 0, 1},
                         {Level::warp, 1, 4, 0, 16},
-                        {Level::group, 1, groups, 0, int64_t{block_rows} * row_blocks}});
+                        {Level::group, 1, groups, by_columns ? 1 : 0,
+                         by_columns ? columns : int64_t{block_rows} * row_blocks}});
 }
 
 }  // namespace tile::cuda

@@ -26,6 +26,13 @@ struct CopiedTile {
 struct RingTile : CopiedTile {
   int64_t offset = 0;  // in the stage
 };
+// A left operand that a group computes and products read transposed: every group writes its rows to one of
+// two buffers in turn, and the products read all of it.
+struct SharedOperand {
+  const Op* mma = nullptr;  // the product
+  SharedLayout layout;
+  int64_t offset = 0;  // of the first buffer
+};
 // A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time.
 struct PanelStore : CopiedTile {
   int first = 0;           // the first panel's number among those of a block of the grid
@@ -62,6 +69,7 @@ struct AsyncPlan {
   bool awaits = false;  // products are awaited in their block
   std::vector<AsyncRing> rings;
   std::vector<PanelStore> stores;
+  std::vector<SharedOperand> operands;
   int groups = 0;             // that multiply
   int row_blocks = 0;         // blocks of 64 rows of a group
   int64_t panels_offset = 0;  // of the panels' buffers, in shared memory
@@ -69,6 +77,7 @@ struct AsyncPlan {
 
   // A group has two buffers for panels: the copy unit reads one while the group writes the other.
   static constexpr int panel_buffers = 2, panel_bytes = 64 * 128;
+  static constexpr int shared_buffers = 2;  // of an operand that groups compute
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
   int threads() const { return (groups + 1) * group_threads; }
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
@@ -76,12 +85,18 @@ struct AsyncPlan {
   bool moves_registers() const { return groups > 1; }
   int producer_registers() const { return groups == 2 ? 40 : 32; }
   int group_registers() const { return groups == 2 ? 232 : 160; }
-  // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64.
+  // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
+  // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;
+  bool divides_columns(const Shape& shape) const {
+    return groups > 1 && shape[0] == int64_t{block_rows} * row_blocks;
+  }
 
  private:
+  bool choose_groups(const std::vector<const Op*>& products);
   bool fits(const Op& mma);
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
+  bool add_shared(const Op& mma, const Type& type);
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);

@@ -33,7 +33,7 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
                        line_number(op), ");"));
 }
 
-const AddLoweringRule add_tile_{{"add_tile", emit_add_tile}};
+const AddLoweringRule add_tile_{{.name = "add_tile", .emit = emit_add_tile, .grouped = true}};
 
 }  // namespace
 }  // namespace tile::cuda

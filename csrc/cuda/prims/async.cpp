@@ -62,6 +62,7 @@ void emit_roles(Emitter& emitter, const Op& op) {
   begin_region("else {");
   move_registers("take_registers", plan.group_registers());
   declare_rings();
+  for (size_t i = 0; i < plan.operands.size(); ++i) emitter.line(op, str("int buffer", i, " = 0;"));
   emitter.block(op.region(1));
   end_region();
 }
@@ -114,25 +115,32 @@ void emit_ring_load(Emitter& emitter, const Op& op) {
 // The tile needs no line: products name its address.
 void emit_ring_tile(Emitter&, const Op&) {}
 
-// How wgmma reads an operand.
+// How wgmma reads an operand in shared memory.
 struct WgmmaOperand {
-  const RingTile* tile;
+  const SharedLayout* layout;
   bool k_major;
-  std::string address(int64_t ring_number, const std::string& type) const {
-    return str("stage_address<", type, ">(ring", ring_number, ", memory) + ", tile->offset);
-  }
+  std::string address;
   // Returns the offset of the k step that begins at element `k`.
-  int64_t step(int64_t k) const { return tile->layout.offset_of(k_major ? 0 : k, k_major ? k : 0); }
+  int64_t step(int64_t k) const { return layout->offset_of(k_major ? 0 : k, k_major ? k : 0); }
   // Returns the offset of the block of rows, or columns, that begins at element `i`.
-  int64_t block(int64_t i) const { return tile->layout.offset_of(k_major ? i : 0, k_major ? 0 : i); }
+  int64_t block(int64_t i) const { return layout->offset_of(k_major ? i : 0, k_major ? 0 : i); }
 };
 WgmmaOperand operand_of(Emitter& emitter, const Op& op, size_t i) {
   const Op& made = *op.operands[i]->definition;
-  const RingTile& tile = ring_of(emitter, made).tiles[static_cast<size_t>(made.integer("tile"))];
   const bool transposed = op.integer(i ? "right_transposed" : "left_transposed") != 0;
   // Elements are adjacent along k if the tile's last axis is k and adjacent, or its first is.
-  const bool k_is_last = (i == 0) != transposed;
-  return {&tile, k_is_last == (tile.layout.major == Major::columns)};
+  const auto k_major = [&](const SharedLayout& layout) {
+    return ((i == 0) != transposed) == (layout.major == Major::columns);
+  };
+  if (made.is("put_shared")) {
+    const SharedLayout& layout =
+        plan_of(emitter).operands[static_cast<size_t>(made.integer("operand"))].layout;
+    return {&layout, k_major(layout), emitter.name(op.operands[i])};
+  }
+  const size_t number = ring_number(made);
+  const RingTile& tile = ring_of(emitter, made).tiles[static_cast<size_t>(made.integer("tile"))];
+  return {&tile.layout, k_major(tile.layout),
+          str("stage_address<", ring_type(emitter, number), ">(ring", number, ", memory) + ", tile.offset)};
 }
 std::string steps_text(const std::vector<int64_t>& offsets, const char* name) {
   return str("  TILE static constexpr int ", name, "(int i) { constexpr int at[] = {", join(offsets),
@@ -141,10 +149,10 @@ std::string steps_text(const std::vector<int64_t>& offsets, const char* name) {
 
 bool in_registers(const Value* operand) {
   const Op* made = operand->definition;
-  return !made || !made->is("ring_tile");
+  return !made || !(made->is("ring_tile") || made->is("put_shared"));
 }
 std::string fields_text(const char* side, const WgmmaOperand& operand) {
-  const SharedLayout::Descriptor descriptor = *operand.tile->layout.wgmma_descriptor(operand.k_major);
+  const SharedLayout::Descriptor descriptor = *operand.layout->wgmma_descriptor(operand.k_major);
   return str("  static constexpr bool ", side, "_k_major = ", operand.k_major ? "true" : "false", ";\n",
              "  static constexpr int ", side, "_leading = ", descriptor.leading, ", ", side,
              "_stride = ", descriptor.stride, ", ", side, "_mode = ", descriptor.mode, ";\n");
@@ -152,11 +160,12 @@ std::string fields_text(const char* side, const WgmmaOperand& operand) {
 void emit_mma_issue(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
   const DType dtype = op.type(0).dtype;
-  const int64_t columns = op.type(2).shape[1], k = op.type(0).shape[op.integer("left_transposed") ? 0 : 1],
-                step = 32 / info(dtype).bytes;
-  const auto address = [&](size_t i, const WgmmaOperand& operand) {
-    const size_t number = ring_number(*op.operands[i]->definition);
-    return operand.address(static_cast<int64_t>(number), ring_type(emitter, number));
+  const bool by_columns = plan.divides_columns(op.type(2).shape);
+  const int64_t columns = op.type(2).shape[1] / (by_columns ? plan.groups : 1),
+                k = op.type(0).shape[op.integer("left_transposed") ? 0 : 1], step = 32 / info(dtype).bytes;
+  // Each group has its own rows, or columns.
+  const auto own = [&](const WgmmaOperand& operand, int64_t extent) {
+    return str(operand.address, plan.groups > 1 ? str(" + (group - 1) * ", operand.block(extent)) : "");
   };
   const auto steps_of = [&](const WgmmaOperand& operand, const char* name) {
     std::vector<int64_t> steps;
@@ -180,12 +189,27 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
     for (int i = 0; i < plan.row_blocks; ++i)
       blocks.push_back(left.block(int64_t{i} * AsyncPlan::block_rows));
     body += str(fields_text("left", left), steps_of(left, "left_step"), steps_text(blocks, "left_block"));
-    const int64_t group_rows = left.block(int64_t{AsyncPlan::block_rows} * plan.row_blocks);
-    left_text = str(address(0, left), plan.groups > 1 ? str(" + (group - 1) * ", group_rows) : "");
+    left_text = by_columns ? left.address : own(left, int64_t{AsyncPlan::block_rows} * plan.row_blocks);
   }
   const std::string product = emitter.define_struct("Product", body);
   emitter.result(op, str(function, "<", product, ">(", emitter.name(op.operands[2]), ", ", left_text, ", ",
-                         address(1, right), ", ", emitter.name(op.operands[3]), ", ", line_number(op), ")"));
+                         by_columns ? own(right, columns) : right.address, ", ", emitter.name(op.operands[3]),
+                         ", ", line_number(op), ")"));
+}
+void emit_put_shared(Emitter& emitter, const Op& op) {
+  const AsyncPlan& plan = plan_of(emitter);
+  const auto number = static_cast<size_t>(op.integer("operand"));
+  const SharedOperand& operand = plan.operands[number];
+  emitter.need("shared_operand.cuh");
+  const std::string type = emitter.define_struct(
+      "Put", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", operand.layout.panels(),
+                 ", chunks = ", operand.layout.pitch / 16, ", panel_bytes = ", operand.layout.panel_bytes(),
+                 ", bytes = ", operand.layout.stage_bytes(), ", offset = ", operand.offset,
+                 ", threads = ", plan.groups * AsyncPlan::group_threads, ";\n"));
+  const std::string value = emitter.in_layout(op, op.operands[0], plan.accumulator(op.type(0).shape)),
+                    name = emitter.fresh_name(op.results[0]);
+  emitter.line(op, str("const SharedAddress ", name, " = put_shared<", type, ">(", value, ", memory, buffer",
+                       number, ", group, ", line_number(op), ");"));
 }
 void emit_mma_retire(Emitter& emitter, const Op& op) {
   emitter.line(op, str("mma_retire<", op.integer("pending"), ">(", line_number(op), ");"));
@@ -252,6 +276,7 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("ring_drain", emit_drain)),
     AddLoweringRule(rule("ring_release", emit_release)),
     AddLoweringRule(rule("mma_retire", emit_mma_retire)),
+    AddLoweringRule(rule("put_shared", emit_put_shared)),
     AddLoweringRule(rule("undefined", emit_undefined)),
     AddLoweringRule(rule("store_async", emit_store_async)),
     AddLoweringRule(rule("store_wait", emit_store_wait)),

@@ -98,7 +98,7 @@ const AddLoweringRule reshape_{{.name = "reshape",
                                 .element = same_element,
                                 .moves = true}};
 const AddLoweringRule permute_{
-    {.name = "permute", .emit = emit_permute, .relate = relate_permute, .across = true}};
+    {.name = "permute", .emit = emit_permute, .relate = relate_permute, .across = true, .grouped = true}};
 const AddLoweringRule cat_{{"cat", emit_cat}};
 
 }  // namespace

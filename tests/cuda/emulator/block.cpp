@@ -175,6 +175,7 @@ Group Group::synchronized() {
   if (!here.grouped) return block();
   return {here.of_cluster * threads_a_block + here.thread / 128 * 128, 128, true};
 }
+Group Group::computing(int count) { return {here.of_cluster * threads_a_block + 128, count}; }
 Group Group::warp() { return {here.of_cluster * threads_a_block + here.thread / 32 * 32, 32}; }
 
 void meet(Group group, const Site& site, void* brought, void (*act)(void**, int)) {

@@ -52,6 +52,8 @@ struct Group {
   static Group block();
   // The threads that synchronize() joins: the warpgroup if these run different code, else the block.
   static Group synchronized();
+  // So many threads behind the first warpgroup.
+  static Group computing(int count);
 };
 // Returns when every thread of the group waits at the same site and `act` has processed what each has
 // brought. Barriers, shuffles, votes and matrix instructions of warps and warpgroups are implemented by this.
