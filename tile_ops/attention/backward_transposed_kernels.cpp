@@ -77,7 +77,6 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
     };
     for (Tile i : call.seeing_rows(j, head_of(query).num_tiles(0))) {
       Tile q = head_of(query).load({i, 0}), g, grad_p = zeros({cols, rows}, f32);
-      Tile row_shift = row_of(shift, i), row_delta = row_of(delta, i);
       // Both products are begun before the first is used.
       Tile product = mma(k, q.t(), grad_p);
       if (grad_out) {
@@ -85,9 +84,12 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
         grad_p = mma(v, g.t(), grad_p);
       }
       std::optional<Tile> slope, kept = rule.kept(i, j);
-      Tile p = probabilities(rule, product, row_shift, i, j, &slope);
-      if (grad_out && grad_value) sum_value = mma(rule.only_kept(p, kept).astype(operand), g, sum_value);
-      Tile grad_product = p * fma(rule.only_kept(grad_p, kept), call.scale, row_delta);
+      Tile p = probabilities(rule, product, row_of(shift, i), i, j, &slope),
+           rounded = rule.only_kept(p, kept).astype(operand);
+      if (grad_out && grad_value) sum_value = mma(rounded, g, sum_value);
+      // Rounded, they take half the registers.
+      if (!kept) p = rounded.astype(f32);
+      Tile grad_product = p * fma(rule.only_kept(grad_p, kept), call.scale, row_of(delta, i));
       Tile grad_score = (slope ? grad_product * *slope : grad_product).astype(operand), sum;
       if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       if (grad_key) sum_key = mma(grad_score, q, sum_key);

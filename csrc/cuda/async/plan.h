@@ -83,8 +83,8 @@ struct AsyncPlan {
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
   // has 255 from the start.
   bool moves_registers() const { return groups > 1; }
-  int producer_registers() const { return groups == 2 ? 40 : 32; }
-  int group_registers() const { return groups == 2 ? 232 : 160; }
+  int producer_registers() const { return groups == 2 ? 24 : 32; }
+  int group_registers() const { return groups == 2 ? 240 : 160; }
   // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
   // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;
