@@ -67,7 +67,7 @@ CASES = {
     "FMA": ([(3, 5, 133), (3, 133, 6)], f32, (4, OTHERS), [TILES, SUMS], {}),
     "float64": ([(6, 97), (97, 5), (5,)], f64, (3, OTHERS), [TILES, SUMS], {"activation": "gelu"}),
     "one row": ([(1, 1300), (1300, 40)], bf16, (1, THIN), [FEW], {}),
-    "one row, parts": ([(1, 1300), (1300, 40), (40,)], bf16, (3, THIN), [FEW, SUMS], {"activation": "gelu"}),
+    "one row, parts": ([(1, 2500), (2500, 40), (40,)], bf16, (3, THIN), [FEW, SUMS], {"activation": "gelu"}),
     "three rows": ([(3, 700), (700, 9), (9,), (3, 9)], f32, (1, THIN), [FEW], {"alpha": 2.0}),
     "few columns": ([(37, 1300), (1300, 2), (2,), (37, 2)], f32, (2, THIN), [FEW, SUMS], {"activation": "gelu"}),
     "a vector": ([(37, 700), (700,)], f16, (1, THIN), [FEW], {}),

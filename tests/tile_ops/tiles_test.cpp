@@ -109,22 +109,23 @@ TEST(ProductTiles, OfFewRows) {
   struct Case {
     ProductShape shape;
     at::ScalarType type;
-    bool along_k, by_groups;
+    bool along_k, vectors, by_groups;
     int rows, bn, bk;
     int64_t parts;
   };
   const std::vector<Case> cases{
-      {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, true, true, 1, 8, 512, 1},
-      {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, false, true, 1, 32, 128, 1},
-      {{.m = 2, .n = 14336, .k = 4096}, at::kBFloat16, true, true, 2, 8, 512, 1},
-      {{.m = 3, .n = 4, .k = 70001}, at::kFloat, false, false, 4, 8, 256, 46},
-      {{.m = 4, .n = 4096, .k = 128}, at::kDouble, true, false, 4, 32, 64, 1},
-      {{.m = 1, .n = 1, .k = 100000000}, at::kFloat, true, false, 1, 8, 512, 64},
-      {{.m = 1, .n = 14336, .k = 4096, .two = true}, at::kHalf, true, false, 1, 8, 512, 1},
+      {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, true, true, true, 1, 8, 512, 1},
+      {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, false, true, true, 1, 32, 128, 1},
+      {{.m = 2, .n = 14336, .k = 4096}, at::kBFloat16, true, true, true, 2, 8, 512, 1},
+      {{.m = 3, .n = 4, .k = 70001}, at::kFloat, false, true, false, 4, 8, 256, 46},
+      {{.m = 4, .n = 4096, .k = 128}, at::kDouble, true, true, false, 4, 32, 64, 1},
+      {{.m = 1, .n = 1, .k = 100000000}, at::kFloat, true, true, false, 1, 8, 512, 64},
+      {{.m = 1, .n = 14336, .k = 4096, .two = true}, at::kHalf, true, true, false, 1, 8, 512, 1},
   };
   for (const Case& each : cases) {
     const ProductShape& shape = each.shape;
-    const auto division = thin_division(shape, each.type, each.along_k, each.by_groups, shape.two ? 1 : 64);
+    const auto division =
+        thin_division(shape, each.type, {each.along_k, each.vectors}, each.by_groups, shape.two ? 1 : 64);
     ASSERT_TRUE(division) << shape.m << "x" << shape.n << "x" << shape.k;
     EXPECT_EQ(division->rows, each.rows) << shape.m << "x" << shape.n << "x" << shape.k;
     EXPECT_EQ(division->of.tile, (TileSize{each.rows, each.bn, each.bk}))
@@ -135,8 +136,8 @@ TEST(ProductTiles, OfFewRows) {
 }
 
 TEST(ProductTiles, FewRowsHaveOtherKernelsWhereTheseAreFaster) {
-  EXPECT_FALSE(thin_division({.m = 5, .n = 4096, .k = 4096}, at::kFloat, true, false, 64));
-  EXPECT_FALSE(thin_division({.m = 1, .n = 4096, .k = 127}, at::kFloat, true, false, 64));
+  EXPECT_FALSE(thin_division({.m = 5, .n = 4096, .k = 4096}, at::kFloat, {true, true}, false, 64));
+  EXPECT_FALSE(thin_division({.m = 1, .n = 4096, .k = 127}, at::kFloat, {true, true}, false, 64));
 }
 
 }  // namespace

@@ -418,7 +418,8 @@ class Product {
                                                          tuning::most_product_parts);
     if (!adds)
       if (const auto thin =
-              thin_division(shape, type, matrices_[Y].row == 1, groups && !few_columns_, most_parts)) {
+              thin_division(shape, type, {.along_k = matrices_[Y].row == 1, .vectors = has_tensor_map(of.y)},
+                            groups && !few_columns_, most_parts)) {
         const auto& [division, rows, at_once] = *thin;
         in_parts(of, division, [&](const auto& epilogue, const std::optional<int>& part_tiles) {
           launch_thin({ceil_div(n_, division.tile.n), 1, batches * division.parts}, {.x = of.x,

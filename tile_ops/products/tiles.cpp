@@ -153,18 +153,20 @@ bool is_thin(int64_t m, int64_t k) {
   return forced_division.thin >= 0 && m <= tuning::thin_rows && k >= tuning::thin_inner_extent;
 }
 
-std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type, bool along_k,
-                                          bool by_groups, int64_t most_parts) {
+std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type,
+                                          const ThinOperand& operand, bool by_groups, int64_t most_parts) {
   if (!is_thin(shape.m, shape.k)) return {};
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int rows = shape.m <= 2 ? static_cast<int>(shape.m) : 4, sums = rows * (shape.two ? 2 : 1);
   // The threads of a block hold a sum of each element of a tile in registers for each row. They load 32 KiB
   // at once, or half of that beside many sums.
   const bool many = sums > 2;
-  const int elements = many || element == 8 ? 2048 : 4096;
+  const int elements = many || element == 8 || !operand.vectors ? 2048 : 4096;
   // Threads read along the contiguous axis; few columns leave threads for more of the inner extent.
-  int bn = shape.k >= 512 && (along_k || shape.n <= 8) ? 8 : 32, bk = elements / bn,
-      at_once = std::min(4, static_cast<int>((many ? 16 : 32) * tuning::kib / (elements * element)));
+  int bn = shape.k >= 512 && (operand.along_k || shape.n <= 8) ? 8 : 32, bk = elements / bn,
+      at_once = operand.vectors
+                    ? std::min(4, static_cast<int>((many ? 16 : 32) * tuning::kib / (elements * element)))
+                    : 1;
   if (const auto& forced = forced_division; forced.n)
     bn = static_cast<int>(forced.n), bk = static_cast<int>(forced.k),
     at_once = static_cast<int>(forced.at_once);

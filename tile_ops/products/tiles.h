@@ -36,16 +36,20 @@ Division group_division(const ProductShape& shape, int64_t most_parts);
 // Returns true if kernels of few rows can compute a product of m rows.
 bool is_thin(int64_t m, int64_t k);
 // A division for products of few rows without tensor cores: blocks of `rows` rows, at least m, which load
-// `at_once` tiles of the right operand at once. along_k: that operand's columns are contiguous.
+// `at_once` tiles of the right operand at once.
 struct ThinDivision {
   Division of;
   int rows, at_once;
   bool operator==(const ThinDivision&) const = default;
 };
+// What is known of that operand: its columns are contiguous; threads load it in vectors of 16 bytes.
+struct ThinOperand {
+  bool along_k, vectors;
+};
 // Returns nothing where a product's tiles would not be filled, or other kernels take less time. by_groups:
 // warpgroup instructions can compute it.
-std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type, bool along_k,
-                                          bool by_groups, int64_t most_parts);
+std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type,
+                                          const ThinOperand& operand, bool by_groups, int64_t most_parts);
 
 // The choice of all products on a GPU: 0 where estimates decide. Tests and measurements set others. parts: of
 // any kernel. m, n, k: the tile of warpgroup instructions, or of kernels of few rows. thin: 1 for the latter
