@@ -120,6 +120,7 @@ TEST(ProductTiles, OfFewRows) {
       {{.m = 3, .n = 4, .k = 70001}, at::kFloat, false, true, false, 4, 8, 256, 46},
       {{.m = 4, .n = 4096, .k = 128}, at::kDouble, true, true, false, 4, 32, 64, 1},
       {{.m = 1, .n = 1, .k = 100000000}, at::kFloat, true, true, false, 1, 8, 512, 64},
+      {{.m = 1, .n = 4095, .k = 4096}, at::kBFloat16, false, false, false, 1, 32, 64, 2},
       {{.m = 1, .n = 14336, .k = 4096, .two = true}, at::kHalf, true, true, false, 1, 8, 512, 1},
   };
   for (const Case& each : cases) {

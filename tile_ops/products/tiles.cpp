@@ -159,14 +159,14 @@ std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarT
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int rows = shape.m <= 2 ? static_cast<int>(shape.m) : 4, sums = rows * (shape.two ? 2 : 1);
   // The threads of a block hold a sum of each element of a tile in registers for each row. They load 32 KiB
-  // at once, or half of that beside many sums.
+  // at once, or half of that beside many sums. Loads of single elements take more registers, of which the
+  // compiler gives threads of one tile and one row too few.
   const bool many = sums > 2;
   const int elements = many || element == 8 || !operand.vectors ? 2048 : 4096;
+  int at_once = std::min(4, static_cast<int>((many ? 16 : 32) * tuning::kib / (elements * element)));
+  if (!operand.vectors) at_once = sums == 1 ? 2 : 1;
   // Threads read along the contiguous axis; few columns leave threads for more of the inner extent.
-  int bn = shape.k >= 512 && (operand.along_k || shape.n <= 8) ? 8 : 32, bk = elements / bn,
-      at_once = operand.vectors
-                    ? std::min(4, static_cast<int>((many ? 16 : 32) * tuning::kib / (elements * element)))
-                    : 1;
+  int bn = shape.k >= 512 && (operand.along_k || shape.n <= 8) ? 8 : 32, bk = elements / bn;
   if (const auto& forced = forced_division; forced.n)
     bn = static_cast<int>(forced.n), bk = static_cast<int>(forced.k),
     at_once = static_cast<int>(forced.at_once);
