@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,49 +12,133 @@ namespace tile {
 inline void PrintTo(const TileSize& tile, std::ostream* out) {
   *out << tile.m << "x" << tile.n << "x" << tile.k;
 }
+inline void PrintTo(const Division& of, std::ostream* out) {
+  PrintTo(of.tile, out);
+  *out << " in " << of.parts << " parts of " << of.part_tiles;
+}
 
 namespace {
 
 constexpr int depth = 64;
 TileSize large(int m, int n) { return {m, n, depth}; }
 
-// These are the fastest tiles in benchmarks/results/tiles-h200.md, or within 5 % of it; for one row 64x128 is
-// faster.
+// These are the fastest tiles in benchmarks/results/tiles-h200.md, or within 5 % of it, where there is one
+// part.
 TEST(ProductTiles, OfWarpgroupInstructions) {
-  const std::vector<std::pair<ProductShape, TileSize>> cases{
-      {{.m = 8192, .n = 8192, .k = 8192}, large(128, 192)},
-      {{.m = 4096, .n = 4096, .k = 4096}, large(128, 256)},
-      {{.m = 4096, .n = 4096, .k = 512}, large(128, 256)},
-      {{.m = 3072, .n = 3072, .k = 3072}, large(128, 192)},
-      {{.m = 2048, .n = 2048, .k = 2048}, large(128, 256)},
-      {{.m = 1024, .n = 1024, .k = 1024}, large(64, 128)},
-      {{.m = 512, .n = 4096, .k = 4096}, large(128, 128)},
-      {{.m = 256, .n = 4096, .k = 4096}, large(64, 128)},
-      {{.m = 128, .n = 4096, .k = 4096}, large(64, 64)},
-      {{.m = 4096, .n = 64, .k = 4096}, large(64, 64)},
-      {{.m = 1, .n = 4096, .k = 4096}, large(64, 64)},
-      {{.m = 64, .n = 64, .k = 64, .batches = 10000}, large(64, 64)},
+  const std::vector<std::tuple<ProductShape, TileSize, int64_t>> cases{
+      {{.m = 8192, .n = 8192, .k = 8192}, large(128, 192), 1},
+      {{.m = 4096, .n = 4096, .k = 4096}, large(128, 256), 1},
+      {{.m = 4096, .n = 4096, .k = 512}, large(128, 256), 1},
+      {{.m = 3072, .n = 3072, .k = 3072}, large(128, 192), 1},
+      {{.m = 2048, .n = 2048, .k = 2048}, large(128, 256), 1},
+      {{.m = 1024, .n = 1024, .k = 1024}, large(64, 128), 1},
+      {{.m = 512, .n = 4096, .k = 4096}, large(128, 128), 1},
+      {{.m = 256, .n = 4096, .k = 4096}, large(64, 128), 1},
+      {{.m = 128, .n = 4096, .k = 4096}, large(64, 64), 1},
+      {{.m = 4096, .n = 64, .k = 4096}, large(64, 64), 2},
+      {{.m = 16, .n = 4096, .k = 4096}, large(64, 128), 4},
+      {{.m = 8, .n = 4096, .k = 14336}, large(64, 128), 4},
+      {{.m = 8, .n = 14336, .k = 4096}, large(64, 128), 1},
+      {{.m = 256, .n = 256, .k = 65536}, large(128, 128), 32},
+      {{.m = 64, .n = 64, .k = 64, .batches = 10000}, large(64, 64), 1},
   };
-  for (const auto& [shape, tile] : cases)
-    EXPECT_EQ(group_tile_size(shape, false), tile) << shape.m << "x" << shape.n << "x" << shape.k;
+  for (const auto& [shape, tile, parts] : cases) {
+    const Division division = group_division(shape, 64);
+    EXPECT_EQ(division.tile, tile) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division.parts, parts) << shape.m << "x" << shape.n << "x" << shape.k;
+  }
 }
 
 TEST(ProductTiles, OfWarpgroupInstructionsWithTwoSums) {
-  EXPECT_EQ(group_tile_size({.m = 8192, .n = 8192, .k = 8192, .two = true}, false), large(128, 128));
-  EXPECT_EQ(group_tile_size({.m = 8192, .n = 8192, .k = 70000}, true), large(128, 128));
-  EXPECT_EQ(group_tile_size({.m = 64, .n = 64, .k = 64, .two = true}, false), large(64, 64));
+  const auto tile = [](const ProductShape& shape) { return group_division(shape, 1).tile; };
+  EXPECT_EQ(tile({.m = 8192, .n = 8192, .k = 8192, .two = true}), large(128, 128));
+  EXPECT_EQ(tile({.m = 8192, .n = 8192, .k = 70000}), large(128, 128));
+  EXPECT_EQ(tile({.m = 8192, .n = 8192, .k = 35000, .summed = 2}), large(128, 128));
+  EXPECT_EQ(tile({.m = 64, .n = 64, .k = 64, .two = true}), large(64, 64));
 }
 
 TEST(ProductTiles, WithoutElements) {
-  EXPECT_EQ(group_tile_size({.m = 0, .n = 128, .k = 64}, false), large(128, 256));
-  EXPECT_EQ(group_tile_size({.m = 128, .n = 128, .k = 0}, false), large(64, 64));
+  EXPECT_EQ(group_division({.m = 0, .n = 128, .k = 64}, 64).tile, large(128, 256));
+  EXPECT_EQ(group_division({.m = 128, .n = 128, .k = 0}, 64), (Division{.tile = large(64, 64)}));
+  EXPECT_EQ(gpu_division({.m = 128, .n = 128, .k = 0}, at::kFloat, 64), (Division{.tile = {64, 64, 32}}));
 }
 
 TEST(ProductTiles, OfOtherInstructions) {
-  EXPECT_EQ(gpu_tile_size({.m = 4096, .n = 4096, .k = 4096}, at::kBFloat16), (TileSize{128, 128, 64}));
-  EXPECT_EQ(gpu_tile_size({.m = 1024, .n = 1024, .k = 4096}, at::kBFloat16), (TileSize{64, 64, 64}));
-  EXPECT_EQ(gpu_tile_size({.m = 4096, .n = 4096, .k = 4096}, at::kFloat), (TileSize{64, 64, 32}));
-  EXPECT_EQ(gpu_tile_size({.m = 8, .n = 4096, .k = 4096}, at::kHalf), (TileSize{16, 128, 64}));
+  const auto tile = [](const ProductShape& shape, at::ScalarType type) {
+    return gpu_division(shape, type, 64).tile;
+  };
+  EXPECT_EQ(tile({.m = 4096, .n = 4096, .k = 4096}, at::kBFloat16), (TileSize{128, 128, 64}));
+  EXPECT_EQ(tile({.m = 1024, .n = 1024, .k = 4096}, at::kBFloat16), (TileSize{64, 64, 64}));
+  EXPECT_EQ(tile({.m = 4096, .n = 4096, .k = 4096}, at::kFloat), (TileSize{64, 64, 32}));
+  EXPECT_EQ(tile({.m = 8, .n = 4096, .k = 4096}, at::kHalf), (TileSize{16, 128, 64}));
+}
+
+TEST(ProductTiles, PartsOfOtherInstructions) {
+  const auto parts = [](const ProductShape& shape, at::ScalarType type) {
+    return gpu_division(shape, type, 64).parts;
+  };
+  EXPECT_EQ(parts({.m = 4096, .n = 4096, .k = 4096}, at::kFloat), 1);
+  EXPECT_EQ(parts({.m = 1024, .n = 1024, .k = 1024}, at::kFloat), 1);
+  EXPECT_EQ(parts({.m = 64, .n = 64, .k = 70001}, at::kFloat), 63);
+  EXPECT_EQ(parts({.m = 8, .n = 4096, .k = 4096}, at::kFloat), 8);
+  EXPECT_EQ(parts({.m = 16, .n = 4096, .k = 4096}, at::kBFloat16), 4);
+  EXPECT_EQ(parts({.m = 64, .n = 64, .k = 128}, at::kDouble), 1);
+}
+
+// Parts cover the inner extent: none is empty, and none has more tiles than the others but the last, which
+// may have fewer.
+TEST(ProductTiles, PartsCoverTheInnerExtent) {
+  for (int64_t k = 1; k < 70000; k = k * 3 / 2 + 1)
+    for (const int64_t most : {1, 3, 8, 64}) {
+      const Division division = group_division({.m = 8, .n = 64, .k = k}, most);
+      const int64_t tiles = ceil_div(k, division.tile.k);
+      EXPECT_LE(division.parts, most);
+      EXPECT_GE(division.parts * division.part_tiles, tiles) << k;
+      EXPECT_LT((division.parts - 1) * division.part_tiles, tiles) << k;
+    }
+}
+
+// A block adds up 65536 products in one chain at most.
+TEST(ProductTiles, PartsShortenChains) {
+  EXPECT_FALSE(group_division({.m = 8192, .n = 8192, .k = 65536}, 1).chained);
+  EXPECT_TRUE(group_division({.m = 8192, .n = 8192, .k = 65537}, 1).chained);
+  EXPECT_FALSE(group_division({.m = 256, .n = 256, .k = 262144}, 64).chained);
+}
+
+TEST(ProductTiles, OfFewRows) {
+  struct Case {
+    ProductShape shape;
+    at::ScalarType type;
+    bool along_k, vectors, by_groups;
+    int rows, bn, bk;
+    int64_t parts;
+  };
+  const std::vector<Case> cases{
+      {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, true, true, true, 1, 8, 512, 1},
+      {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, false, true, true, 1, 32, 128, 1},
+      {{.m = 2, .n = 14336, .k = 4096}, at::kBFloat16, true, true, true, 2, 8, 512, 1},
+      {{.m = 3, .n = 4, .k = 70001}, at::kFloat, false, true, false, 4, 8, 256, 46},
+      {{.m = 4, .n = 4096, .k = 128}, at::kDouble, true, true, false, 4, 32, 64, 1},
+      {{.m = 1, .n = 1, .k = 100000000}, at::kFloat, true, true, false, 1, 8, 512, 64},
+      {{.m = 1, .n = 4095, .k = 4096}, at::kBFloat16, false, false, false, 1, 32, 64, 2},
+      {{.m = 1, .n = 14336, .k = 4096, .two = true}, at::kHalf, true, true, false, 1, 8, 512, 1},
+  };
+  for (const Case& each : cases) {
+    const ProductShape& shape = each.shape;
+    const auto division =
+        thin_division(shape, each.type, {each.along_k, each.vectors}, each.by_groups, shape.two ? 1 : 64);
+    ASSERT_TRUE(division) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division->rows, each.rows) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division->of.tile, (TileSize{each.rows, each.bn, each.bk}))
+        << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division->of.parts, each.parts) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division->of.part_tiles % division->at_once, 0);
+  }
+}
+
+TEST(ProductTiles, FewRowsHaveOtherKernelsWhereTheseAreFaster) {
+  EXPECT_FALSE(thin_division({.m = 5, .n = 4096, .k = 4096}, at::kFloat, {true, true}, false, 64));
+  EXPECT_FALSE(thin_division({.m = 1, .n = 4096, .k = 127}, at::kFloat, {true, true}, false, 64));
 }
 
 }  // namespace

@@ -25,8 +25,9 @@ inline constexpr int gpu_rotation_tile = 512;
 
 // The memory that a call may take beyond its results, 64 MiB in all, because models call operators close to
 // the last byte. What is larger is made in parts, and the weights are read once more for each. Matrix
-// products: a gradient's chunk, and the sums that several chunks add to.
-inline constexpr int64_t product_chunk_bytes = 40 * mib, product_sum_bytes = 20 * mib;
+// products: a gradient's chunk, the sums that several chunks add to, and those of parts of the inner extent.
+inline constexpr int64_t product_chunk_bytes = 40 * mib, product_sum_bytes = 20 * mib,
+                         part_sum_bytes = 4 * mib;
 // linear_cross_entropy: logits, and of the backward pass sums of the input's and the weights' gradients, too.
 inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,
                          input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
@@ -49,6 +50,18 @@ inline constexpr int64_t enough_large_tiles = multiprocessors;
 inline constexpr int group_depth = 64;
 inline constexpr int64_t group_products_a_cycle = 2048, l2_bytes_a_cycle = 64, group_stores_a_cycle = 8,
                          group_iteration_cycles = 240, group_barrier_cycles = 32;
+// The same of other kernels, of two blocks on a multiprocessor: 16-bit floats and float64 on mma.sync,
+// float32 on FMA.
+inline constexpr int64_t warp_products_a_cycle = 512, double_products_a_cycle = 128,
+                         fma_products_a_cycle = 64, warp_iteration_cycles = 500;
+// All multiprocessors together receive so many bytes from memory in a cycle, some of them from the L2 cache.
+inline constexpr int64_t memory_bytes_a_cycle = 3072;
+// Products whose inner extent is divided into parts: the cycles of the launch that adds the parts, so many of
+// them in a cycle, each written and read.
+inline constexpr int64_t second_launch_cycles = 3600, part_sums_a_cycle = 256, most_product_parts = 64;
+// Products of few rows without tensor cores: the most rows, the shortest inner extent, and the cycles in
+// which a block waits for what it loads at once.
+inline constexpr int64_t thin_rows = 4, thin_inner_extent = 128, thin_iteration_cycles = 1000;
 // Matrices whose rows are no multiples of 16 bytes are copied for warpgroup instructions if the result has so
 // many rows and columns: products then use each copied element so often.
 inline constexpr int64_t group_copied_extent = 256;

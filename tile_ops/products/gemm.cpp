@@ -5,6 +5,8 @@
 
 #include "../common/arguments.h"
 #include "../common/tuning.h"
+#include "product_parts.h"
+#include "thin_product.h"
 #include "tiles.h"
 
 namespace tile {
@@ -14,25 +16,21 @@ template <class Array, class Tile>
 struct ProductOf {
   Array x, y;                  // [batch, batch, summed, m, k] and [batch, batch, summed, k, n]
   std::optional<Array> other;  // of a second product, as y
-  std::optional<Array> bias;   // [batch, batch, m, n] like all that follow; of the same for all rows, one row
-  std::optional<Array> residual, pre, other_pre;
-  Array out;
-  Tile alpha;
-  Activation activation;
-  bool scaled, accumulate;  // by alpha; onto the contents of out
-  bool batched, groups;     // has several batches; multiplies on warpgroup instructions
+  EpilogueOf<Array, Tile> epilogue;
+  std::optional<Tile> part_tiles;  // tiles of k that a block adds up; without them it adds up all
+  bool batched, groups;            // has several batches; multiplies on warpgroup instructions
   Second second;
   bool apart;      // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
   int together;    // rows of tiles that share a GPU's cache
   int chain;  // tiles of k with a sum of their own, as tensor cores drop low bits at each addition; 0: all
-  std::optional<ExpressionOf<Array, Tile>> expression;  // in the place of an activation
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
-  const auto& [x, y, other, bias, residual, pre, other_pre, out, alpha, activation, scaled, accumulate,
-               batched, groups, second, apart, bm, bn, bk, together, chain, expression] = of;
+  const auto& [x, y, other, epilogue, part_tiles, batched, groups, second, apart, bm, bn, bk, together,
+               chain] = of;
+  const Array& out = epilogue.out;
   DType compute = x.dtype() == f64 ? f64 : f32;
-  Tile i = bid(0), j = bid(1), batches = out.dim(1);
+  Tile i = bid(0), j = bid(1);
   if (together > 1) {
     // Blocks that run at once share rows and columns in the cache: `together` rows of them at a time.
     Tile rows = cdiv(out.dim(2), bm), columns = cdiv(out.dim(3), bn),
@@ -41,27 +39,28 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
     j = rest / here;
     i = first + mod(rest, here);
   }
-  Tile b0 = 0, b1 = 0;
-  if (batched) b0 = floordiv(bid(2), batches), b1 = mod(bid(2), batches);
+  PartOfBlock part = part_of_block(x, out, batched, part_tiles);
+  const Tile &b0 = part.b0, &b1 = part.b1;
   Tile acc = zeros({bm, bn}, compute), factor = acc;
   const auto left = [&](const Operand& s) { return x[{b0, b1, s}].tiled_view({bm, bk}); };
   const auto right = [&](const Array& array, const Operand& s) {
     return array[{b0, b1, s}].tiled_view({bk, bn});
   };
   const auto for_tiles = [&](const Tile& tiles, std::initializer_list<Tile*> sums, const auto& add) {
+    const Tile end = part.high(tiles);
     if (chain == 0) {
-      for (Tile k : range(tiles)) add(k);
+      for (Tile k : range(part.low, end)) add(k);
       return;
     }
-    for (Tile first : range(0, tiles, chain)) {
+    for (Tile first : range(part.low, end, chain)) {
       std::vector<Tile> before;
       for (Tile* sum : sums) {
         before.push_back(*sum);
         *sum = zeros({bm, bn}, compute);
       }
-      for (Tile k : range(first, min(first + chain, tiles))) add(k);
-      auto part = before.begin();
-      for (Tile* sum : sums) *sum += *part++;
+      for (Tile k : range(first, min(first + chain, end))) add(k);
+      auto sum_before = before.begin();
+      for (Tile* sum : sums) *sum += *sum_before++;
     }
   };
   // One blocked product on a CPU.
@@ -88,17 +87,9 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
       factor = mma(shared, two.load({k, j}), factor);
     });
   }
-  if (scaled) acc *= alpha.astype(compute);
-  if (bias) acc += (*bias)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
-  if (pre) (*pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
-  acc = expression ? expressed(*expression, acc, b0, b1, i, j) : activate(activation, acc);
-  if (second == Second::factor) {
-    if (other_pre) (*other_pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, factor);
-    acc *= factor;
-  }
-  if (residual) acc += (*residual)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
-  if (accumulate) acc += out[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
-  out[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
+  std::optional<Tile> multiplier;
+  if (second == Second::factor) multiplier = factor;
+  finish(epilogue, acc, multiplier, {part.slot, b1, i, j});
 }
 Kernel product("matmul", product_kernel);
 
@@ -290,11 +281,15 @@ class Product {
   }
   std::array<int64_t, 2> sizes_of(size_t t) const { return {is_right(t) ? k_ : m_, t == X ? k_ : n_}; }
 
-  // A result stored column by column is the transposed product, stored row by row. Of two products that would
-  // be one of two left matrices: their results are written as they lie.
+  // A result stored column by column is the transposed product, stored row by row. On a GPU kernels of few
+  // rows compute results of few columns, too. Of two products that would be one of two left matrices: their
+  // results are written as they lie.
   void swap_to_rows() {
-    if (epilogue_.second != Second::none || n_ == 1 || matrices_[Out].row != 1 || matrices_[Out].column == 1)
-      return;
+    if (epilogue_.second != Second::none) return;
+    const bool by_columns = n_ != 1 && matrices_[Out].row == 1 && matrices_[Out].column != 1,
+               gpu = !matrices_[Out].tensor.is_cpu(), few_rows = gpu && is_thin(m_, k_);
+    few_columns_ = gpu && is_thin(n_, k_) && !few_rows;
+    if (few_rows || !(few_columns_ || by_columns)) return;
     std::swap(matrices_[X], matrices_[Y]);
     std::swap(m_, n_);
     for (Matrix& t : matrices_) std::swap(t.row, t.column);
@@ -352,52 +347,139 @@ class Product {
       }
       (std::make_index_sequence<most_operands>());
     }
-    const int64_t batches = size(kept[0]) * size(kept[1]);
-    const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
-    const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
-                  summands = adds ? 2 : 1;
-    const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
-    const bool chained = !cpu && length > tuning::chain_length;
     const ArrayArgument x = *view(X, m_, k_), y = *view(Y, k_, n_);
     const std::optional<ArrayArgument> other = view(Other, k_, n_);
+    const detail::Launched<EpilogueOf<Array, Tile>> epilogue{.bias = view(Bias, m_, n_),
+                                                             .residual = view(Residual, m_, n_),
+                                                             .pre = view(Pre, m_, n_),
+                                                             .other_pre = view(OtherPre, m_, n_),
+                                                             .out = *view(Out, m_, n_),
+                                                             .alpha = epilogue_.alpha,
+                                                             .activation = epilogue_.activation,
+                                                             .scaled = epilogue_.alpha != 1,
+                                                             .accumulate = epilogue_.accumulate,
+                                                             .expression = expression};
+    const Problem problem{x, y, other, epilogue, {size(kept[0]), size(kept[1])}, sum ? axes_[*sum].size : 1};
+    if (matrices_[Out].tensor.is_cpu())
+      launch_on_cpu(problem);
+    else
+      launch_on_gpu(problem);
+  }
+
+  // What a launch multiplies.
+  struct Problem {
+    const ArrayArgument &x, &y;
+    const std::optional<ArrayArgument>& other;
+    const detail::Launched<EpilogueOf<Array, Tile>>& epilogue;
+    std::array<int64_t, 2> batches;
+    int64_t summed;
+
+    int64_t all_batches() const { return batches[0] * batches[1]; }
+  };
+
+  void launch_on_cpu(const Problem& of) {
+    const bool two = epilogue_.second == Second::factor;
+    const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
+                  summands = epilogue_.second == Second::summand ? 2 : 1;
+    const ProductShape shape{.m = m_, .n = n_, .k = k_, .batches = of.all_batches(), .two = two};
+    const TileSize tile = cpu_tile_size(shape, summands * m_ * k_ * packed_element);
+    product.launch({ceil_div(m_, tile.m), ceil_div(n_, tile.n), of.all_batches()},
+                   {.x = of.x,
+                    .y = of.y,
+                    .other = of.other,
+                    .epilogue = of.epilogue,
+                    .part_tiles = std::nullopt,
+                    .batched = true,
+                    .groups = false,
+                    .second = epilogue_.second,
+                    .apart = two,
+                    .bm = tile.m,
+                    .bn = tile.n,
+                    .bk = tile.k,
+                    .together = 1,
+                    .chain = 0});
+  }
+
+  void launch_on_gpu(const Problem& of) {
+    const bool adds = epilogue_.second == Second::summand, two = epilogue_.second == Second::factor;
     const auto by_groups = [](const ArrayArgument& array) {
       return multiplies_by_groups(array) && has_tensor_map(array);
     };
-    const bool groups = (!sum || adds) && by_groups(x) && by_groups(y) && (!other || by_groups(*other));
-    const ProductShape shape{.m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && adds)};
+    const bool groups =
+        (of.summed == 1 || adds) && by_groups(of.x) && by_groups(of.y) && (!of.other || by_groups(*of.other));
+    const int64_t batches = of.all_batches();
+    const ProductShape shape{
+        .m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && adds), .summed = of.summed};
     const at::ScalarType type = matrices_[X].tensor.scalar_type();
-    const TileSize tile = cpu      ? cpu_tile_size(shape, summands * m_ * k_ * packed_element)
-                          : groups ? group_tile_size(shape, chained)
-                                   : gpu_tile_size(shape, type);
-    const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
-    const int64_t most = type == at::kFloat ? tuning::float32_chain : tuning::chain_length;
-    const int together = cpu ? 1 : 16, chain = chained ? static_cast<int>(most / tile.k) : 0;
-    const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
-    product.launch(grid, {.x = x,
-                          .y = y,
-                          .other = other,
-                          .bias = view(Bias, m_, n_),
-                          .residual = view(Residual, m_, n_),
-                          .pre = view(Pre, m_, n_),
-                          .other_pre = view(OtherPre, m_, n_),
-                          .out = *view(Out, m_, n_),
-                          .alpha = epilogue_.alpha,
-                          .activation = epilogue_.activation,
-                          .scaled = epilogue_.alpha != 1,
-                          .accumulate = epilogue_.accumulate,
-                          .batched = batches > 1 || !groups,
-                          .groups = groups,
-                          .second = epilogue_.second,
-                          .apart = two && cpu,
-                          .bm = tile.m,
-                          .bn = tile.n,
-                          .bk = tile.k,
-                          .together = together,
-                          .chain = chain,
-                          .expression = expression});
+    // A part of two products that are multiplied would have two sums: these are not divided.
+    const int64_t sums_bytes = m_ * n_ * batches * (type == at::kDouble ? 8 : 4),
+                  most_parts = two ? 1
+                                   : std::clamp<int64_t>(tuning::part_sum_bytes / sums_bytes, 1,
+                                                         tuning::most_product_parts);
+    if (!adds)
+      if (const auto thin =
+              thin_division(shape, type, {.along_k = matrices_[Y].row == 1, .vectors = has_tensor_map(of.y)},
+                            groups && !few_columns_, most_parts)) {
+        const auto& [division, rows, at_once] = *thin;
+        in_parts(of, division, [&](const auto& epilogue, const std::optional<int>& part_tiles) {
+          launch_thin({ceil_div(n_, division.tile.n), 1, batches * division.parts}, {.x = of.x,
+                                                                                     .y = of.y,
+                                                                                     .other = of.other,
+                                                                                     .epilogue = epilogue,
+                                                                                     .part_tiles = part_tiles,
+                                                                                     .rows = rows,
+                                                                                     .bn = division.tile.n,
+                                                                                     .bk = division.tile.k,
+                                                                                     .at_once = at_once});
+        });
+        return;
+      }
+    const Division division =
+        groups ? group_division(shape, most_parts) : gpu_division(shape, type, most_parts);
+    const TileSize& tile = division.tile;
+    const int64_t most_chain = type == at::kFloat ? tuning::float32_chain : tuning::chain_length;
+    in_parts(of, division, [&](const auto& epilogue, const std::optional<int>& part_tiles) {
+      product.launch({ceil_div(m_, tile.m) * ceil_div(n_, tile.n), 1, batches * division.parts},
+                     {.x = of.x,
+                      .y = of.y,
+                      .other = of.other,
+                      .epilogue = epilogue,
+                      .part_tiles = part_tiles,
+                      .batched = batches > 1 || !groups,
+                      .groups = groups,
+                      .second = epilogue_.second,
+                      .apart = false,
+                      .bm = tile.m,
+                      .bn = tile.n,
+                      .bk = tile.k,
+                      .together = 16,
+                      .chain = division.chained ? static_cast<int>(most_chain / tile.k) : 0});
+    });
+  }
+
+  // Calls launch(epilogue, part_tiles): with the product's own epilogue, or for each part with one that only
+  // stores its sums, which another kernel adds then.
+  template <class F>
+  void in_parts(const Problem& of, const Division& division, const F& launch) {
+    if (division.parts == 1) return launch(of.epilogue, std::nullopt);
+    const at::Tensor sums = sums_of_parts(matrices_[Out].tensor, matrices_[X].tensor.scalar_type(),
+                                          division.parts, of.batches, m_, n_);
+    launch(detail::Launched<EpilogueOf<Array, Tile>>{.bias = std::nullopt,
+                                                     .residual = std::nullopt,
+                                                     .pre = std::nullopt,
+                                                     .other_pre = std::nullopt,
+                                                     .out = sums,
+                                                     .alpha = 1.0,
+                                                     .activation = Activation::none,
+                                                     .scaled = false,
+                                                     .accumulate = false,
+                                                     .expression = std::nullopt},
+           std::optional<int>(static_cast<int>(division.part_tiles)));
+    add_parts(sums, division.parts, of.batches, of.epilogue);
   }
 
   int64_t m_, n_, k_;
+  bool few_columns_ = false;  // the product is transposed, because it has few of them
   Epilogue epilogue_;
   c10::SmallVector<Axis, 6> axes_;
   c10::SmallVector<Matrix, count> matrices_;

@@ -13,42 +13,115 @@ int64_t blocks_of(const ProductShape& shape, int64_t rows, int64_t columns) {
   return ceil_div(shape.m, rows) * ceil_div(shape.n, columns) * shape.batches;
 }
 
-// Estimates the cycles of a product whose tile is rows x columns, on a GPU that runs a block on each
-// multiprocessor at a time.
-int64_t group_cycles(const ProductShape& shape, int64_t rows, int64_t columns) {
+// The sums of parts are written and read, by one launch more.
+int64_t parts_cycles(const ProductShape& shape, int64_t parts) {
+  if (parts == 1) return 0;
+  return tuning::second_launch_cycles + parts * shape.m * shape.n * shape.batches / tuning::part_sums_a_cycle;
+}
+// The operands come from memory.
+int64_t memory_cycles(const ProductShape& shape, int64_t element) {
+  const int64_t elements = (shape.m + shape.n * (shape.two ? 2 : 1)) * shape.k * shape.summed * shape.batches;
+  return elements * element / tuning::memory_bytes_a_cycle;
+}
+
+// A tile, and the parts that leave no block without tiles.
+Division divided(const ProductShape& shape, const TileSize& tile, int64_t parts) {
+  Division division{.tile = tile};
+  const int64_t tiles = ceil_div(shape.k, tile.k);
+  division.part_tiles = ceil_div(tiles, parts);
+  if (parts > 1) division.parts = ceil_div(tiles, division.part_tiles);
+  division.chained = std::min(division.part_tiles * tile.k, shape.k) * shape.summed > tuning::chain_length;
+  return division;
+}
+
+// Keeps the division that takes least; of equal ones the first.
+template <class D>
+struct Least {
+  D best{};
+  int64_t cycles = std::numeric_limits<int64_t>::max();
+  void add(const D& division, int64_t takes) {
+    if (takes < cycles) best = division, cycles = takes;
+  }
+};
+
+// Memory and the multiprocessors work at the same time, but not quite.
+int64_t overlapped(int64_t memory, int64_t computed) {
+  return std::max(memory, computed) + std::min(memory, computed) / 4;
+}
+
+// Calls add(parts) for one part, and for so many parts that all blocks run at once, `slots` of them, twice or
+// four times as many.
+template <class F>
+void for_parts(int64_t blocks, int64_t slots, int64_t most, const F& add) {
+  if (forced_division.parts) return add(std::max<int64_t>(1, std::min(forced_division.parts, most)));
+  int64_t before = 1;
+  add(before);
+  for (const int64_t times : {1, 2, 4}) {
+    const int64_t parts = std::min(times * slots / std::max<int64_t>(blocks, 1), most);
+    if (parts <= before) continue;
+    add(parts);
+    before = parts;
+  }
+}
+
+// Estimates the cycles of a product on a GPU that runs a block on each multiprocessor at a time.
+int64_t group_cycles(const ProductShape& shape, const Division& of) {
+  const auto& [rows, columns, depth] = of.tile;
   const int64_t multiplied = columns * (shape.two ? 2 : 1);
   // An iteration takes the time of its products or of its operands' way from the L2 cache, and some for
   // barriers.
-  const int64_t products = rows * multiplied * tuning::group_depth / tuning::group_products_a_cycle;
-  const int64_t operands = (rows + multiplied) * tuning::group_depth * 2 / tuning::l2_bytes_a_cycle;
+  const int64_t products = rows * multiplied * depth / tuning::group_products_a_cycle;
+  const int64_t operands = (rows + multiplied) * depth * 2 / tuning::l2_bytes_a_cycle;
   const int64_t iteration =
       std::max({products, operands, tuning::group_iteration_cycles}) + tuning::group_barrier_cycles;
   const int64_t stored = rows * multiplied / tuning::group_stores_a_cycle;
-  return ceil_div(blocks_of(shape, rows, columns), tuning::multiprocessors) *
-         (ceil_div(shape.k, tuning::group_depth) * iteration + stored);
+  const int64_t waves = ceil_div(blocks_of(shape, rows, columns) * of.parts, tuning::multiprocessors);
+  return overlapped(memory_cycles(shape, 2), waves * (of.part_tiles * iteration + stored)) +
+         parts_cycles(shape, of.parts);
+}
+
+// The same of mma.sync and FMA kernels, of which two blocks run on a multiprocessor at a time.
+int64_t gpu_cycles(const ProductShape& shape, const Division& of, at::ScalarType type) {
+  const auto& [rows, columns, depth] = of.tile;
+  const int64_t products = int64_t{rows} * columns * depth * (shape.two ? 2 : 1),
+                a_cycle = type == at::kFloat    ? tuning::fma_products_a_cycle
+                          : type == at::kDouble ? tuning::double_products_a_cycle
+                                                : tuning::warp_products_a_cycle,
+                iteration = std::max(products / a_cycle, tuning::warp_iteration_cycles);
+  const int64_t waves = ceil_div(blocks_of(shape, rows, columns) * of.parts, tuning::two_blocks_each);
+  return overlapped(memory_cycles(shape, static_cast<int64_t>(c10::elementSize(type))),
+                    waves * of.part_tiles * iteration) +
+         parts_cycles(shape, of.parts);
 }
 
 }  // namespace
 
-TileSize group_tile_size(const ProductShape& shape, bool chained) {
+ForcedDivision forced_division;
+
+Division group_division(const ProductShape& shape, int64_t most_parts) {
   struct Tile {
     int m, n;
   };
   // From large to small: of equal times the first wins, which reads operands less often.
   constexpr Tile tiles[] = {{128, 256}, {128, 192}, {128, 128}, {64, 128}, {128, 64}, {64, 64}};
-  // The registers of a group hold 64 x 256 sums.
-  const int most_columns = shape.two || chained ? 128 : 256;
-  TileSize best{};
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const Tile& tile : tiles) {
-    if (tile.n > most_columns) continue;
-    const int64_t cycles = group_cycles(shape, tile.m, tile.n);
-    if (cycles >= least) continue;
-    least = cycles;
-    best = {tile.m, tile.n, tuning::group_depth};
-  }
-  return best;
+  Least<Division> least;
+  const auto add = [&](const TileSize& tile) {
+    const int64_t most = std::min(most_parts, ceil_div(shape.k, tile.k));
+    for_parts(blocks_of(shape, tile.m, tile.n), tuning::multiprocessors, most, [&](int64_t parts) {
+      const Division division = divided(shape, tile, parts);
+      // The registers of a group hold 64 x 256 sums.
+      if (tile.n > (shape.two || division.chained ? 128 : 256)) return;
+      least.add(division, group_cycles(shape, division));
+    });
+  };
+  if (const auto& forced = forced_division; forced.m)
+    add({static_cast<int>(forced.m), static_cast<int>(forced.n), static_cast<int>(forced.k)});
+  else
+    for (const Tile& tile : tiles) add({tile.m, tile.n, tuning::group_depth});
+  return least.best;
 }
+
+namespace {
 
 TileSize gpu_tile_size(const ProductShape& shape, at::ScalarType type) {
   // Thin results first, then those too small to make a block for each thread. 16-bit floats and f64 tensor
@@ -61,6 +134,58 @@ TileSize gpu_tile_size(const ProductShape& shape, at::ScalarType type) {
   if (shape.two) return small ? TileSize{128, 64, k} : TileSize{64, 32, 16};
   const bool enough = blocks_of(shape, 128, 128) >= tuning::enough_large_tiles;
   return small && enough ? TileSize{128, 128, k} : TileSize{64, 64, k};
+}
+
+}  // namespace
+
+Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts) {
+  const TileSize tile = gpu_tile_size(shape, type);
+  Least<Division> least;
+  const int64_t most = std::min(most_parts, ceil_div(shape.k, tile.k));
+  for_parts(blocks_of(shape, tile.m, tile.n), tuning::multiprocessors, most, [&](int64_t parts) {
+    const Division division = divided(shape, tile, parts);
+    least.add(division, gpu_cycles(shape, division, type));
+  });
+  return least.best;
+}
+
+bool is_thin(int64_t m, int64_t k) {
+  return forced_division.thin >= 0 && m <= tuning::thin_rows && k >= tuning::thin_inner_extent;
+}
+
+std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type,
+                                          const ThinOperand& operand, bool by_groups, int64_t most_parts) {
+  if (!is_thin(shape.m, shape.k)) return {};
+  const auto element = static_cast<int64_t>(c10::elementSize(type));
+  const int rows = shape.m <= 2 ? static_cast<int>(shape.m) : 4, sums = rows * (shape.two ? 2 : 1);
+  // The threads of a block hold a sum of each element of a tile in registers for each row. They load 32 KiB
+  // at once, or half of that beside many sums. Loads of single elements take more registers, of which the
+  // compiler gives threads of one tile and one row too few.
+  const bool many = sums > 2;
+  const int elements = many || element == 8 || !operand.vectors ? 2048 : 4096;
+  int at_once = std::min(4, static_cast<int>((many ? 16 : 32) * tuning::kib / (elements * element)));
+  if (!operand.vectors) at_once = sums == 1 ? 2 : 1;
+  // Threads read along the contiguous axis; few columns leave threads for more of the inner extent.
+  int bn = shape.k >= 512 && (operand.along_k || shape.n <= 8) ? 8 : 32, bk = elements / bn;
+  if (const auto& forced = forced_division; forced.n)
+    bn = static_cast<int>(forced.n), bk = static_cast<int>(forced.k),
+    at_once = static_cast<int>(forced.at_once);
+  const TileSize tile{rows, bn, bk};
+  const int64_t most = std::min(most_parts, ceil_div(shape.k, bk * at_once)),
+                blocks = blocks_of(shape, shape.m, bn);
+  Least<Division> least;
+  for_parts(blocks, tuning::multiprocessors, most, [&](int64_t parts) {
+    const int64_t loads = ceil_div(shape.k, bk * at_once), of_part = ceil_div(loads, parts),
+                  count = ceil_div(loads, of_part), waves = ceil_div(blocks * count, tuning::two_blocks_each);
+    const Division division{.tile = tile, .parts = count, .part_tiles = of_part * at_once};
+    least.add(division,
+              overlapped(memory_cycles(shape, element), waves * of_part * tuning::thin_iteration_cycles) +
+                  parts_cycles(shape, count));
+  });
+  if (by_groups && !forced_division.thin &&
+      least.cycles > group_cycles(shape, group_division(shape, most_parts)))
+    return {};
+  return ThinDivision{least.best, rows, at_once};
 }
 
 TileSize cpu_tile_size(const ProductShape& shape, int64_t packed_bytes) {

@@ -1,5 +1,7 @@
 // The tiles of products: how many rows, columns and inner elements a block multiplies at once.
 #pragma once
+#include <optional>
+
 #include "tile/op.h"
 
 namespace tile {
@@ -12,14 +14,51 @@ struct TileSize {
 // A product of [m, k] by [k, n] for each of so many batches.
 struct ProductShape {
   int64_t m = 1, n = 1, k = 1, batches = 1;
-  bool two = false;  // two right operands, and a sum for each
+  bool two = false;    // two right operands, and a sum for each
+  int64_t summed = 1;  // so many products are added up
 };
 
-// Tiles of mma.sync and FMA kernels.
-TileSize gpu_tile_size(const ProductShape& shape, at::ScalarType type);
-// Tiles of warpgroup instructions, for 16-bit operands: those with the lowest estimated time. `chained`
-// kernels keep a second sum.
-TileSize group_tile_size(const ProductShape& shape, bool chained);
+// How a GPU divides a product into blocks: a tile of the result, and parts of the inner extent with blocks of
+// their own. Blocks add up part_tiles tiles of it; where there are several parts, another kernel adds their
+// sums.
+struct Division {
+  TileSize tile;
+  int64_t parts = 1, part_tiles = 0;
+  bool chained = false;  // a block keeps a second sum, because it adds up more than tuning::chain_length
+  bool operator==(const Division&) const = default;
+};
+// The divisions with the lowest estimated time, into at most so many parts, which need memory for their sums.
+// Of mma.sync and FMA kernels:
+Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts);
+// Of warpgroup instructions, for 16-bit operands:
+Division group_division(const ProductShape& shape, int64_t most_parts);
+
+// Returns true if kernels of few rows can compute a product of m rows.
+bool is_thin(int64_t m, int64_t k);
+// A division for products of few rows without tensor cores: blocks of `rows` rows, at least m, which load
+// `at_once` tiles of the right operand at once.
+struct ThinDivision {
+  Division of;
+  int rows, at_once;
+  bool operator==(const ThinDivision&) const = default;
+};
+// What is known of that operand: its columns are contiguous; threads load it in vectors of 16 bytes.
+struct ThinOperand {
+  bool along_k, vectors;
+};
+// Returns nothing where a product's tiles would not be filled, or other kernels take less time. by_groups:
+// warpgroup instructions can compute it.
+std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type,
+                                          const ThinOperand& operand, bool by_groups, int64_t most_parts);
+
+// The choice of all products on a GPU: 0 where estimates decide. Tests and measurements set others. parts: of
+// any kernel. m, n, k: the tile of warpgroup instructions, or of kernels of few rows. thin: 1 for the latter
+// wherever they can run, -1 for others. at_once: as ThinDivision's.
+struct ForcedDivision {
+  int64_t parts = 0, m = 0, n = 0, k = 0, thin = 0, at_once = 0;
+};
+extern ForcedDivision forced_division;
+
 // packed_bytes: the size of the packed left operand.
 TileSize cpu_tile_size(const ProductShape& shape, int64_t packed_bytes);
 
