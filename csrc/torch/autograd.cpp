@@ -112,6 +112,16 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
   return result;
 }
 
+// Returns true for a tensor that is no wrapper of a transform and of no class with a dispatch of its own.
+bool is_plain(const at::Tensor& tensor) {
+  using Key = c10::DispatchKey;
+  constexpr c10::DispatchKeySet wrappers =
+      c10::python_ks | c10::DispatchKeySet(Key::FuncTorchGradWrapper) |
+      c10::DispatchKeySet(Key::FuncTorchBatched) | c10::DispatchKeySet(Key::FuncTorchBatchedDecomposition) |
+      c10::DispatchKeySet(Key::Batched) | c10::DispatchKeySet(Key::Functionalize);
+  return tensor.defined() && !tensor.key_set().has_any(wrappers) && !tensor.is_meta();
+}
+
 struct OperatorNode final : ag::Node {
   OperatorNode() {}  // without it, all members would be zeroed first
   NodeLayout layout;
@@ -177,6 +187,31 @@ struct OperatorNode final : ag::Node {
       });
     }
   }
+  // Multiplies the gradients that forward has computed, in place, and gives them away. Returns nothing if one
+  // is missing, or if the graph or a hook may show them to somebody once more.
+  std::optional<ag::variable_list> scale_early(const ag::variable_list& incoming) {
+    const OperatorBody& body = *layout.op->body;
+    if (body.early.empty() || c10::GradMode::is_enabled() || ag::get_current_graph_task_keep_graph() ||
+        results.empty() || !is_plain(incoming.at(0)))
+      return std::nullopt;
+    ag::variable_list gradients(num_outputs());
+    std::vector<at::Tensor> list;
+    std::vector<bool> need = needs();
+    for (const auto& [argument, result] : body.early) {
+      const int edge = layout.argument_begin[argument];
+      if (!need[edge]) continue;
+      const ag::SavedVariable& saved = results[layout.result_begin[result]];
+      if (saved.has_hooks()) return std::nullopt;
+      gradients[edge] = saved.unpack(getptr());
+      if (!is_plain(gradients[edge])) return std::nullopt;
+      list.push_back(gradients[edge]);
+      need[edge] = false;
+    }
+    if (list.empty() || std::find(need.begin(), need.end(), true) != need.end()) return std::nullopt;
+    BoxedValues stack{std::move(list), incoming[0]};
+    c10::Dispatcher::singleton().findSchemaOrThrow(body.scale.c_str(), "").callBoxed(stack);
+    return gradients;
+  }
   std::vector<bool> needs() {
     std::vector<bool> list(num_outputs());
     for (size_t i = 0; i < list.size(); ++i) list[i] = task_should_compute_output(i);
@@ -185,6 +220,7 @@ struct OperatorNode final : ag::Node {
   ag::variable_list apply(ag::variable_list&& incoming) override {
     std::lock_guard lock(mutex_);
     TORCH_CHECK(!released, ag::ERR_BACKWARD_TWICE);
+    if (auto scaled = scale_early(incoming)) return *std::move(scaled);
     BoxedValues values = saved_values();
     link_hidden(values);
     return gradient(layout, needs(), incoming, std::move(values));
@@ -284,6 +320,14 @@ struct AutogradKernel final : c10::OperatorKernel {
     const bool some = requires_grad(*op, torch::jit::last(*stack, op->arguments).data());
     if (!some || !c10::GradMode::is_enabled()) return below(handle, keys, stack);
     const size_t hidden = op->saver ? op->body->saved : 0;
+    if (!op->body->early.empty() && op->saver) {
+      std::vector<bool> wanted;
+      for (const auto& [argument, result] : op->body->early) {
+        const c10::IValue& value = torch::jit::last(*stack, op->arguments)[argument];
+        wanted.push_back(value.isTensor() && in_graph(value.toTensor()) && value.toTensor().requires_grad());
+      }
+      stack->emplace_back(bools(wanted));
+    }
     differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, hidden, keys, stack);
     stack->resize(stack->size() - hidden);
   }

@@ -139,10 +139,14 @@ void ask_for_huge_pages(const Stack& stack, size_t begin) {
 void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   const OperatorBody& body = *op.body;
   const size_t missing = op.saving ? 0 : body.saved;
+  const bool masked = missing && !body.early.empty();
+  const auto mask = [&] { return stack.begin() + static_cast<std::ptrdiff_t>(base + op.arguments); };
+  if (masked) stack.insert(mask(), bools(std::vector<bool>(body.early.size())));
   if (missing) stack.resize(stack.size() + missing, c10::IValue(at::Tensor()));
   Stack nothing;
   body.run.call(stack.data() + base, nothing);
   if (missing) stack.resize(stack.size() - missing);
+  if (masked) stack.erase(mask());
 }
 
 // Raises an error that names the misaligned argument; returns if no argument is misaligned.

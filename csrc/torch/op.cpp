@@ -242,7 +242,29 @@ Operator& Operator::grad(std::string name) {
     if (op_->saver) op_->saver->gradient = name;
   });
 }
-Operator& Operator::saves(std::string results) {
+namespace {
+// Returns the gradients among the saved results.
+std::vector<OperatorBody::EarlyGradient> early_gradients(const OperatorRecord& op,
+                                                         const std::vector<c10::Argument>& results) {
+  constexpr std::string_view tail = "_grad";
+  std::vector<OperatorBody::EarlyGradient> early;
+  for (size_t k = op.results; k < results.size(); ++k) {
+    const std::string_view name = results[k].name();
+    if (!name.ends_with(tail)) continue;
+    const auto argument = op.schema.argumentIndexWithName(name.substr(0, name.size() - tail.size()));
+    if (argument && type_text(op.schema.arguments()[*argument]).starts_with("Tensor") &&
+        !type_text(op.schema.arguments()[*argument]).starts_with("Tensor["))
+      early.push_back({static_cast<size_t>(*argument), k});
+  }
+  if (op.results != 1 || early.empty())
+    fail(ErrorKind::value, op.body->name, ": saves: has ", op.results, " results and ", early.size(),
+         " saved gradients, so there is nothing to scale; save results named \"<argument>_grad\" of an "
+         "operator "
+         "with one result, or leave out scale");
+  return early;
+}
+}  // namespace
+Operator& Operator::saves(std::string results, std::string scale) {
   return attempt([&] {
     if (op_->mutates || op_->body->run)
       fail(ErrorKind::value, op_->body->name,
@@ -264,8 +286,17 @@ Operator& Operator::saves(std::string results) {
       returns.push_back(result);
     }
     op_->body->saved = extra.returns().size();
+    std::vector<c10::Argument> arguments = op_->schema.arguments();
+    if (!scale.empty()) {
+      op_->body->early = early_gradients(*op_, returns);
+      op_->body->scale = std::move(scale);
+      const auto count = static_cast<int32_t>(op_->body->early.size());
+      arguments.emplace_back("gradients_wanted", c10::ListType::ofBools(), count,
+                             c10::IValue(bools(std::vector<bool>(static_cast<size_t>(count)))),
+                             /*kwarg_only=*/true);
+    }
     op_->saver = std::make_shared<OperatorRecord>(
-        c10::FunctionSchema(name, "", op_->schema.arguments(), returns), op_->body, op_->where);
+        c10::FunctionSchema(name, "", std::move(arguments), returns), op_->body, op_->where);
     op_->saver->saving = true;
     op_->saver->gradient = op_->gradient;
     op_->saver->vmap = op_->vmap;

@@ -69,7 +69,13 @@ class Operator {
   Operator& grad(std::string name);
   // Declares further results that only backward needs, such as "Tensor mean, Tensor rstd". They are computed
   // if a gradient is wanted.
-  Operator& saves(std::string results);
+  //
+  // With `scale`, saved results named "<argument>_grad" are early gradients: what the gradient is if that of
+  // the operator's only result is 1. `bool[n] gradients_wanted`, one for each of them, follows the arguments
+  // of saved_outputs and run: whether the argument requires grad. saved_outputs decides which are computed.
+  // `scale` is the operator "(Tensor(a!)[] gradients, Tensor factor) -> ()"; backward calls it in the place
+  // of the gradient operator where all that is wanted is there and nobody else can see it.
+  Operator& saves(std::string results, std::string scale = "");
   // Allocates the saved results. Parameters: the arguments, or the arguments followed by the results.
   template <class F>
   Operator& saved_outputs(F function) {

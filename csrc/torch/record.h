@@ -34,6 +34,12 @@ struct OperatorBody {
   ErrorKind error_kind = ErrorKind::runtime;
   BoxedFunction outputs, saved_outputs, run;
   size_t results = 0, saved = 0;
+  // Gradients that the forward may compute: the argument and the saved result, as indices.
+  struct EarlyGradient {
+    size_t argument, result;
+  };
+  std::vector<EarlyGradient> early;
+  std::string scale;  // the operator that multiplies them by the gradient of the result
 };
 
 enum class AutocastPolicy { keep, lower, fp32 };
@@ -118,6 +124,12 @@ torch::CppFunction autocast_kernel(std::shared_ptr<OperatorRecord> op, c10::Devi
 template <class Kernel, class... A>
 torch::CppFunction boxed_kernel(A&&... arguments) {
   return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(std::forward<A>(arguments)...));
+}
+
+inline c10::List<bool> bools(const std::vector<bool>& values) {
+  c10::List<bool> list;
+  for (const bool value : values) list.push_back(value);
+  return list;
 }
 
 // Calls f(tensor) for each tensor of a boxed value: the tensor itself, the elements of a list, or an

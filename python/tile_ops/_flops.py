@@ -111,10 +111,17 @@ def _linear_cross_entropy(input, weight, *args, **kwargs):
     return 2 * input.numel() * weight.shape[0]
 
 
+def _linear_cross_entropy_saving(input, weight, target, *, out_val=None, **kwargs):
+    early = () if out_val is None else out_val[3:5]  # gradients that the forward computes
+    return _linear_cross_entropy(input, weight) * (1 + sum(each is not None for each in early))
+
+
 def _linear_cross_entropy_backward(grad_out, input, weight, *args, **kwargs):
     # Recomputing the logits is not counted, because a linear layer followed by cross_entropy keeps them.
-    output_mask = args[-1] if args else kwargs["output_mask"]
-    return 2 * input.numel() * weight.shape[0] * (output_mask[0] + output_mask[1])
+    output_mask = args[8] if len(args) > 8 else kwargs["output_mask"]
+    given = [args[9 + k] if len(args) > 9 + k else kwargs.get(name) for k, name in enumerate(("input_grad", "weight_grad"))]
+    products = sum(wanted and early is None for wanted, early in zip(output_mask, given))
+    return _linear_cross_entropy(input, weight) * products
 
 
 _formulas = {
@@ -136,7 +143,7 @@ _formulas = {
     "attention_varlen_backward": _attention_varlen_backward,
     "attention_decode": _attention_decode,
     "linear_cross_entropy": _linear_cross_entropy,
-    "_linear_cross_entropy_saving": _linear_cross_entropy,
+    "_linear_cross_entropy_saving": _linear_cross_entropy_saving,
     "linear_cross_entropy_backward": _linear_cross_entropy_backward,
 }
 

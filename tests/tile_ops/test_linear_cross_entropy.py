@@ -153,3 +153,211 @@ def test_targets_outside(device):
     assert str(error.value).splitlines()[0] == (
         "tile::linear_cross_entropy: target[1] is 6, but there are 6 classes; it must be from 0 to 5, or ignore_index, -100"
     )
+
+
+saving = torch.ops.tile._linear_cross_entropy_saving
+
+
+def early_of(input, weight, target, wanted=(True, True, True), **kwargs):
+    """The names of the gradients that the forward computes."""
+    found = saving(input, weight, target, gradients_wanted=list(wanted), **kwargs)[3:]
+    return [name for name, each in zip(("input", "weight", "bias"), found) if each is not None]
+
+
+def test_which_gradients_the_forward_computes():
+    x, w, b, t = torch.randn(6, 5), torch.randn(7, 5), torch.randn(7), torch.arange(6)
+    assert early_of(x, w, t) == ["input", "weight"]
+    assert early_of(x, w, t, bias=b, reduction="sum") == ["input", "weight", "bias"]
+    assert early_of(x, w, t, (False, True, False), bias=b) == ["weight"]
+    assert early_of(x, w, t, (False, False, False)) == early_of(x, w, t, reduction="none") == []
+    assert early_of(x.half(), w.half(), t) == [] and early_of(x.bfloat16(), w.bfloat16(), t) == ["input", "weight"]
+    # Logits of 64 MiB: in the memory of weight's gradient if it has room, and by rows without that gradient.
+    rows, classes = 2048, 8192
+
+    def on_meta(depth):
+        target = torch.empty(rows, dtype=torch.int64, device="meta")
+        return early_of(torch.empty(rows, depth, device="meta"), torch.empty(classes, depth, device="meta"), target)
+
+    assert on_meta(8) == [] and on_meta(2048) == ["input", "weight"]
+
+
+@pytest.mark.slow  # 24 draws of 64 MiB of logits
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", ["rows", "transposed weight", "parts of memory"])
+def test_logits_in_the_memory_of_the_gradient(dtype, layout):
+    """More than 63 MiB of logits, with as many numbers in a row of weight as there are rows."""
+    rows = 90
+    classes = (64 * MIB // rows // dtype.itemsize + 37) // 8 * 8 + 3
+    (input, weight, target), kwargs = make((2, rows // 2, 96), classes, dtype)
+    if layout == "parts of memory":
+        input = torch.randn(2, 60, 96).to(dtype)[:, :45].requires_grad_()
+    if layout == "transposed weight":
+        weight = weight.detach().t().contiguous().t().requires_grad_()
+    assert early_of(input, weight, target) == ["input", "weight"]
+    check_call(op, theirs, (input, weight, target), kwargs | {"label_smoothing": 0.1, "z_loss": 1e-3})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_in_groups_without_a_gradient_of_weight(dtype):
+    classes = 33 * MIB // 64 // dtype.itemsize
+    (input, weight, target), kwargs = make((150, 8), classes, dtype)
+    weight.requires_grad_(False)
+    check_call(op, theirs, (input, weight, target), kwargs | {"label_smoothing": 0.1})
+
+
+@pytest.mark.parametrize("wanted", [("weight",), ("input", "weight"), ("input",), ("bias", "weight")], ids=",".join)
+def test_each_early_gradient_alone(wanted):
+    (input, weight, target), kwargs = make((40, 9), 1100, torch.bfloat16)
+    for name, tensor in (("input", input), ("weight", weight), ("bias", kwargs["bias"])):
+        tensor.requires_grad_(name in wanted)
+    check_call(op, theirs, (input, weight, target), kwargs)
+
+
+def of_one_graph(dtype=torch.double):
+    (input, weight, target), _ = make((6, 5), 7, dtype, bias=False)
+    return input, weight, target, op(input, weight, target)
+
+
+def test_backward_gives_away_what_forward_computed(tmp_path, device):
+    input, weight, _, loss = of_one_graph()
+    expected = torch.autograd.grad(loss, (input, weight), retain_graph=True)
+    (3 * loss).backward()
+    torch.testing.assert_close((input.grad, weight.grad), tuple(3 * each for each in expected))
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+    (input, weight, target), _ = make((512, 512), 4096, torch.float32, bias=False)
+    loss = op(input, weight, target)
+    most, _, _ = allocated(loss.backward, tmp_path / "backward.json", device)
+    assert most < MIB
+
+
+def test_a_graph_that_is_kept_gives_the_same_twice():
+    input, weight, _, loss = of_one_graph()
+    first = torch.autograd.grad(loss, (input, weight), torch.tensor(2.0, dtype=torch.double), retain_graph=True)
+    kept = [each.clone() for each in first]
+    second = torch.autograd.grad(loss, (input, weight), torch.tensor(4.0, dtype=torch.double), retain_graph=True)
+    torch.testing.assert_close(list(second), [2 * each for each in kept])
+    assert all(torch.equal(a, b) for a, b in zip(first, kept))
+    (third,) = torch.autograd.grad(loss, weight)
+    torch.testing.assert_close(third, kept[1] / 2)
+    node = op(input, weight, torch.arange(6)).grad_fn
+    saved = [None] * 5
+    a, b = (node(torch.tensor(2.0, dtype=torch.double), *saved) for _ in range(2))  # outside of a backward pass
+    torch.testing.assert_close(a[0], b[0])
+
+
+def test_saved_tensor_hooks_keep_what_they_packed():
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        input, weight, _, loss = of_one_graph()
+    before = [each.clone() for each in packed]
+    (5 * loss).backward()
+    assert all(torch.equal(a, b) for a, b in zip(packed, before))
+    again = torch.autograd.grad(op(input, weight, torch.arange(6) % 7), input)
+    assert again[0].shape == input.grad.shape
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints(reentrant):
+    (input, weight, target), _ = make((6, 5), 7, torch.double, bias=False)
+    expected = torch.autograd.grad(2 * op(input, weight, target), (input, weight))
+    loss = torch.utils.checkpoint.checkpoint(lambda x, w: op(x, w, target), input, weight, use_reentrant=reentrant)
+    (2 * loss).backward()
+    torch.testing.assert_close((input.grad, weight.grad), expected)
+
+
+def test_transforms_of_a_loss():
+    (input, weight, target), _ = make((6, 5), 7, torch.double, bias=False)
+    expected = torch.autograd.grad(op(input, weight, target), (input, weight))
+    x, w = input.detach(), weight.detach()
+    found = torch.func.grad(lambda x, w: op(x, w, target), (0, 1))(x, w)
+    torch.testing.assert_close(found, expected)
+    many = torch.func.vmap(torch.func.grad(lambda x: op(x, w, target)))(torch.stack([x, 2 * x]))
+    torch.testing.assert_close(many[0], expected[0])
+    loss = op(input, weight, target)
+    rows = torch.autograd.grad(loss, input, torch.tensor([1.0, 3.0], dtype=torch.double), is_grads_batched=True)[0]
+    torch.testing.assert_close(rows, torch.stack([expected[0], 3 * expected[0]]))
+
+
+def test_targets_that_are_all_ignored():
+    (input, weight, _), _ = make((6, 5), 7, torch.float32, bias=False)
+    loss = op(input, weight, torch.full((6,), -100))
+    loss.backward()
+    assert loss.isnan() and not input.grad.any() and not weight.grad.any()
+
+
+def test_memory_of_early_gradients(tmp_path, device):
+    for wanted in (True, False):
+        (input, weight, target), _ = make((600, 640), 32000, torch.float32, bias=False)  # 73 MiB of logits
+        weight.requires_grad_(wanted)
+        assert early_of(input, weight, target, (True, wanted, False)) == ["input", "weight"][: 1 + wanted]
+        gradients = input.nbytes + weight.nbytes * wanted
+        most, _, loss = allocated(lambda: op(input, weight, target), tmp_path / "forward.json", device)  # noqa: B023
+        assert most < 64 * MIB + gradients
+        most, _, _ = allocated(loss.backward, tmp_path / "backward.json", device)
+        assert most < MIB
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1,), (5, 4)])
+def test_scale_gradients(shape):
+    scale_ = torch.ops.tile._scale_gradients_
+    x = torch.randn(shape)
+    for given in (x.clone(), x.clone().t() if x.dim() == 2 else x.clone(), torch.cat([x, x], -1)[..., ::2]):
+        expected, version = given * 3, given._version
+        scale_([given], torch.tensor(3.0))
+        assert torch.equal(given, expected) and given._version > version
+        scale_([given, given.clone()], torch.tensor(1.0))
+        assert torch.equal(given, expected)
+
+
+SCALE_ERRORS = [
+    (
+        lambda: torch.ops.tile._scale_gradients_([Y], torch.ones(2)),
+        ValueError,
+        "factor has shape [2]; it must have one element",
+    ),
+    (
+        lambda: torch.ops.tile._scale_gradients_([i(3)], torch.ones(())),
+        TypeError,
+        "a gradient is int64; it must be float16, bfloat16, float32 or float64",
+    ),
+    (
+        lambda: torch.ops.tile._scale_gradients_([torch.ones(1).expand(3)], torch.ones(())),
+        ValueError,
+        "gradients[0] overlaps itself in memory, and is written; clone() it",
+    ),
+]
+
+
+@pytest.mark.parametrize("call, kind, text", SCALE_ERRORS)
+def test_errors_of_scale_gradients(call, kind, text):
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value).splitlines()[0] == f"tile::_scale_gradients_: {text}"
+
+
+def of_backward(reduction="sum", **early):
+    grad, lse = torch.ones(3 if reduction == "none" else ()), torch.ones(3, 2)
+    return backward(grad, Y, V, i(3), None, -100, reduction, 0.0, 0.0, lse, None, [True] * 3, **early)
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: of_backward(bias_grad=torch.ones(6)), "bias_grad is given and bias is not; pass None"),
+        (lambda: of_backward("none", input_grad=Y), 'input_grad is given and reduction is "none"; pass None'),
+        (lambda: of_backward(weight_grad=Y), "weight_grad has shape [3, 4]; it must be [6, 4], as the forward saves it"),
+    ],
+)
+def test_errors_of_early_gradients(call, text):
+    with pytest.raises(ValueError) as error:
+        call()
+    assert str(error.value).splitlines()[0] == f"tile::linear_cross_entropy_backward: {text}"
+
+
+def test_some_early_gradients():
+    """Those that are given are scaled, the others computed."""
+    whole = of_backward()
+    given = of_backward(input_grad=2 * Y)
+    assert torch.equal(given[0], 2 * Y) and torch.equal(given[1], whole[1])

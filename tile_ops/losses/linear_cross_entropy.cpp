@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "../common/arguments.h"
+#include "../common/scale.h"
 #include "../common/tuning.h"
 #include "../products/gemm.h"
 #include "rows_of_logits.h"
@@ -218,6 +219,117 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   }
 }
 
+// Gradients that the forward computes, for a gradient of the loss of 1. float16 has no room for them: such a
+// gradient is made large by a factor that the backward brings, and small numbers would be lost before. A
+// gradient of the weights needs the logits of all rows at once: in memory of their own, or in that of the
+// gradient itself, whose rows of `depth` numbers then hold a number of each row of logits.
+bool computes_early(const Tensor& input, const Tensor& weight, const Tensor& target,
+                    const std::string& reduction, std::array<bool, 3> wanted) {
+  if (reduction == "none" || input.scalar_type() == at::kHalf || !(wanted[0] || wanted[1] || wanted[2]))
+    return false;
+  if (!wanted[1]) return true;
+  const c10::SymInt rows = target.sym_numel();
+  const auto holds = [](const c10::SymBool& condition) {
+    return condition.guard_or_false(__FILE__, __LINE__);
+  };
+  return holds(rows.sym_le(input.sym_size(-1))) ||
+         holds((rows * weight.sym_size(0) * static_cast<int64_t>(input.element_size()))
+                   .sym_le(tuning::early_logits_bytes));
+}
+
+struct EarlyGradients {
+  const optional<Tensor>&input, &weight, &bias;
+};
+
+// The memory of logits that become their gradient: of all rows where the weights' gradient needs them, else
+// of a group of rows.
+struct LogitsMemory {
+  int64_t rows;
+  bool borrowed;  // from the weights' gradient, transposed
+  Tensor logits, grad;
+
+  LogitsMemory(const Tensor& input, int64_t all, int64_t classes, const optional<Tensor>& grad_weight) {
+    const int64_t element = static_cast<int64_t>(input.element_size()), budget = tuning::early_logits_bytes;
+    const at::ScalarType compute = compute_dtype(input.scalar_type());
+    const bool narrow = compute != input.scalar_type();
+    rows = grad_weight ? all : fitting(budget, classes * element, all);
+    borrowed = grad_weight && all * classes * element > budget && all <= input.size(-1);
+    if (borrowed) {
+      logits = grad = grad_weight->narrow(1, 0, all).t();
+      return;
+    }
+    grad = at::empty({rows, classes}, input.options());
+    // Logits of 16 bits round as torch's do; few are exact.
+    const bool exact = narrow && rows == all && all * classes * (element + 4) <= budget;
+    logits = exact ? at::empty({rows, classes}, input.options().dtype(compute)) : grad;
+  }
+};
+
+void add_weight_gradients(const LogitsMemory& memory, const std::vector<RowGroup>& groups,
+                          const Tensor& out) {
+  const int64_t classes = out.size(0), depth = out.size(1);
+  const bool sums = groups.size() > 1 && compute_dtype(out.scalar_type()) != out.scalar_type();
+  int64_t width = memory.borrowed ? fitting(tuning::copied_logits_bytes,
+                                            memory.rows * static_cast<int64_t>(out.element_size()), classes)
+                                  : classes;
+  if (sums) {
+    const int64_t used = memory.borrowed
+                             ? tuning::copied_logits_bytes
+                             : static_cast<int64_t>(memory.grad.nbytes() + memory.logits.nbytes());
+    width = std::min(width, fitting(std::clamp<int64_t>(tuning::early_logits_bytes - used, tuning::kib * 512,
+                                                        tuning::weight_sums_bytes),
+                                    depth * 4, classes));
+  }
+  const Tensor sum = sums ? empty_sums(out, {width, depth}) : Tensor();
+  const Tensor copy = memory.borrowed ? at::empty({width, memory.rows}, out.options()) : Tensor();
+  each_chunk(classes, width, [&](int64_t first, int64_t count) {
+    Tensor grad = memory.grad.narrow(1, first, count).t();
+    if (memory.borrowed) grad = copy.narrow(0, 0, count).copy_(grad);
+    const Tensor part = out.narrow(0, first, count);
+    for (size_t g = 0; g < groups.size(); ++g)
+      accumulate(grad.narrow(1, groups[g].from, groups[g].count), groups[g].input,
+                 sums ? sum.narrow(0, 0, count) : part, part, g == 0, g + 1 == groups.size());
+  });
+}
+
+void forward_with_gradients(const Head& head, const Tensor& input, const Tensor& target,
+                            LossReduction reduction, const Tensor& out, const RowLse& saved,
+                            const optional<Tensor>& divisors, const EarlyGradients& gradients) {
+  const int64_t rows = target.numel(), classes = head.classes();
+  if (rows == 0) {
+    for (const auto* grad : {&gradients.weight, &gradients.bias})
+      if (*grad) (*grad)->zero_();
+    return forward(head, input, target, reduction, out, saved, divisors);
+  }
+  check_classes(target, classes, head.options.ignore_index);
+  const Tensor targets = target.reshape({rows}), one = at::ones({}, out.options());
+  if (divisors) count_targets(targets, head.options.ignore_index, *divisors);
+  LossParts parts{at::zeros({loss_kinds(reduction, false), rows}, out.options())};
+  const LogitsMemory memory(input, rows, classes, gradients.weight);
+  const std::vector<RowGroup> groups = row_groups(input, gradients.input, memory.rows);
+  const Tensor bias_sum = gradients.bias ? empty_sums(input, {1, classes}) : Tensor();
+  const Tensor ones = at::ones({1, 1}, input.options());
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const RowGroup& group = groups[g];
+    const auto own = [&](const Tensor& t) { return t.view({rows}).narrow(0, group.from, group.count); };
+    const auto part = [&](const Tensor& t) {
+      return t.narrow(0, memory.rows == rows ? group.from : 0, group.count);
+    };
+    const Tensor logits = head.logits(group.input, 0, classes, part(memory.logits));
+    const Tensor grad = memory.grad.is_same(memory.logits) ? logits : part(memory.grad);
+    const Logits of{logits, own(targets), {}, {}, classes};
+    const RowLse lse = saved.each(own);
+    loss_forward(of, head.options, std::nullopt, lse, std::nullopt, &parts, reduction);
+    loss_backward(of, head.options, one, lse, divisors, grad);
+    if (gradients.bias)
+      accumulate(ones.expand({1, group.count}), grad, bias_sum, gradients.bias->unsqueeze(0), g == 0,
+                 g + 1 == groups.size());
+    if (gradients.input) multiply(grad, head.weight, group.grad_input);
+  }
+  if (gradients.weight) add_weight_gradients(memory, groups, *gradients.weight);
+  add_up_losses(parts, out, divisors);
+}
+
 struct Inputs {
   const Tensor &input, &weight, &target;
   const optional<Tensor>& bias;
@@ -242,25 +354,58 @@ void check(const Inputs& of, const LossRequest& request) {
          "], a number for each row of weight");
 }
 
+void check_early(const Inputs& of, const LossRequest& request, const EarlyGradients& early) {
+  const auto check_one = [&](const char* name, const optional<Tensor>& given, const Tensor* like) {
+    if (!given) return;
+    if (!like || request.reduction == "none")
+      fail(ErrorKind::value, name, " is given and ", like ? "reduction is \"none\"" : "bias is not",
+           "; pass None");
+    require_agrees(name, *given, like->sym_sizes(), like->scalar_type(), as_saved);
+  };
+  check_one("input_grad", early.input, &of.input);
+  check_one("weight_grad", early.weight, &of.weight);
+  check_one("bias_grad", early.bias, of.bias ? &*of.bias : nullptr);
+}
+
+// A gradient that the forward computed takes its factor; it is then done.
+void take_early(const optional<Tensor>& early, const Tensor& grad_out, optional<Tensor>& grad) {
+  if (!early || !grad) return;
+  scale(*early, grad_out, *grad);
+  grad.reset();
+}
+
 const auto linear_cross_entropy =
     op("tile::linear_cross_entropy(Tensor input, Tensor weight, Tensor target, *, Tensor? bias=None, "
        "int ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0, float z_loss=0.0) -> "
        "Tensor out")
-        .saves("Tensor lse, Tensor divisors")
+        .saves("Tensor lse, Tensor divisors, Tensor input_grad, Tensor weight_grad, Tensor bias_grad",
+               "tile::_scale_gradients_")
         .outputs([](const Inputs& of, const LossRequest& request) {
           check(of, request);
           return at::empty_symint(request.reduction == "none" ? of.target.sym_sizes() : c10::SymIntArrayRef(),
                                   of.input.options().dtype(compute_dtype(of.input.scalar_type())));
         })
-        .saved_outputs([](const Inputs& of, const LossRequest& request) {
+        .saved_outputs([](const Inputs& of, const LossRequest& request, std::array<bool, 3> wanted) {
           const auto options = of.input.options().dtype(compute_dtype(of.input.scalar_type()));
+          const bool early = computes_early(of.input, of.weight, of.target, request.reduction, wanted);
           return std::tuple(empty_lse(of.input, of.target),
-                            request.reduction == "mean" ? at::empty({2}, options) : Tensor());
+                            request.reduction == "mean" ? at::empty({2}, options) : Tensor(),
+                            early && wanted[0] ? result_like(of.input) : Tensor(),
+                            early && wanted[1] ? result_like(of.weight) : Tensor(),
+                            early && wanted[2] && of.bias ? result_like(*of.bias) : Tensor());
         })
-        .run([](const Inputs& of, const LossRequest& request, Tensor& out, const optional<Tensor>& lse,
-                const optional<Tensor>& divisors) {
-          forward({of.weight, of.bias, request.options()}, of.input, of.target,
-                  parse_reduction(request.reduction), out, row_lse(lse, of.input.scalar_type()), divisors);
+        .run([](const Inputs& of, const LossRequest& request, std::array<bool, 3>, Tensor& out,
+                const optional<Tensor>& lse, const optional<Tensor>& divisors,
+                const optional<Tensor>& input_grad, const optional<Tensor>& weight_grad,
+                const optional<Tensor>& bias_grad) {
+          const Head head{of.weight, of.bias, request.options()};
+          const LossReduction reduction = parse_reduction(request.reduction);
+          const RowLse saved = row_lse(lse, of.input.scalar_type());
+          if (input_grad || weight_grad || bias_grad)
+            forward_with_gradients(head, of.input, of.target, reduction, out, saved, divisors,
+                                   {input_grad, weight_grad, bias_grad});
+          else
+            forward(head, of.input, of.target, reduction, out, saved, divisors);
         })
         .autocast("lower")
         .grad("tile::linear_cross_entropy_backward");
@@ -268,20 +413,26 @@ const auto linear_cross_entropy =
 const auto linear_cross_entropy_backward =
     op("tile::linear_cross_entropy_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor target, "
        "Tensor? bias, int ignore_index, str reduction, float label_smoothing, float z_loss, Tensor lse, "
-       "Tensor? divisors, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)")
+       "Tensor? divisors, bool[3] output_mask, Tensor? input_grad=None, Tensor? weight_grad=None, Tensor? "
+       "bias_grad=None) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)")
         .outputs([](const Tensor& grad_out, const Inputs& of, const LossRequest& request,
-                    const SavedOfLoss& saved, std::array<bool, 3> wanted) {
+                    const SavedOfLoss& saved, std::array<bool, 3> wanted, const EarlyGradients& early) {
           check(of, request);
           const at::ScalarType dtype = of.input.scalar_type();
           check_loss_gradient(grad_out, compute_dtype(dtype), dtype, of.target, saved, request.reduction);
+          check_early(of, request, early);
           return std::tuple(wanted[0] ? result_like(of.input) : Tensor(),
                             wanted[1] ? result_like(of.weight) : Tensor(),
                             wanted[2] && of.bias ? result_like(*of.bias) : Tensor());
         })
         .run([](const Tensor& grad_out, const Inputs& of, const LossRequest& request,
-                const SavedOfLoss& saved, std::array<bool, 3>, const optional<Tensor>& grad_input,
-                const optional<Tensor>& grad_weight, const optional<Tensor>& grad_bias) {
+                const SavedOfLoss& saved, std::array<bool, 3>, const EarlyGradients& early,
+                optional<Tensor> grad_input, optional<Tensor> grad_weight, optional<Tensor> grad_bias) {
           const auto& [input, weight, target, bias] = of;
+          take_early(early.input, grad_out, grad_input);
+          take_early(early.weight, grad_out, grad_weight);
+          take_early(early.bias, grad_out, grad_bias);
+          if (!grad_input && !grad_weight && !grad_bias) return;
           check_classes(target, weight.size(0), request.ignore_index);
           const auto flat = [&of](const Tensor& t) { return t.reshape({of.target.numel()}); };
           const bool each = request.reduction == "none" || target.dim() == 0;

@@ -175,7 +175,7 @@ template <class Array, class Tile>
 struct LossBackward {
   Array grad, x, target, lse;
   std::optional<Array> rest;
-  Array dx;
+  std::optional<Array> dx;  // without it the gradient replaces x
   std::optional<Array> weight, weight_sum, divisors;
   LossNumbers<Tile> numbers;
   std::optional<Tile> tiles;  // row tiles of a block
@@ -187,7 +187,7 @@ void loss_backward_kernel(const LossBackward<Array, Tile>& of) {
   const auto& [ignore_index, label_smoothing, z_loss, first, classes, smooth] = numbers;
   const DType compute = compute_dtype(x.dtype());
   const auto values = [&](const Array& array) { return RowView(array, bid(1), rows, 1, axis); };
-  RowView in(x, bid(1), rows, columns, axis), out(dx, bid(1), rows, columns, axis);
+  RowView in(x, bid(1), rows, columns, axis), out(dx ? *dx : x, bid(1), rows, columns, axis);
   Tile k = bid(2), column = (arange(columns) + k * columns).expand_dims(1 - axis);
   const auto number = [&](const Array& array, int i) {
     return array.tiled_view({1}).load({i}).reshape(Shape{}).astype(compute);
@@ -222,6 +222,19 @@ void loss_backward_kernel(const LossBackward<Array, Tile>& of) {
   });
 }
 Kernel loss_backward_of("cross_entropy_backward", loss_backward_kernel);
+
+// Counts the targets that are not ignored: one block.
+void count_kernel(Array target, Array divisors, Tile ignore_index, int columns) {
+  View in = target.tiled_view({columns});
+  Tile sum = zeros({columns}, f64), place = arange(columns);
+  for (Tile k : range(in.num_tiles(0))) {
+    Tile counts = (in.load({k}).astype(i64) != ignore_index) & (place + k * columns < target.dim(0));
+    sum += where(counts, full({columns}, 1, f64), 0);
+  }
+  Tile count = sum.sum().reshape({1});
+  for (int i : {0, 1}) divisors.tiled_view({1}).store({i}, count);
+}
+Kernel count_of("cross_entropy_count", count_kernel);
 
 // Adds up the parts: one block.
 void loss_sum_kernel(Array parts, Array out, std::optional<Array> divisors, bool mean, bool weighted,
@@ -400,6 +413,7 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
                    const RowLse& saved, const std::optional<at::Tensor>& divisors,
                    const at::Tensor& grad_logits) {
   const at::Tensor& x = of.logits;
+  const bool in_place = grad_logits.is_same(x);
   c10::SmallVector<ArrayArgument, 6> arrays{to_array_argument(grad_logits), to_array_argument(x),
                                             row_values(of.target, x), row_values(*saved.lse, x),
                                             row_values(grad_out, x)};
@@ -416,7 +430,7 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
                                    .target = rows.view(2),
                                    .lse = rows.view(3),
                                    .rest = saved.rest ? std::optional(rows.view(5)) : std::nullopt,
-                                   .dx = rows.view(0),
+                                   .dx = in_place ? std::nullopt : std::optional(rows.view(0)),
                                    .weight = of.weight,
                                    .weight_sum = of.weight_sum,
                                    .divisors = divisors,
@@ -426,6 +440,10 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
                                    .columns = tile.columns,
                                    .axis = rows.transposed() ? 0 : 1});
   });
+}
+
+void count_targets(const at::Tensor& target, int64_t ignore_index, const at::Tensor& divisors) {
+  count_of.launch({1}, target, divisors, ignore_index, 2048);
 }
 
 void add_up_losses(const LossParts& parts, const at::Tensor& out, const std::optional<at::Tensor>& divisors) {

@@ -60,6 +60,9 @@ inline int64_t loss_kinds(LossReduction reduction, bool weighted) {
 // The loss, and of a mean what it was divided by: the sum of weights, and the rows that count.
 void add_up_losses(const LossParts& parts, const at::Tensor& out, const std::optional<at::Tensor>& divisors);
 
+// What a mean without weights is divided by, before there are losses. target is [n].
+void count_targets(const at::Tensor& target, int64_t ignore_index, const at::Tensor& divisors);
+
 // Logits [n, classes, ...], or the part of them that begins at class `first` of `classes`.
 struct Logits {
   at::Tensor logits, target;
@@ -76,7 +79,7 @@ inline constexpr int64_t row_state = 5;
 void loss_forward(const Logits& rows, const LossOptions& options, const std::optional<at::Tensor>& state,
                   const RowLse& saved, const std::optional<at::Tensor>& loss, LossParts* parts,
                   LossReduction reduction);
-// grad_out has the target's sizes, or is one number.
+// grad_out has the target's sizes, or is one number. grad_logits may be the logits themselves.
 void loss_backward(const Logits& rows, const LossOptions& options, const at::Tensor& grad_out,
                    const RowLse& saved, const std::optional<at::Tensor>& divisors,
                    const at::Tensor& grad_logits);

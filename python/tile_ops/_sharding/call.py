@@ -25,6 +25,8 @@ class Call:
             else:
                 value = (kwargs or {}).get(argument.name, argument.default_value)
             self.values[argument.name] = value
+        if "gradients_wanted" in self.values:  # of a shard they are a part of a sum; backward computes that
+            self.values["gradients_wanted"] = [False] * len(self.values["gradients_wanted"])
         self.tensors = [name for name, value in self.values.items() if isinstance(value, torch.Tensor)]
         self.lists = [
             name

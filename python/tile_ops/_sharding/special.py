@@ -83,12 +83,12 @@ def mean_loss(shards, class_weights=None):
     divisors = shards.total(torch.stack([weighs, number]), rows)
     separate = weight is not None and z_loss != 0  # the two terms have different divisors
     saver = _saving(shards.call.func)
-    out, lse, _ = shards.call.run_as(saver, {**values, "reduction": "sum", "z_loss": 0.0 if separate else z_loss})
+    out, lse, _, *early = shards.call.run_as(saver, {**values, "reduction": "sum", "z_loss": 0.0 if separate else z_loss})
     mean = out.to(wide) / divisors[0]
     if separate:
         each = lse.sum(-1) if lse.dim() > target.dim() else lse
         mean = mean + z_loss * (each.to(wide) ** 2).masked_fill(~counted, 0).sum() / divisors[1]
-    made = (mean.to(out.dtype), lse, divisors)
+    made = (mean.to(out.dtype), lse, divisors, *early)
     return made[: len(shards.call.func._schema.returns)]
 
 

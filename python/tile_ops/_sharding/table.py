@@ -146,14 +146,15 @@ def _cross_entropy_backward(call):
 
 def _linear_cross_entropy(call):
     out = "*r" if call["reduction"] == "none" else "| *r"
-    return f"input[*r D] weight[C D] target[*r] bias[C] -> out[{out}] lse[*r ...] divisors[T]"
+    early = "input_grad[=input] weight_grad[+weight] bias_grad[+bias]"  # never computed of shards
+    return f"input[*r D] weight[C D] target[*r] bias[C] -> out[{out}] lse[*r ...] divisors[T] {early}"
 
 
 def _linear_cross_entropy_backward(call):
     out = "*r" if call["reduction"] == "none" else ""
     return (
-        f"grad_out[{out}] input[*r D] weight[C D] target[*r] bias[C] lse[*r ...] divisors[T] -> "
-        "grad_input[=input] grad_weight[+weight] grad_bias[+bias]"
+        f"grad_out[{out}] input[*r D] weight[C D] target[*r] bias[C] lse[*r ...] divisors[T] "
+        "input_grad[*r D] weight_grad[C D] bias_grad[C] -> grad_input[=input] grad_weight[+weight] grad_bias[+bias]"
     )
 
 
@@ -256,4 +257,5 @@ TABLE = {
     "tile::linear_cross_entropy": Rule(_linear_cross_entropy, special={"*r": special.mean_loss}),
     "tile::linear_cross_entropy_backward": Rule(_linear_cross_entropy_backward),
     "tile::adamw_": Rule(whole_call=special.lists),
+    "tile::_scale_gradients_": Rule(whole_call=special.lists),
 }
