@@ -21,8 +21,6 @@ namespace {
 // instructions (docs/how_the_compiler_works.md). With fewer accumulators per thread, products would read more
 // shared memory.
 constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
-// Spills next to warpgroup products serialise them.
-constexpr int spilled_bytes_allowed_to_wgmma = 0;
 
 struct Fault {
   std::string loss;       // a performance warning in the log
@@ -44,9 +42,7 @@ Fault fault_of(const std::string& log, const std::string& entry, int allowed, in
 }
 // `path`: that of the program.
 int allowed_to(const std::string& path) {
-  return path == "wgmma"      ? spilled_bytes_allowed_to_wgmma
-         : path == "mma.sync" ? spilled_bytes_allowed_to_products
-                              : spilled_bytes_allowed;
+  return path == "mma.sync" ? spilled_bytes_allowed_to_products : spilled_bytes_allowed;
 }
 
 // One configuration, compiled or failed.

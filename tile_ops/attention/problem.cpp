@@ -167,7 +167,7 @@ bool takes_transposed(const Operands& of, const OptionalTensor& grad_out, const 
 // 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h. On
 // warpgroup instructions the registers hold the sums of all five products.
 TileSize transposed_tile_size(const Tensor& query, const Problem& p, bool groups) {
-  if (groups) return {p.depth <= 64 ? 128 : 64, 128, gpu_depth(query, p.depth)};
+  if (groups) return {64, 128, gpu_depth(query, p.depth)};
   if (p.beside(std::nullopt) == Beside::options)
     return {32, 64, p.depth <= 64 ? 64 : gpu_depth(query, p.depth)};
   if (p.depth <= 64) return {32, 128, 64};
@@ -251,7 +251,8 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
 bool run_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  const bool groups = p.beside(bias) == Beside::nothing && runs_by_groups(call.operands, bias, p) &&
+  const bool groups = p.depth > 64 && p.beside(bias) == Beside::nothing &&
+                      runs_by_groups(call.operands, bias, p) &&
                       (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
   const TileSize tile = transposed_tile_size(call.operands.query, p, groups);
   const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};

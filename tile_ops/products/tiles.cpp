@@ -156,6 +156,8 @@ bool is_thin(int64_t m, int64_t k) {
 std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type,
                                           const ThinOperand& operand, bool by_groups, int64_t most_parts) {
   if (!is_thin(shape.m, shape.k)) return {};
+  // Warpgroup instructions read several rows, and weights along k, faster.
+  if (by_groups && !forced_division.thin && (shape.m > 1 || operand.along_k)) return {};
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int rows = shape.m <= 2 ? static_cast<int>(shape.m) : 4, sums = rows * (shape.two ? 2 : 1);
   // The threads of a block hold a sum of each element of a tile in registers for each row. They load 32 KiB
