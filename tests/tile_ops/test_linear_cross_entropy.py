@@ -185,7 +185,7 @@ def test_which_gradients_the_forward_computes():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("layout", ["rows", "transposed weight", "parts of memory"])
 def test_logits_in_the_memory_of_the_gradient(dtype, layout):
-    """More than 63 MiB of logits, with as many numbers in a row of weight as there are rows."""
+    """More than 59 MiB of logits, with as many numbers in a row of weight as there are rows."""
     rows = 90
     classes = (64 * MIB // rows // dtype.itemsize + 37) // 8 * 8 + 3
     (input, weight, target), kwargs = make((2, rows // 2, 96), classes, dtype)

@@ -295,7 +295,7 @@ def test_vmap_of_operands(make):
 
 def test_autocast(make):
     x, y, b = make(5, 7), make(7, 3), make(3)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
         out = tile_ops.matmul(x, y, epilogue="acc + b", operands={"b": b})
     assert out.dtype == torch.bfloat16
     low = [each.bfloat16() for each in (x, y, b)]

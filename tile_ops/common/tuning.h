@@ -33,7 +33,7 @@ inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes 
                          input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
 // linear_cross_entropy with gradients in the forward: whole rows of logits. Logits that lie in the memory of
 // the weights' gradient are copied out of it in parts.
-inline constexpr int64_t early_logits_bytes = 63 * mib, copied_logits_bytes = 32 * mib;
+inline constexpr int64_t early_logits_bytes = 59 * mib, copied_logits_bytes = 32 * mib;
 // Attention: sums of a launch. The rest per row, 8 bytes in addition to at least 256 of sums, makes 64 MiB
 // of them.
 inline constexpr int64_t attention_sum_bytes = 62 * mib;
