@@ -62,6 +62,13 @@ TILE bool elected_thread(int) {
   return mine != 0;
 }
 
+// All threads of the groups that compute, so many, wait here and then see each other's writes. The barriers 1 to
+// 4 are those of the groups.
+template <int threads>
+TILE void synchronize_groups(int) {
+  asm volatile("bar.sync 5, %0;" ::"n"(threads) : "memory");
+}
+
 // Orders this thread's accesses of shared memory before those of copies and of wgmma that follow.
 TILE void fence_async(int) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -47,11 +47,6 @@ TILE bool synchronize_or(bool mine, int) { return __syncthreads_or(mine) != 0; }
 #else
 // The same for the threads of a group; barrier 0 is that of the block.
 TILE void synchronize(int) { asm volatile("bar.sync %0, 128;" ::"r"(1 + (threadIdx.x >> 7)) : "memory"); }
-// The same for so many threads of all groups that compute.
-template <int threads>
-TILE void synchronize_groups(int) {
-  asm volatile("bar.sync 5, %0;" ::"n"(threads) : "memory");
-}
 TILE bool synchronize_or(bool mine, int) {
   u32 any;
   asm volatile(

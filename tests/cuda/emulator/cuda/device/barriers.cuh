@@ -35,4 +35,10 @@ TILE bool elected_thread(int) { return thread() == 31; }
 
 TILE void fence_async(int line) { emulator::fence_async(line); }
 
+template <int threads>
+TILE void synchronize_groups(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+  emulator::meet(emulator::Group::computing(threads), {"the barrier of the groups", line, file, at}, nullptr,
+                 [](void**, int count) { emulator::pass_barrier(count); });
+}
+
 }  // namespace tile

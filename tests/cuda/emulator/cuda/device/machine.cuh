@@ -50,11 +50,6 @@ TILE void synchronize_all(int line, const char* file = __builtin_FILE(), int at 
   emulator::meet(emulator::Group::block(), {"the barrier of the block", line, file, at}, nullptr,
                  [](void**, int count) { emulator::pass_barrier(count); });
 }
-template <int threads>
-TILE void synchronize_groups(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
-  emulator::meet(emulator::Group::computing(threads), {"the barrier of the groups", line, file, at}, nullptr,
-                 [](void**, int count) { emulator::pass_barrier(count); });
-}
 
 TILE bool synchronize_or(bool mine, int line, const char* file = __builtin_FILE(),
                          int at = __builtin_LINE()) {
