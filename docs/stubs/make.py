@@ -210,7 +210,8 @@ def package_stub():
     own = {name for _, name in early} | set(tile_ops._imported_late)
     modules = sorted(path.stem for path in PACKAGE.glob("[a-z]*.py"))
     modules += sorted(path.parent.name for path in PACKAGE.glob("[a-z]*/__init__.py"))
-    schemas = [each for each in _C.operators() if "backward" not in each.split("(")[0] and each.startswith("tile::")]
+    public = re.compile(r"tile::(?!_)(?!\w*backward)")
+    schemas = [each for each in _C.operators() if public.match(each)]
     schemas = [each for each in schemas if re.match(r"tile::(\w+)", each)[1] not in own]
     lines = ["# Made by docs/stubs/make.py.", f'"""{tile_ops.__doc__}"""', "", "from collections.abc import Callable, Sequence"]
     lines += ["from typing import Any, Literal, overload", "", "import torch", "from torch import Tensor", ""]

@@ -553,11 +553,21 @@ def linear_cross_entropy(
     (https://arxiv.org/abs/2410.10989) and Wijmans et al. 2024 (https://arxiv.org/abs/2411.09009) do).
 
     - Shapes: `input` [..., d], `weight` [C, d], `bias` [C], `target` [...].
-    - Dtypes: `input`, `weight` and `bias` of one floating dtype; `target` int64 or int32. Logits of
-      16-bit operands stay in float32, and `out` is float32 (float64 for float64), as that of torch
-      under autocast; autocast lowers the operands.
+    - Dtypes: `input`, `weight` and `bias` of one floating dtype; `target` int64 or int32. `out` is
+      float32 (float64 for float64), as that of torch under autocast; autocast lowers the operands.
+      Logits of 16-bit operands stay in float32, except that more than 63 MiB of them together with
+      their gradient are bfloat16, as torch's are, where the forward computes gradients.
     - Options, targets that are no class, errors: as of `cross_entropy`. A row of NaN reaches the
       gradient of `weight` and `bias` in all classes.
+    - With gradients: a mean or a sum computes the gradients that are wanted in the forward, from the
+      same logits, so that they exist from then on. Backward multiplies them by that of `out`: in place,
+      and by 1 at no cost, unless the graph is kept, compiled or differentiated once more. Call it under
+      `torch.no_grad()` where no gradient is needed. Logits are whole rows, in 63 MiB or, for a gradient
+      of `weight` whose rows are as long as there are rows of `input`, in the memory of that gradient,
+      which replaces them in the end.
+    - The other cases, which are `reduction="none"`, float16 (whose small gradients are lost unless the
+      factor of `out` comes first), and a gradient of `weight` with more rows of `input` than have room
+      so, have a forward and a backward of their own:
     - Forward: logits of at most 4096 rows and of so many classes that they take 32 MiB; of each row a
       maximum and a sum are carried on. lse is saved, as of `cross_entropy`, and what a mean divides by.
     - Backward: logits are made again in parts of 16 MiB; their gradient has the operands' dtype. Each
@@ -565,8 +575,8 @@ def linear_cross_entropy(
       added up in float32. The gradient of `input` is a float32 sum over the parts: in place where it is
       float32, else in 24 MiB; rows beyond what these hold follow in groups, whose logits are made once
       more.
-    - Memory: less than 64 MiB beyond arguments, results and what is saved, whatever the sizes (`input`
-      and `target` with gaps between rows are not copied). Deterministic.
+    - Memory: less than 64 MiB beyond arguments, results, gradients and what is saved, whatever the
+      sizes (`input` and `target` with gaps between rows are not copied). Deterministic.
     """
 
 def log_softmax(

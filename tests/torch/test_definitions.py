@@ -38,6 +38,8 @@ MISTAKES = {
     "late_saves": "tw::late_saves: saves comes after run; put it before run, whose parameters it adds to",
     "saves_writes": "tw::saves_writes: saves: writes into an argument, so it has no gradient to save for; remove saves(…)",
     "early_saved": 'tw::early_saved: saved_outputs comes before saves; call saves("Tensor …") first',
+    "nothing_early": "tw::nothing_early: saves: has 1 results and 0 saved gradients, so there is nothing to scale; save results "
+    'named "<argument>_grad" of an operator with one result, or leave out scale',
     "nameless": "tw::nameless: saves: a result of 'Tensor' has no name; write \"Tensor mean, Tensor rstd\"",
     "grad_name": "tw::grad_name: grad: 'back' has no namespace; write \"tw::back\"",
     "grad_writes": 'tw::grad_writes: writes into an argument, so it cannot have a gradient; remove grad("tw::back")',

@@ -102,6 +102,8 @@ const std::map<std::string, Operator (*)()> mistakes{
     {"saves_writes", [] { return op("tw::saves_writes(Tensor(a!) x) -> ()").saves("Tensor s"); }},
     {"early_saved", [] { return op("tw::early_saved(Tensor x) -> Tensor").saved_outputs(same); }},
     {"nameless", [] { return op("tw::nameless(Tensor x) -> Tensor").saves("Tensor"); }},
+    {"nothing_early",
+     [] { return op("tw::nothing_early(Tensor x) -> Tensor").saves("Tensor y_grad", "tw::s_"); }},
     {"grad_name", [] { return unary("tw::grad_name(Tensor x) -> Tensor").grad("back"); }},
     {"grad_writes", [] { return op("tw::grad_writes(Tensor(a!) x) -> ()").grad("tw::back"); }},
     {"grad_missing", [] { return unary("tw::grad_missing(Tensor x) -> Tensor").grad("tw::nowhere"); }},
