@@ -394,6 +394,9 @@ TEST(Skew, LeavesOtherLoops) {
   // The other ops read the sum.
   EXPECT_FALSE(
       changed("%e*: f32[128,64] = abs", "%read*: f32[128,64] = abs %b*\n    %e*: f32[128,64] = sub %read*,"));
+  // The left operand is loaded: both products may start at once.
+  EXPECT_FALSE(changed("%p*: bf16[128,64] = astype %e* {dtype=bf16}",
+                       "%p*: bf16[128,64] = load %query, %j*, %0 {pad=0.0, shape=[128,64], steps=[128,64]}"));
   // The right operand is computed.
   EXPECT_FALSE(changed("mma %p*, %v*, %g*", "mma %p*, %t*, %g*"));
   // An op of the loop acts.

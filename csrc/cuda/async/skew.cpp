@@ -65,6 +65,8 @@ std::optional<Halves> halves_of(Op& loop, size_t sum) {
   // The right operand's load, and what only the back uses and costs nothing.
   const Op* right = mma_operand(product->operands[1]).value->definition;
   if (!right || !right->is("load") || right->parent != &body) return std::nullopt;
+  const Op* left = mma_operand(product->operands[0]).value->definition;
+  if (!left || left->is("load")) return std::nullopt;  // nothing has to be computed before it
   const auto only_back = [&](const Op& op) {
     return std::all_of(op.results.begin(), op.results.end(), [&](const Value* result) {
       const auto found = users.find(result);
