@@ -555,14 +555,14 @@ def linear_cross_entropy(
     - Shapes: `input` [..., d], `weight` [C, d], `bias` [C], `target` [...].
     - Dtypes: `input`, `weight` and `bias` of one floating dtype; `target` int64 or int32. `out` is
       float32 (float64 for float64), as that of torch under autocast; autocast lowers the operands.
-      Logits of 16-bit operands stay in float32, except that more than 63 MiB of them together with
+      Logits of 16-bit operands stay in float32, except that more than 59 MiB of them together with
       their gradient are bfloat16, as torch's are, where the forward computes gradients.
     - Options, targets that are no class, errors: as of `cross_entropy`. A row of NaN reaches the
       gradient of `weight` and `bias` in all classes.
     - With gradients: a mean or a sum computes the gradients that are wanted in the forward, from the
       same logits, so that they exist from then on. Backward multiplies them by that of `out`: in place,
       and by 1 at no cost, unless the graph is kept, compiled or differentiated once more. Call it under
-      `torch.no_grad()` where no gradient is needed. Logits are whole rows, in 63 MiB or, for a gradient
+      `torch.no_grad()` where no gradient is needed. Logits are whole rows, in 59 MiB or, for a gradient
       of `weight` whose rows are as long as there are rows of `input`, in the memory of that gradient,
       which replaces them in the end.
     - The other cases, which are `reduction="none"`, float16 (whose small gradients are lost unless the
@@ -616,8 +616,8 @@ def matmul_epilogue(
 ) -> Tensor:
     """tile::matmul_epilogue(Tensor input, Tensor other, str epilogue, *, Tensor? operand0=None, Tensor? operand1=None, Tensor? operand2=None, Tensor? operand3=None, Tensor? operand4=None, Tensor? operand5=None, float[] numbers=[], str names="") -> Tensor out
 
-    `out` is the value of the text `epilogue`, in one launch with the product. `tile_ops.matmul` takes
-    the operands by name:
+    `out` is the value of the text `epilogue`, in the last launch of the product. `tile_ops.matmul`
+    takes the operands by name:
 
         import torch, tile_ops
 
