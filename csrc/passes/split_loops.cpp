@@ -1,6 +1,6 @@
 // Splits a loop so that the iterations in which no mask has an effect get their own loop without the mask:
 // for a masked tail these are all but the last iteration, for a causal diagonal all iterations before it. The
-// other loops are marked edge = 1.
+// other loops are marked edge = 1. All parts of a loop have its number, counted from 1, as split.
 //
 //   for i in low..high { mask(i) }
 //
@@ -108,6 +108,7 @@ class Splitter {
 
   // Replaces the loop at `position` by its parts; returns how many ops were inserted.
   size_t split(Block& block, size_t position) {
+    ++splits_;
     std::unique_ptr<Op> loop = std::move(block.ops[position]);
     block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position));
     Builder build(function_, block);
@@ -186,6 +187,7 @@ class Splitter {
     copy->operands.insert(copy->operands.end(), carried.begin(), carried.end());
     Op& inserted = *copy;
     for (Value* result : copy->results) result->owner = &build.block();
+    inserted.attributes.set("split", splits_);
     build.insert(std::move(copy));
     if (!main) {
       inserted.attributes.set("edge", int64_t{1});
@@ -213,7 +215,7 @@ class Splitter {
   Function& function_;
   const PipelineOptions& options_;
   Bounds bounds_;
-  int64_t step_ = 1;
+  int64_t step_ = 1, splits_ = 0;
   std::vector<Op*> masks_, accesses_;
   std::vector<Condition> conditions_;
   std::vector<std::unique_ptr<Op>> dropped_;

@@ -71,7 +71,7 @@ TEST(Pipeline, CausalAttentionGetsALoopWithoutMasks) {
   %17: f32 = constant {dtype=f32, value=-inf}
   %18: f32[64] = broadcast %17 {shape=[64]}
   %19: bf16[64,16] = load %0, %6, %15 {pad=0.0, shape=[64,16], steps=[64,16]}
-  %20: f32[64] = for %15, %14, %9, %18 (%21: i32, %22: f32[64]) {
+  %20: f32[64] = for %15, %14, %9, %18 {split=1} (%21: i32, %22: f32[64]) {
     %23: bf16[32,16] = load %1, %21, %15 {pad=0.0, shape=[32,16], steps=[32,16]}
     %24: bf16[16,32] = permute %23 {axes=[1,0]}
     %25: f32 = constant {dtype=f32, value=0.0}
@@ -87,7 +87,7 @@ TEST(Pipeline, CausalAttentionGetsALoopWithoutMasks) {
   %33: i32[64] = arange {dtype=i32, size=64}
   %34: i32[64,1] = reshape %33 {shape=[64,1]}
   %35: i32[64,1] = add %32, %34
-  %36: f32[64] = for %16, %13, %9, %20 {edge=1} (%37: i32, %38: f32[64]) {
+  %36: f32[64] = for %16, %13, %9, %20 {edge=1, split=1} (%37: i32, %38: f32[64]) {
     %39: i32 = mul %37, %4
     %40: i32[1,32] = broadcast %39 {shape=[1,32]}
     %41: i32[1,32] = add %31, %40

@@ -38,7 +38,7 @@ TEST(SplitLoops, MaskedTail) {
   %10: i32 = floordiv %1, %9
   %11: i32 = minimum %10, %6
   %12: bool = constant {dtype=bool, value=1}
-  %13: f32[8] = for %2, %11, %3, %8 (%14: i32, %15: f32[8]) {
+  %13: f32[8] = for %2, %11, %3, %8 {split=1} (%14: i32, %15: f32[8]) {
     %16: i32 = mul %14, %4
     %17: i32[8] = broadcast %16 {shape=[8]}
     %18: i32[8] = add %17, %5
@@ -50,7 +50,7 @@ TEST(SplitLoops, MaskedTail) {
     yield %23
   }
   %24: i32 = maximum %2, %11
-  %25: f32[8] = for %24, %6, %3, %13 {edge=1} (%26: i32, %27: f32[8]) {
+  %25: f32[8] = for %24, %6, %3, %13 {edge=1, split=1} (%26: i32, %27: f32[8]) {
     %28: i32 = mul %26, %4
     %29: i32[8] = broadcast %28 {shape=[8]}
     %30: i32[8] = add %29, %5
@@ -97,14 +97,14 @@ TEST(SplitLoops, MaskedTailThroughThePipeline) {
   %7: i32 = constant {dtype=i32, value=1}
   %8: f32 = constant {dtype=f32, value=0.0}
   %9: f32[8] = broadcast %8 {shape=[8]}
-  %10: f32[8] = for %2, %6, %7, %9 (%11: i32, %12: f32[8]) {
+  %10: f32[8] = for %2, %6, %7, %9 {split=1} (%11: i32, %12: f32[8]) {
     %13: f32[8] = load %0, %11 {pad=0.0, shape=[8], steps=[8]}
     %14: f32[8] = add %12, %13
     yield %14
   }
   %15: i32 = maximum %6, %2
   %16: i32[8] = arange {dtype=i32, size=8}
-  %17: f32[8] = for %15, %5, %7, %10 {edge=1} (%18: i32, %19: f32[8]) {
+  %17: f32[8] = for %15, %5, %7, %10 {edge=1, split=1} (%18: i32, %19: f32[8]) {
     %20: i32 = mul %18, %3
     %21: i32[8] = broadcast %20 {shape=[8]}
     %22: i32[8] = add %16, %21
@@ -153,7 +153,7 @@ TEST(SplitLoops, BandBecomesThreeLoops) {
   %9: i32[8] = arange {dtype=i32, size=8}
   %10: f32 = constant {dtype=f32, value=0.0}
   %11: f32[8] = broadcast %10 {shape=[8]}
-  for %4, %7, %8 {edge=1} (%12: i32) {
+  for %4, %7, %8 {edge=1, split=1} (%12: i32) {
     %13: f32[8] = load %0, %12 {pad=0.0, shape=[8], steps=[8]}
     %14: i32 = mul %12, %5
     %15: i32[8] = broadcast %14 {shape=[8]}
@@ -170,13 +170,13 @@ TEST(SplitLoops, BandBecomesThreeLoops) {
   %23: i32 = maximum %7, %4
   %24: i32 = floordiv %2, %5
   %25: i32 = minimum %3, %24
-  for %23, %25, %8 (%26: i32) {
+  for %23, %25, %8 {split=1} (%26: i32) {
     %27: f32[8] = load %0, %26 {pad=0.0, shape=[8], steps=[8]}
     store %0, %27, %26 {steps=[8]}
     yield
   }
   %28: i32 = maximum %23, %25
-  for %28, %3, %8 {edge=1} (%29: i32) {
+  for %28, %3, %8 {edge=1, split=1} (%29: i32) {
     %30: f32[8] = load %0, %29 {pad=0.0, shape=[8], steps=[8]}
     %31: i32 = mul %29, %5
     %32: i32[8] = broadcast %31 {shape=[8]}
@@ -217,7 +217,7 @@ TEST(SplitLoops, StepsAndBranches) {
   %7: i32 = floordiv %3, %6
   %8: i32 = minimum %7, %2
   %9: bool = constant {dtype=bool, value=1}
-  for %4, %8, %5 (%10: i32) {
+  for %4, %8, %5 {split=1} (%10: i32) {
     %11: bool = broadcast %9 {shape=[]}
     if %9 () {
       store %0, %1, %10 {steps=[4]}
@@ -233,7 +233,7 @@ TEST(SplitLoops, StepsAndBranches) {
   %15: i32 = cdiv %14, %13
   %16: i32 = mul %15, %13
   %17: i32 = add %4, %16
-  for %17, %2, %5 {edge=1} (%18: i32) {
+  for %17, %2, %5 {edge=1, split=1} (%18: i32) {
     %19: bool = lt %18, %3
     if %19 () {
       store %0, %1, %18 {steps=[4]}
@@ -285,13 +285,13 @@ TEST(SplitLoops, Tails) {
   %18: i32 = minimum %16, %17
   %19: i32 = where %10, %18, %2
   %20: i32 = constant {dtype=i32, value=1}
-  for %2, %19, %20 (%21: i32) {
+  for %2, %19, %20 {split=1} (%21: i32) {
     %22: f32[4,8] = load %0, %4, %21 {in_bounds=1, pad=0.0, shape=[4,8], steps=[4,8]}
     %23: f32[8] = reduce_sum %22 {axes=[0]}
     store %1, %23, %21 {in_bounds=1, steps=[8]}
     yield
   }
-  for %19, %17, %20 {edge=1} (%24: i32) {
+  for %19, %17, %20 {edge=1, split=1} (%24: i32) {
     %25: f32[4,8] = load %0, %4, %24 {pad=0.0, shape=[4,8], steps=[4,8]}
     %26: f32[8] = reduce_sum %25 {axes=[0]}
     store %1, %26, %24 {steps=[8]}

@@ -2,11 +2,10 @@
 #include "cuda/async/skew.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
+#include <unordered_map>
 #include <unordered_set>
 
-#include "cuda/async/epilogue.h"
 #include "cuda/layout.h"
 #include "cuda/staging.h"
 #include "ir/build.h"
@@ -102,8 +101,8 @@ std::optional<Halves> halves_of(Op& loop, size_t sum) {
   return halves;
 }
 
-// Registers of a thread for the products of a group with 64 rows, or for those of two such blocks of rows:
-// the sum, the other product, and its left operand.
+// Returns true if a thread's registers hold the sum, the largest other product and the values that the back
+// uses, beside about 24 others.
 bool fits_registers(const Halves& halves) {
   const Op& product = *halves.back.back();
   const int64_t rows = product.type(2).shape[0];
@@ -116,7 +115,8 @@ bool fits_registers(const Halves& halves) {
   int64_t most = 0;
   for (const auto& op : halves.loop->region().ops)
     if (op->is("mma") && op.get() != &product) most = std::max(most, op->type(2).shape[1] / 2 * blocks);
-  return words + most <= (three ? 136 : 200);
+  constexpr int64_t most_of_three_groups = 136, most_of_fewer_groups = 200;
+  return words + most <= (three ? most_of_three_groups : most_of_fewer_groups);
 }
 
 // Returns true if the loops' backs are the same computation of what they take.
@@ -172,11 +172,7 @@ class Skew {
       passed.push_back(build_.splat(Constant::of(value->type.dtype, 0), value->type.shape));
     front(low, build_.emit("minimum", {second, high}), carried, passed);
     for (const Halves& part : parts_) {
-      Value* from = part.loop->operands[0];
-      both(part,
-           from == parts_[0].loop->operands[0] && parts_.size() == 1 ? second
-                                                                     : build_.emit("maximum", {second, from}),
-           carried, passed);
+      both(part, build_.emit("maximum", {second, part.loop->operands[0]}), carried, passed);
     }
     Value* ended = build_.emit("maximum", {low, build_.emit("sub", {high, one_})});
     carried[sum] = back(ended, high, carried[sum], passed);
@@ -228,7 +224,7 @@ class Skew {
     const auto found = map.find(value);
     return found == map.end() ? value : found->second;
   }
-  // What the next iteration takes, without the sum: its carried values and what the back takes.
+  // Returns the values that the next iteration uses, except the sum: the carried ones, and those of the back.
   static std::vector<Value*> results_of(const Halves& part, const ValueMap& map) {
     std::vector<Value*> results;
     const Block& body = part.loop->region();
@@ -236,6 +232,10 @@ class Skew {
       if (i != part.sum) results.push_back(mapped(map, body.terminator()->operands[i]));
     for (Value* value : part.passed) results.push_back(mapped(map, value));
     return results;
+  }
+  std::vector<Value*> without_sum(std::vector<Value*> carried) const {
+    carried.erase(carried.begin() + static_cast<ptrdiff_t>(parts_[0].sum));
+    return carried;
   }
   void take(const std::vector<Value*>& results, std::vector<Value*>& carried,
             std::vector<Value*>& passed) const {
@@ -253,9 +253,7 @@ class Skew {
   }
   void front(Value* low, Value* high, std::vector<Value*>& carried, std::vector<Value*>& passed) {
     const Halves& part = whole();
-    std::vector<Value*> initial;
-    for (size_t i = 0; i < carried.size(); ++i)
-      if (i != part.sum) initial.push_back(carried[i]);
+    std::vector<Value*> initial = without_sum(carried);
     initial.insert(initial.end(), passed.begin(), passed.end());
     take(loop(*part.loop, low, high, initial,
               [&](Builder& inside, const std::vector<Value*>& arguments) {
@@ -276,9 +274,7 @@ class Skew {
     return map;
   }
   void both(const Halves& part, Value* low, std::vector<Value*>& carried, std::vector<Value*>& passed) {
-    std::vector<Value*> initial;
-    for (size_t i = 0; i < carried.size(); ++i)
-      if (i != part.sum) initial.push_back(carried[i]);
+    std::vector<Value*> initial = without_sum(carried);
     const size_t own = initial.size();
     initial.insert(initial.end(), passed.begin(), passed.end());
     initial.push_back(carried[part.sum]);
@@ -328,9 +324,12 @@ class Skew {
   Value* one_ = nullptr;
 };
 
-// Returns true if `next` goes on where `loop` ends, with its results and nothing else of it.
+// Returns true if both are parts of one loop, and `next` goes on where `loop` ends, with its results and
+// nothing else of it.
 bool goes_on(const Op& loop, const Op& next, const Users& users) {
-  if (!next.is("for") || next.results.size() != loop.results.size()) return false;
+  if (!next.is("for") || !loop.has("split") || loop.integer("split") != next.integer_or("split", 0) ||
+      next.results.size() != loop.results.size())
+    return false;
   for (size_t i = 0; i < loop.results.size(); ++i) {
     const auto found = users.find(loop.results[i]);
     if (next.operands[i + 3] != loop.results[i] || found->second.size() != 1) return false;
@@ -353,7 +352,9 @@ bool skew_one(Function& function, Block& block) {
     for (size_t sum = 0; sum < ops[i]->results.size(); ++sum) {
       std::vector<Halves> parts;
       for (size_t k = i; k < ops.size(); ++k) {
-        if (!ops[k]->is("for") || (!parts.empty() && !goes_on(*parts.back().loop, *ops[k], users))) continue;
+        // The parts move behind the last one.
+        if (!ops[k]->is("for") && ops[k]->traits().pure()) continue;
+        if (!ops[k]->is("for") || (!parts.empty() && !goes_on(*parts.back().loop, *ops[k], users))) break;
         auto halves = halves_of(*ops[k], sum);
         if (!halves || !fits_registers(*halves)) break;
         if (!parts.empty() && !same_backs(parts[0], *halves)) break;
@@ -372,8 +373,8 @@ bool skew_one(Function& function, Block& block) {
 void skew_loops(Function& function) {
   std::vector<Block*> blocks{&function.body()};
   for (size_t i = 0; i < blocks.size(); ++i) {
-    const size_t before = blocks[i]->ops.size();
-    if (skew_one(function, *blocks[i]) || before == 0) continue;
+    while (skew_one(function, *blocks[i])) {  // what it makes stays as it is
+    }
     for (const auto& op : blocks[i]->ops)
       for (const auto& region : op->regions) blocks.push_back(region.get());
   }

@@ -12,9 +12,8 @@ namespace tile::cuda {
 //   for j in low + 1 .. high   { first product of operand(j); sum of j - 1; rest of operand(j) }
 //   for j in high - 1 .. high  { sum of j }
 //
-// The parts of a loop that was split at its masks are one loop here. Only loops of step 1 change, and those
-// whose tiles fit so many registers of a thread besides 24 others, if a group has `rows` rows. The kernel
-// computes the same bits.
+// The parts of a loop that split_loops has made are one loop here. Loops of another step than 1 stay as they
+// are, and those whose tiles a thread's registers would not hold. The kernel computes the same bits.
 void skew_loops(Function& function);
 
 }  // namespace tile::cuda
