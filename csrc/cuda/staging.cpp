@@ -10,15 +10,16 @@
 namespace tile::cuda {
 namespace {
 
-bool transposes(const Op& op) {
-  return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0};
-}
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 bool rounds(const Op& op) {
   return op.is("astype") && op.results[0]->type.dtype == DType::tf32 && op.type(0).dtype == DType::f32;
 }
 
 }  // namespace
+
+bool transposes(const Op& op) {
+  return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0};
+}
 
 Users users_of(const Block& block) {
   Users users;

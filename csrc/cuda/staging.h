@@ -26,6 +26,9 @@ struct Staged {
   int64_t bytes() const { return int64_t{rows} * width * info(dtype()).bytes; }
 };
 
+// Returns true if the op exchanges the axes of a matrix.
+bool transposes(const Op& op);
+
 // An operand without its enclosing permutes of the last two axes, and whether they transpose it. For tf32 it
 // is the f32 value before rounding.
 struct MmaOperand {

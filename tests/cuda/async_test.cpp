@@ -110,6 +110,29 @@ TEST(AsyncPlan, TakesLoopsThatComputeMore) {
             "the loop of a product loads a tile that is no operand");
 }
 
+TEST(AsyncPlan, SaysWhyAnOperandIsNotForGroups) {
+  const std::string one = "%one: bf16 = constant {dtype=bf16, value=1.0}\n",
+                    product = "%m: f32[128,256] = mma %x, %y, %acc\n";
+  const auto computed = [&](const std::string& name, const std::string& shape) {
+    return one + "%" + name + ": bf16" + shape + " = broadcast %one {shape=" + shape + "}\n";
+  };
+  EXPECT_EQ(why_not({.product = computed("w", "[64,256]") + "%m: f32[128,256] = mma %x, %w, %acc"}),
+            "the right operand is not loaded");
+  EXPECT_EQ(why_not({.product = computed("w", "[64,128]") + "%wt: bf16[128,64] = permute %w {axes=[1,0]}\n"
+                                                            "%m: f32[128,256] = mma %wt, %y, %acc"}),
+            "the left operand is computed as bf16[64,128] and then transposed");
+  EXPECT_EQ(why_not({.product = product + computed("w", "[64,64]") +
+                                "%z2: f32[64,256] = broadcast %z {shape=[64,256]}\n"
+                                "%m2: f32[64,256] = mma %w, %y, %z2"}),
+            "the left operand is computed as bf16[64,64], so that no group has all of it");
+  EXPECT_EQ(
+      why_not({.product = product + computed("w", "[64,64]") +
+                          "%y2: bf16[64,64] = load %b, %k, %j {pad=0.0, shape=[64,64], steps=[64,64]}\n"
+                          "%z2: f32[64,64] = broadcast %z {shape=[64,64]}\n"
+                          "%m2: f32[64,64] = mma %w, %y2, %z2"}),
+      "the product has 64x64 sums; those of 2 groups have 128 rows, or 64 and a multiple of 128 columns");
+}
+
 // The kernel's text after the division, without its first lines.
 TEST(Roles, DivideAProduct) {
   Function function = kernel({});
@@ -323,8 +346,8 @@ std::string two_loops(const std::string& dtype) {
   %twos: f32[128,1] = broadcast %two {shape=[128,1]}
   %from: i32 = maximum %low, %at
   %q: TYPE[128,64] = load %query, %i, %0 {pad=0.0, shape=[128,64], steps=[128,64]}
-)" + loop("m", "%low, %at, %1, %zc, %zs", "%wm: f32[128,64] = neg %um") +
-          loop("n", "%from, %high, %1, %xm, %om {edge=1}", R"(%ln: bool = lt %jn, %at
+)" + loop("m", "%low, %at, %1, %zc, %zs {split=1}", "%wm: f32[128,64] = neg %um") +
+          loop("n", "%from, %high, %1, %xm, %om {edge=1, split=1}", R"(%ln: bool = lt %jn, %at
     %ls: bool[128,64] = broadcast %ln {shape=[128,64]}
     %yn: f32[128,64] = maximum %un, %zs
     %rn: f32[128,64] = where %ls, %un, %yn
@@ -401,6 +424,24 @@ TEST(Skew, LeavesOtherLoops) {
   EXPECT_FALSE(changed("mma %p*, %v*, %g*", "mma %p*, %t*, %g*"));
   // An op of the loop acts.
   EXPECT_FALSE(changed("yield %d*", "store %out, %p*, %i, %j* {steps=[128,64]}\n    yield %d*"));
+}
+
+// Loops that split_loops did not make of one, or between which something acts, are not skewed as one: the
+// first iteration of the second would otherwise run with the body of the first.
+TEST(Skew, TakesOnlyPartsOfOneLoopTogether) {
+  const auto loops = [](const std::string& text) {
+    Function function = parse(text);
+    skew_loops(function);
+    int count = 0;
+    for (const auto& op : function.body().ops) count += op->is("for");
+    return count;
+  };
+  const std::string text = two_loops("bf16");
+  constexpr int together = 4, apart = 6;
+  EXPECT_EQ(loops(text), together);
+  EXPECT_EQ(loops(with(text, "{edge=1, split=1}", "{edge=1, split=2}")), apart);
+  EXPECT_EQ(loops(with(with(text, "{edge=1, split=1}", ""), "{split=1}", "")), apart);
+  EXPECT_EQ(loops(with(text, "  %xn:", "  store %out, %q, %i, %0 {steps=[128,64]}\n  %xn:")), apart);
 }
 
 // The region of the groups: products of an iteration are in flight at once, and rings are freed as soon as

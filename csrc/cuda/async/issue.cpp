@@ -13,8 +13,6 @@
 namespace tile::cuda {
 namespace {
 
-bool transposes(const Op& op) { return op.is("permute") && op.type(0).rank() == 2; }
-
 class Issuer {
  public:
   Issuer(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
@@ -100,7 +98,6 @@ class Issuer {
       build.location = at;
     }
   }
-  static Attributes ring_attribute(int ring) { return {{"ring", int64_t{ring}}}; }
 
   // Awaits the products whose results the op or an op inside of it uses.
   void await_operands(const Op& op, Builder& build) {

@@ -14,12 +14,11 @@
 //   ring_free {ring}: frees the stage of the iteration before
 //   ring_drain {ring}: frees the last stage
 //   ring_release {ring}: frees this stage
-//   put_shared v {operand}: writes a tile that groups have computed to a buffer, and waits until all groups
-//   have;
-//     only products read the result
+//   put_shared v {operand}: writes a tile that the groups have computed to shared memory, and waits until all
+//     of them have; only products read the result
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
 //   mma_issue x, y, acc, add: starts a product, without acc if not add; its result may only be carried,
-//     issued to or awaited. x is a ring's tile, or in registers
+//     issued to or awaited. x is in a ring, in registers or the result of put_shared
 //   mma_retire {pending}: waits until at most so many products still read their operands
 //   mma_await v {pending}: waits for the product; the result may be used like any tile
 //   zero_unless condition, v: v, or zeros if no product was issued
@@ -33,5 +32,7 @@ namespace tile::cuda {
 
 extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_free, ring_drain, ring_release,
     ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless, store_async, store_wait;
+
+inline Attributes ring_attribute(int64_t ring) { return {{"ring", ring}}; }
 
 }  // namespace tile::cuda

@@ -189,10 +189,9 @@ bool AsyncPlan::fits(const Op& mma) {
   // A group's columns begin at a panel of the right operand.
   if (m != int64_t{block_rows} * row_blocks * groups &&
       !(divides_columns(shape) && n % (groups * panel_columns) == 0))
-    return decline(mma,
-                   str("products of one kernel have the same number of rows, or one that divides its columns "
-                       "between ",
-                       groups, " groups"));
+    return decline(mma, str("the product has ", m, "x", n, " sums; those of ", groups, " groups have ",
+                            block_rows * row_blocks * groups, " rows, or ", block_rows * row_blocks,
+                            " and a multiple of ", groups * panel_columns, " columns"));
   const int64_t sums = int64_t{row_blocks} * (divides_columns(shape) ? n / groups : n) / 2;
   if (sums > 128 || (groups == 3 && n > 128))
     return decline(mma, str("the sums of ", m, "x", n, " do not fit the registers of ", groups, " groups"));
@@ -257,9 +256,8 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
     const MmaOperand read = mma_operand(mma.operands[operand]);
     const Op* load = read.value->definition;
     const bool is_loaded = load && load->is("load");
-    if (operand == 0 && !is_loaded && !read.transposed) continue;  // it is in registers
     if (operand == 0 && !is_loaded) {
-      if (!add_shared(mma, read.value->type)) return false;
+      if (!add_computed(mma, read)) return false;
       continue;
     }
     if (!is_loaded) return decline(mma, "the right operand is not loaded");
@@ -300,8 +298,13 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
   return true;
 }
 
-// Adds a left operand that is computed and transposed: other groups have computed a part of what each reads.
-bool AsyncPlan::add_shared(const Op& mma, const Type& type) {
+// Adds a left operand that is computed. A group has its rows in registers; it reads what other groups have
+// computed from shared memory.
+bool AsyncPlan::add_computed(const Op& mma, const MmaOperand& read) {
+  const Type& type = read.value->type;
+  if (!read.transposed)
+    return !divides_columns(type.shape) ||
+           decline(mma, str("the left operand is computed as ", type, ", so that no group has all of it"));
   const int bytes = info(type.dtype).bytes;
   if (type.shape[0] != int64_t{block_rows} * row_blocks * groups || type.shape[1] * bytes % 128 != 0)
     return decline(mma, str("the left operand is computed as ", type, " and then transposed"));

@@ -9,6 +9,7 @@
 #include "cuda/layout.h"
 #include "cuda/program.h"
 #include "cuda/shared_layout.h"
+#include "cuda/staging.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -96,7 +97,7 @@ struct AsyncPlan {
   bool choose_groups(const std::vector<const Op*>& products);
   bool fits(const Op& mma);
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
-  bool add_shared(const Op& mma, const Type& type);
+  bool add_computed(const Op& mma, const MmaOperand& read);
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);

@@ -99,7 +99,6 @@ class Divider {
       walk(*region, [&](const Op& inner) { found = found || use_of(inner); });
     return found;
   }
-  static Attributes ring_attribute(int64_t number) { return {{"ring", number}}; }
   int64_t number_of(const AsyncRing& ring) const { return &ring - plan_.rings.data(); }
 
   // Returns the producer's copy of a value, or null if the producer has none.
