@@ -21,6 +21,8 @@ namespace {
 // instructions (docs/how_the_compiler_works.md). With fewer accumulators per thread, products would read more
 // shared memory.
 constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
+// Spills next to warpgroup products can serialise them, so other configurations are tried first.
+constexpr int spilled_bytes_allowed_to_wgmma = 0;
 
 struct Fault {
   std::string loss;       // a performance warning in the log
@@ -29,6 +31,7 @@ struct Fault {
   int allowed = spilled_bytes_allowed;
 
   bool any() const { return !loss.empty() || spilled_bytes > allowed; }
+  bool is_small() const { return loss.empty() && spilled_bytes <= spilled_bytes_allowed; }
   bool operator<(const Fault& other) const {
     return std::tuple(any(), !loss.empty(), of_block) <
            std::tuple(other.any(), !other.loss.empty(), other.of_block);
@@ -42,7 +45,9 @@ Fault fault_of(const std::string& log, const std::string& entry, int allowed, in
 }
 // `path`: that of the program.
 int allowed_to(const std::string& path) {
-  return path == "mma.sync" ? spilled_bytes_allowed_to_products : spilled_bytes_allowed;
+  return path == "wgmma"      ? spilled_bytes_allowed_to_wgmma
+         : path == "mma.sync" ? spilled_bytes_allowed_to_products
+                              : spilled_bytes_allowed;
 }
 
 // One configuration, compiled or failed.
@@ -159,11 +164,19 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
         tried.push_back({other.configuration, text.substr(0, text.find('\n')), {}, {}});
       }
     };
-    if (!others.empty() && others[0].program.path == "wgmma") {
+    // Warpgroup instructions with small spills are still faster than others.
+    const auto has_group_code = [&](auto is_good) {
+      return std::any_of(tried.begin(), tried.end(), [&](const Candidate& candidate) {
+        return candidate.failure.empty() && candidate.code->program.path == "wgmma" &&
+               is_good(candidate.fault);
+      });
+    };
+    const auto is_clean = [](const Fault& fault) { return !fault.any(); };
+    while (!others.empty() && others[0].program.path == "wgmma" && !has_group_code(is_clean)) {
       keep(others[0], [&] { return compiled(others[0]); });
-      const bool found = tried.back().failure.empty() && !tried.back().fault.any();
-      others.erase(others.begin(), found ? others.end() : others.begin() + 1);
+      others.erase(others.begin());
     }
+    if (has_group_code([](const Fault& fault) { return fault.is_small(); })) others.clear();
     progress.expect(static_cast<int>(others.size()));
     std::vector<std::future<Candidate>> compiling;
     for (const ConfiguredProgram& other : others)
@@ -175,7 +188,7 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
     if (candidate.failure.empty() && chosen->fault.any() && candidate.fault < chosen->fault)
       chosen = &candidate;
   log(name, target, tried, *chosen);
-  if (chosen->fault.any()) warn(name, target, chosen->fault);
+  if (chosen->fault.any() && !chosen->fault.is_small()) warn(name, target, chosen->fault);
   if (chosen->code->program.path != "wgmma" && tried[0].code->program.path == "wgmma")
     chosen->code->program.why =
         "its code with wgmma " +

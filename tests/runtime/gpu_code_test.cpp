@@ -125,6 +125,45 @@ TEST_F(GpuCodeTest, ALossOfSpeedIsWorseThanASpill) {
       "tile: warning: lossy.cpp:2: b: its code for sm_90 is slower than it could be: wgmma is serialized\n");
 }
 
+// A kernel on warpgroup instructions may spill a little where no other configuration of these spills nothing.
+TEST_F(GpuCodeTest, SmallSpillsOfWarpgroupsAreBetterThanOtherInstructions) {
+  Function function = parse(R"(kernel copy(%a: array<bf16,2>, %b: array<bf16,2>, %c: array<bf16,2>) {
+  %0: i32 = constant {dtype=i32, value=0}
+  %1: i32 = constant {dtype=i32, value=1}
+  %n: i32 = dim %a {axis=1}
+  %z: f32 = constant {dtype=f32, value=0.0}
+  %zs: f32[128,64] = broadcast %z {shape=[128,64]}
+  %r: f32[128,64] = for %0, %n, %1, %zs (%k: i32, %acc: f32[128,64]) {
+    %x: bf16[128,64] = load %a, %0, %k {pad=0.0, shape=[128,64], steps=[128,64]}
+    %y: bf16[64,64] = load %b, %k, %0 {pad=0.0, shape=[64,64], steps=[64,64]}
+    %m: f32[128,64] = mma %x, %y, %acc
+    yield %m
+  }
+  %o: bf16[128,64] = astype %r {dtype=bf16}
+  store %c, %o, %0, %0 {steps=[128,64]}
+}
+)");
+  for (int i = 0; i < 3; ++i) {
+    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
+    for (const char* fact : {"aligned", "whole", "small", "forward"})
+      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
+  }
+  const auto path = [&](const std::string& log) {
+    fake->logs = {{"TILE_GROUPS", log}};
+    fs::remove_all(folder);
+    CubinCompiler compiler(cache, fake_places);
+    testing::internal::CaptureStderr();
+    const GpuCode code = compile_for_gpu(function, {"copy", {"small.cpp", 1}},
+                                         {.arch = 90, .shared_bytes = 227 * 1024, .wgmma = true}, compiler);
+    said = testing::internal::GetCapturedStderr();
+    return code.program.path;
+  };
+  EXPECT_EQ(path(spilling(0, 0)), "wgmma");
+  EXPECT_EQ(path(spilling(64, 64)), "wgmma");
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(path(spilling(64, 65)), "mma.sync");
+}
+
 TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {
   fake->log = spilling(100, 100);
   fake->logs = {{single_cta, spilling(80, 70)}};  // two warps of 80 would spill more
