@@ -46,8 +46,8 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   if (small && forward) return {128, extent > 64 && beside == Beside::bias ? 32 : 64, extent};
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
-// The same for warpgroup instructions, whose sums of a thread are those of two products. Three groups are
-// busier with short heads, but many of their rows are none of a short query.
+// The same for warpgroup instructions, where a thread holds sums of two products. Heads of 64 leave registers
+// for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty.
 TileSize group_tile_size(const Tensor& query, int64_t depth) {
   const int extent = gpu_depth(query, depth);
   if (extent > 128) return {128, 64, extent};
@@ -251,7 +251,8 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
 bool run_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  const bool groups = p.depth > 64 && p.beside(bias) == Beside::nothing &&
+  // Each of two groups takes whole panels of 64 columns of the query's gradient.
+  const bool groups = gpu_depth(call.operands.query, p.depth) == 128 && p.beside(bias) == Beside::nothing &&
                       runs_by_groups(call.operands, bias, p) &&
                       (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
   const TileSize tile = transposed_tile_size(call.operands.query, p, groups);
@@ -281,7 +282,8 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   const bool groups = runs_by_groups(operands, bias, p);
   const TileSize tile =
       groups ? group_tile_size(query, p.depth) : tile_size(query, p.depth, 64, true, p.beside(bias));
-  // Blocks of equal work run one after another on a multiprocessor without its waiting in between.
+  // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
+  // one's.
   p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
                         {.in = {query, operands.key, operands.value, whole_bias(bias, p)},

@@ -79,7 +79,8 @@ inline constexpr int64_t chain_length = 65536, float32_chain = 4096;
 // Attention: launches of parts have about so many blocks, almost four for each multiprocessor; parts of fewer
 // than one each are not worth their cuts.
 inline constexpr int64_t attention_part_blocks = 512, attention_fewest_blocks = multiprocessors;
-// Queries from which on tiles of 192 of them waste few rows, on warpgroup instructions.
+// On warpgroup instructions, queries of at least this length take tiles of 192 rows: few of these are empty
+// then.
 inline constexpr int64_t attention_long_query = 2048;
 // Shared memory, of the 227 KiB that a block of an H100 may have: tiles of key and value, two of scores, two
 // each of query and grad_out. GPUs with less take tiles of half the size.

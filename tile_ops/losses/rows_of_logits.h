@@ -60,7 +60,7 @@ inline int64_t loss_kinds(LossReduction reduction, bool weighted) {
 // The loss, and of a mean what it was divided by: the sum of weights, and the rows that count.
 void add_up_losses(const LossParts& parts, const at::Tensor& out, const std::optional<at::Tensor>& divisors);
 
-// What a mean without weights is divided by, before there are losses. target is [n].
+// Writes the number by which a mean without weights divides, before there are losses. target is [n].
 void count_targets(const at::Tensor& target, int64_t ignore_index, const at::Tensor& divisors);
 
 // Logits [n, classes, ...], or the part of them that begins at class `first` of `classes`.

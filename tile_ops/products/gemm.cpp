@@ -366,7 +366,7 @@ class Product {
       launch_on_gpu(problem);
   }
 
-  // What a launch multiplies.
+  // The operands and the epilogue of a launch.
   struct Problem {
     const ArrayArgument &x, &y;
     const std::optional<ArrayArgument>& other;

@@ -5,8 +5,8 @@
 
 namespace tile {
 
-// What a block adds up. Axis 2 of a grid counts slots: batches, and with parts all batches of the first part,
-// then those of the second.
+// The part of the inner extent that a block adds up. Axis 2 of a grid counts slots: batches, and with parts
+// all batches of the first part, then those of the second.
 struct PartOfBlock {
   Tile slot, b0, b1;               // the block stores at [slot, b1]
   Tile low;                        // its first tile of the inner extent

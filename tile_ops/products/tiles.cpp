@@ -184,9 +184,6 @@ std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarT
               overlapped(memory_cycles(shape, element), waves * of_part * tuning::thin_iteration_cycles) +
                   parts_cycles(shape, count));
   });
-  if (by_groups && !forced_division.thin &&
-      least.cycles > group_cycles(shape, group_division(shape, most_parts)))
-    return {};
   return ThinDivision{least.best, rows, at_once};
 }
 

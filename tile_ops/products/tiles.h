@@ -28,9 +28,9 @@ struct Division {
   bool operator==(const Division&) const = default;
 };
 // The divisions with the lowest estimated time, into at most so many parts, which need memory for their sums.
-// Of mma.sync and FMA kernels:
+// For mma.sync and FMA kernels:
 Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts);
-// Of warpgroup instructions, for 16-bit operands:
+// For warpgroup instructions, which multiply 16-bit operands:
 Division group_division(const ProductShape& shape, int64_t most_parts);
 
 // Returns true if kernels of few rows can compute a product of m rows.
@@ -42,7 +42,8 @@ struct ThinDivision {
   int rows, at_once;
   bool operator==(const ThinDivision&) const = default;
 };
-// What is known of that operand: its columns are contiguous; threads load it in vectors of 16 bytes.
+// Facts about the right operand: whether its columns are contiguous, and whether threads load it in vectors
+// of 16 bytes.
 struct ThinOperand {
   bool along_k, vectors;
 };
