@@ -8,6 +8,7 @@ import sys
 import gpu_work
 import tile_ops
 import torch
+from gpu_attention_cases import attention_cases, decode_cases
 from gpu_loss_cases import loss_cases
 from gpu_optimizer_cases import adamw_cases
 from gpu_product_cases import product_cases
@@ -290,66 +291,6 @@ def group_norm_cases():
                 f"{name}, forward", functools.partial(make, False), 0.80, ratios, 8.0 if small else None, 1 if small else None
             )
             yield Case(f"{name}, backward", functools.partial(make, True), 0.70, ratios, None, 2 if small else None)
-
-
-def attention_work(depth, causal, backward, batch=2, length=4096):
-    q, k, v = (random(batch, 16, length, depth) for _ in range(3))
-    flops = 4 * batch * 16 * length * length * depth // (2 if causal else 1)
-
-    def plain(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-    def theirs(q, k, v):
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
-            return plain(q, k, v)
-
-    def ours(q, k, v):
-        return ops.attention(q, k, v, is_causal=causal)[0]
-
-    if not backward:
-        peers = {"FlashAttention-2": lambda: lambda: theirs(q, k, v)}
-        return Work(lambda: ours(q, k, v), 8 * q.numel(), flops, peers, exactly(plain, (q, k, v)))
-    g = torch.randn_like(q)
-    peers = {"FlashAttention-2": lambda: gradient(theirs, (q, k, v), g)}
-    exact = exactly(plain, (q, k, v), grads=g)
-    return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers, exact)
-
-
-def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128):
-    """One query per head over a cache; all sequences have the cache's length. The bytes are those of the cache."""
-    query = random(batch, heads, 1, depth)
-    key, value = (random(batch, key_heads, length, depth) for _ in range(2))
-    lengths = torch.full((batch,), length, dtype=torch.int32, device=query.device)
-    given, table = (key, value), None
-    if page:
-        given = [x.unflatten(2, (-1, page)).transpose(1, 2).flatten(0, 1).contiguous() for x in given]
-        table = torch.arange(batch * length // page, dtype=torch.int32, device=query.device).view(batch, -1)
-
-    def plain(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-
-    return Work(
-        lambda: ops.attention_decode(query, *given, lengths, block_table=table)[0],
-        2 * key.numel() * key.element_size(),
-        4 * batch * heads * length * depth,
-        {"eager": lambda: lambda: plain(query, key, value)},
-        exactly(plain, (query, key, value)),
-    )
-
-
-def decode_cases():
-    for page in (0, 64):
-        name = f"attention decode, 32 sequences of 8192 keys, 32 heads, 8 of keys{', pages of 64' if page else ''}"
-        yield Case(name, functools.partial(decode_work, page), fraction=0.8)
-
-
-def attention_cases():
-    for depth in (64, 128):
-        for causal in (False, True):
-            for backward in (False, True):
-                name = f"attention [2,16,4096,{depth}]{' causal' if causal else ''}, {'backward' if backward else 'forward'}"
-                make = functools.partial(attention_work, depth, causal, backward)
-                yield Case(name, make, ratios={"FlashAttention-2": 1.0}, product=True)
 
 
 def all_cases():

@@ -212,13 +212,16 @@ STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's r
         "matmul (1024|2048|4096|8192|16384)x",
         _column("other peers", r"cuBLAS ([\d.]+)"),
     ),
-    (
-        "equal",
-        "bfloat16 products of 1 and 16 rows, H200",
-        "cuBLAS",
-        "attention-h200",
-        r"matmul (1|16)x",
-        _column("other peers", r"cuBLAS ([\d.]+)"),
+    *(
+        (
+            state,
+            f"bfloat16 products of {rows}, H200",
+            "cuBLAS",
+            "attention-h200",
+            f"matmul {rows.split()[0]}x",
+            _column("other peers", r"cuBLAS ([\d.]+)"),
+        )
+        for state, rows in (("ahead", "1 row"), ("behind", "16 rows"))
     ),
     ("behind", "gated products, backward, H200", "torch eager", "products-h200", "gated_matmul.*backward", _column("eager")),
     ("behind", "attention, forward, H100, an earlier version", "torch's attention", "python-h100*", "attention", _of_torch),

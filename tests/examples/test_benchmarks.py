@@ -20,6 +20,7 @@ def cases(device, monkeypatch):
 
 
 def work_of(cases, name, backward):
+    import gpu_attention_cases as attention
     import gpu_loss_cases as losses
 
     return {
@@ -38,8 +39,8 @@ def work_of(cases, name, backward):
         "rope BSHD": lambda: cases.rope_work("BSHD", backward, 1, 10),
         "group_norm": lambda: cases.group_norm_work(2, 64, 5, False, backward),
         "group_norm channels_last": lambda: cases.group_norm_work(2, 64, 5, True, backward),
-        "attention": lambda: cases.attention_work(64, False, backward, 1, 40),
-        "attention causal": lambda: cases.attention_work(64, True, backward, 1, 40),
+        "attention": lambda: attention.attention_work(64, False, backward, 1, 16, 40),
+        "attention causal": lambda: attention.attention_work(64, True, backward, 1, 16, 40),
     }[name]()
 
 

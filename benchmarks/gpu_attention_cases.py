@@ -1,0 +1,88 @@
+"""The cases of the GPU table with attention."""
+
+import functools
+
+import torch
+from gpu_work import Case, Work, exactly, gradient, random
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+ops = torch.ops.tile
+TOKENS, HIDDEN = 16384, 2048  # batch * length and heads * depth of each case
+
+
+def flash_attention_4(q, k, v, causal):
+    from flash_attn.cute import flash_attn_func
+
+    return flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)[0].transpose(1, 2)
+
+
+def attention_work(depth, causal, backward, batch, heads, length):
+    q, k, v = (random(batch, heads, length, depth) for _ in range(3))
+    flops = 4 * q.numel() * length // (2 if causal else 1)
+
+    def plain(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def backend(kind):
+        def call(q, k, v):
+            with sdpa_kernel(kind):
+                return plain(q, k, v)
+
+        return call
+
+    def ours(q, k, v):
+        return ops.attention(q, k, v, is_causal=causal)[0]
+
+    functions = {
+        "FlashAttention-2": backend(SDPBackend.FLASH_ATTENTION),
+        "cuDNN": backend(SDPBackend.CUDNN_ATTENTION),
+        "FlashAttention-4": functools.partial(flash_attention_4, causal=causal),
+    }
+    if not backward:
+        peers = {name: lambda call=call: lambda: call(q, k, v) for name, call in functions.items()}
+        return Work(lambda: ours(q, k, v), 8 * q.numel(), flops, peers, exactly(plain, (q, k, v)))
+    g = torch.randn_like(q)
+    peers = {name: lambda call=call: gradient(call, (q, k, v), g) for name, call in functions.items()}
+    exact = exactly(plain, (q, k, v), grads=g)
+    return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers, exact)
+
+
+def attention_cases():
+    for depth in (64, 128, 256):
+        for length in (1024, 4096, 16384) if depth < 256 else (4096,):
+            shape = TOKENS // length, HIDDEN // depth, length
+            for causal in (False, True):
+                for backward in (False, True):
+                    name = f"attention [{','.join(map(str, shape))},{depth}]{' causal' if causal else ''}"
+                    make = functools.partial(attention_work, depth, causal, backward, *shape)
+                    ratios = {"FlashAttention-2": 1.0, "cuDNN": 1.0 if backward else 0.97}
+                    yield Case(f"{name}, {'backward' if backward else 'forward'}", make, ratios=ratios, product=True)
+
+
+def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128):
+    """One query per head over a cache; all sequences have the cache's length. The bytes are those of the cache."""
+    query = random(batch, heads, 1, depth)
+    key, value = (random(batch, key_heads, length, depth) for _ in range(2))
+    lengths = torch.full((batch,), length, dtype=torch.int32, device=query.device)
+    given, table = (key, value), None
+    if page:
+        given = [x.unflatten(2, (-1, page)).transpose(1, 2).flatten(0, 1).contiguous() for x in given]
+        table = torch.arange(batch * length // page, dtype=torch.int32, device=query.device).view(batch, -1)
+
+    def plain(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    return Work(
+        lambda: ops.attention_decode(query, *given, lengths, block_table=table)[0],
+        2 * key.numel() * key.element_size(),
+        4 * batch * heads * length * depth,
+        {"eager": lambda: lambda: plain(query, key, value)},
+        exactly(plain, (query, key, value)),
+    )
+
+
+def decode_cases():
+    for page in (0, 64):
+        name = f"attention decode, 32 sequences of 8192 keys, 32 heads, 8 of keys{', pages of 64' if page else ''}"
+        yield Case(name, functools.partial(decode_work, page), fraction=0.8)
