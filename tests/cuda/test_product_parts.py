@@ -122,11 +122,11 @@ def test_epilogues_as_texts(rows, division):
     assert launched(emulation)[:2] == [FEW if rows == 2 else TILES, SUMS]
 
 
-@pytest.mark.parametrize("rows", [40, pytest.param(2, marks=pytest.mark.slow)])
-def test_gated_products(rows):
+@pytest.mark.parametrize("rows, thin", [(40, 0), pytest.param(2, THIN, marks=pytest.mark.slow)])
+def test_gated_products(rows, thin):
     """Two products that are multiplied have no parts. The two that their gradient adds have."""
     emulation = emulate_operators.Emulation()
-    with divided(3):
+    with divided(3, thin):
         check_call(
             emulation.operator(ops.gated_matmul), gated_in_torch, inputs((rows, 264), (264, 136), (264, 136), dtype=bf16)
         )

@@ -109,12 +109,14 @@ def test_attention_with_a_scale_and_strides(scale):
 def test_attention_copies_its_tiles_past_the_registers_of_a_gpu(depth):
     program = load("attention").attention
     q, k, v, lse = (torch.empty(1, 2, 256, depth, dtype=torch.bfloat16, device="meta") for _ in range(4))
-    text = tile_ops.inspect(program.overload, q, k, v, True, what="cuda", arch=90)
+    text = tile_ops.inspect(program.overload, q, k, v, True, what="cuda", arch=80)
     # The queries, and both tiles of an iteration in each of two loops, of which one has no mask.
     assert text.count("copy_tile_async<") == 5 and "mma_fma" not in text and text.count("where(") == 2
     backward = torch.ops.programs.attention_backward
-    text = tile_ops.inspect(backward, q, q, k, v, True, None, q, lse[..., 0].float(), what="cuda", arch=90)
+    text = tile_ops.inspect(backward, q, q, k, v, True, None, q, lse[..., 0].float(), what="cuda", arch=80)
     assert text.count("copy_tile_async<") == 12 and "mma_fma" not in text
+    (forward,) = tile_ops.inspect(program.overload, q, k, v, True, what="resources", arch=90)
+    assert forward["path"] == "wgmma", forward["why"]
 
 
 @pytest.mark.at_home

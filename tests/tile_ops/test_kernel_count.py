@@ -92,8 +92,10 @@ def check(dtype, seed, device, shapes):
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
     for name, each in counts.items():
+        # A forward that computes the gradients, which the backward then scales, has the kernels of both.
+        early = set(each["backward"]) == {"scale"}
         for part, kernels in each.items():
-            assert sum(kernels.values()) <= MOST[device], (name, part, kernels)
+            assert sum(kernels.values()) <= MOST[device] * (1 + early), (name, part, kernels)
         assert each["forward"], name
 
 
