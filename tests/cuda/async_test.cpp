@@ -133,6 +133,19 @@ TEST(AsyncPlan, SaysWhyAnOperandIsNotForGroups) {
       "the product has 64x64 sums; those of 2 groups have 128 rows, or 64 and a multiple of 128 columns");
 }
 
+// In a loop, the copy unit could still read a panel that the next iteration replaces.
+TEST(AsyncPlan, StoresOfLoopsAreNotLeftToTheCopyUnit) {
+  const Function function = kernel({});
+  const auto stores = [](const Function& of, bool persistent) {
+    return AsyncPlan(of, KernelArrays(of), hopper, persistent).stores.size();
+  };
+  EXPECT_EQ(stores(function, false), 1);
+  Function in_loop = kernel({});
+  make_persistent(in_loop);
+  EXPECT_EQ(stores(in_loop, true), 1);
+  EXPECT_EQ(stores(in_loop, false), 0);
+}
+
 // The kernel's text after the division, without its first lines.
 TEST(Roles, DivideAProduct) {
   Function function = kernel({});

@@ -92,14 +92,17 @@ bool stores_sums(const Op& store) {
   }
   return false;
 }
+// Returns true if the op runs once for each block of the grid, over which a persistent kernel loops.
+bool runs_once(const Function& function, const Op& op, bool persistent) {
+  const Op* around = op.parent->parent;
+  return !around || (persistent && around->parent == &function.body());
+}
 // Returns true if the store may end later than the ops behind it: it runs once for each block of the grid, it
 // is the only op that writes its part of the array, and of that only the epilogue's load of the same panel,
 // which has the layout of the sums, reads before it.
-bool may_end_later(const Function& function, const Op& store) {
+bool may_end_later(const Function& function, const Op& store, bool persistent) {
   const Value* array = root_array(store.operands[0]);
-  const Op* around = store.parent->parent;
-  const bool once = !around || around->parent == &function.body();  // the loop over blocks
-  bool ends_later = once, before = true;
+  bool ends_later = runs_once(function, store, persistent), before = true;
   walk(function.body(), [&](const Op& op) {
     if (&op == &store) {
       before = false;
@@ -354,7 +357,7 @@ void AsyncPlan::add_stores(const Function& function, const KernelArrays& arrays)
     PanelStore store;
     const bool fits = bytes == 2 && swizzle && type.shape[0] == int64_t{block_rows} * row_blocks * groups &&
                       type.shape[1] <= most_columns && facts.unit == 1 && has_map(facts);
-    if (!fits || !stores_sums(op) || !may_end_later(function, op)) return;
+    if (!fits || !stores_sums(op) || !may_end_later(function, op, persistent)) return;
     if (!follow(function, op, store) || store.axes.size() > most_axes) return;
     store.layout = in_panels(block_rows, type.shape[1], bytes, swizzle);
     stores.push_back(std::move(store));
