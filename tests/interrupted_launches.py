@@ -167,6 +167,7 @@ CASES = {
 }
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs of a shell in the background ignore it
     for name, case in CASES.items():
         case()
         print(name, flush=True)

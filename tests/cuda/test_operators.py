@@ -45,10 +45,10 @@ def programs(request):
 
 
 def marks_of(name, dtype):
-    """`make quick` runs bfloat16, and `make test` float32 as well; long sums take minutes, so it runs only one of them."""
-    if (name, dtype) == ("matmul_of_long_sums_of_batches", DTYPES[0]):
-        return pytest.mark.slow
-    if "long_sums" in name or dtype in DTYPES[2:]:
+    """`make quick` runs bfloat16, and `make test` float32 as well, but neither long sums, which take minutes, nor deep
+    attention in float32, which takes half a minute each."""
+    deep = name.startswith(("attention_of_", "attention_deep")) and name != "attention_of_packed"
+    if "long_sums" in name or dtype in DTYPES[2:] or (deep and dtype == DTYPES[1]):
         return pytest.mark.long
     return pytest.mark.slow if dtype == DTYPES[1] else ()
 
