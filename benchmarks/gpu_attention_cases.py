@@ -1,6 +1,7 @@
 """The cases of the GPU table with attention."""
 
 import functools
+import itertools
 
 import torch
 from gpu_work import Case, Work, exactly, gradient, random
@@ -8,7 +9,13 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ops = torch.ops.tile
-TOKENS, HIDDEN = 16384, 2048  # batch * length and heads * depth of each case
+# Batch, heads, length and depth: those of earlier tables, then 16384 tokens of 2048 elements each.
+SHAPES = [
+    (2, 16, 4096, 64),
+    (2, 16, 4096, 128),
+    *((16384 // length, 2048 // depth, length, depth) for depth in (64, 128) for length in (1024, 4096, 16384)),
+    (4, 8, 4096, 256),
+]
 
 
 def flash_attention_4(q, k, v, causal):
@@ -17,7 +24,7 @@ def flash_attention_4(q, k, v, causal):
     return flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)[0].transpose(1, 2)
 
 
-def attention_work(depth, causal, backward, batch, heads, length):
+def attention_work(batch, heads, length, depth, causal, backward):
     q, k, v = (random(batch, heads, length, depth) for _ in range(3))
     flops = 4 * q.numel() * length // (2 if causal else 1)
 
@@ -49,15 +56,11 @@ def attention_work(depth, causal, backward, batch, heads, length):
 
 
 def attention_cases():
-    for depth in (64, 128, 256):
-        for length in (1024, 4096, 16384) if depth < 256 else (4096,):
-            shape = TOKENS // length, HIDDEN // depth, length
-            for causal in (False, True):
-                for backward in (False, True):
-                    name = f"attention [{','.join(map(str, shape))},{depth}]{' causal' if causal else ''}"
-                    make = functools.partial(attention_work, depth, causal, backward, *shape)
-                    ratios = {"FlashAttention-2": 1.0, "cuDNN": 1.0 if backward else 0.97}
-                    yield Case(f"{name}, {'backward' if backward else 'forward'}", make, ratios=ratios, product=True)
+    for shape, causal, backward in itertools.product(SHAPES, (False, True), (False, True)):
+        name = f"attention [{','.join(map(str, shape))}]{' causal' if causal else ''}"
+        make = functools.partial(attention_work, *shape, causal, backward)
+        ratios = {"FlashAttention-2": 1.0, "cuDNN": 1.0 if backward else 0.97}
+        yield Case(f"{name}, {'backward' if backward else 'forward'}", make, ratios=ratios, product=True)
 
 
 def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128):

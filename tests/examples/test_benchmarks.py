@@ -39,8 +39,8 @@ def work_of(cases, name, backward):
         "rope BSHD": lambda: cases.rope_work("BSHD", backward, 1, 10),
         "group_norm": lambda: cases.group_norm_work(2, 64, 5, False, backward),
         "group_norm channels_last": lambda: cases.group_norm_work(2, 64, 5, True, backward),
-        "attention": lambda: attention.attention_work(64, False, backward, 1, 16, 40),
-        "attention causal": lambda: attention.attention_work(64, True, backward, 1, 16, 40),
+        "attention": lambda: attention.attention_work(1, 16, 40, 64, False, backward),
+        "attention causal": lambda: attention.attention_work(1, 16, 40, 64, True, backward),
     }[name]()
 
 
