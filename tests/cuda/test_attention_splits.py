@@ -92,7 +92,7 @@ OPTIONS = {
     "slopes of samples": lambda: ({"alibi_slopes": torch.rand(2, 6), "is_causal": True}, None),
     "dropout": lambda: ({"dropout_p": 0.25, "seed": SEED}, {"kept": kept(0.25, 2, 6, 40, 70)}),
 }
-MANY = ("bias", "slopes of samples", "dropout")  # the others have parts of their options
+TOGETHER = ("causal", "slopes")  # "slopes of samples" has both
 # Query heads whose sums fit, and the launches of 2 samples of 2 key heads of 3 each: splits of groups, of groups and
 # samples, and of groups and key heads.
 LAUNCHES = {8: 2, 4: 3, 2: 6, 1: 12}
@@ -115,7 +115,7 @@ def check(options, heads, dtype=torch.bfloat16, depth=64):
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(name, marks=[] if name == "plain" else pytest.mark.slow if name in MANY else pytest.mark.long)
+        pytest.param(name, marks=[] if name == "plain" else pytest.mark.long if name in TOGETHER else pytest.mark.slow)
         for name in OPTIONS
     ],
 )

@@ -76,7 +76,7 @@ CASES = {
 
 
 ORDERS = [
-    pytest.param(name, order, id=f"{name}, {order}", marks=[pytest.mark.long] if order == "nt" else [])
+    pytest.param(name, order, id=f"{name}, {order}", marks=[pytest.mark.slow] if order == "nt" else [])
     for name, (shapes, *_) in CASES.items()
     for order in ("nn", "nt")
     if order == "nn" or len(shapes[1]) > 1

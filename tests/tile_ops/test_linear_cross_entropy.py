@@ -182,9 +182,18 @@ def test_which_gradients_the_forward_computes():
 
 
 @pytest.mark.slow  # draws of 64 MiB of logits
-@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.long)])
-@pytest.mark.parametrize("layout", ["rows", "transposed weight", "parts of memory"])
-def test_logits_in_the_memory_of_the_gradient(dtype, layout):
+@pytest.mark.parametrize(
+    "layout, dtype",
+    [
+        ("rows", torch.float32),
+        ("rows", torch.bfloat16),
+        ("transposed weight", torch.float32),
+        ("parts of memory", torch.float32),
+        pytest.param("transposed weight", torch.bfloat16, marks=pytest.mark.long),
+        pytest.param("parts of memory", torch.bfloat16, marks=pytest.mark.long),
+    ],
+)
+def test_logits_in_the_memory_of_the_gradient(layout, dtype):
     """More than 59 MiB of logits, with as many numbers in a row of weight as there are rows."""
     rows = 90
     classes = (64 * MIB // rows // dtype.itemsize + 37) // 8 * 8 + 3
