@@ -71,5 +71,24 @@ TEST(Chunks, LargeSumsAreNotMade) {
   EXPECT_EQ(of_columns, (std::vector<int>{2, 2}));
 }
 
+// The first gradient's chunks may be larger while the memory of the others holds something else.
+TEST(Chunks, MemoryOfLaterGradients) {
+  const Tensor whole = at::ones({2, 4}).expand({2, 4});
+  const int64_t large = tuning::product_sum_bytes / 4 / 2 + 1;
+  const Tensor rows = at::empty({2, large}, at::kHalf), columns = at::empty({large, 4}, at::kHalf);
+  std::vector<std::string> order;
+  const auto note = [&](const char* name) {
+    return [&order, name](const Chunk& chunk, const Tensor&, bool) {
+      order.push_back(name + std::to_string(chunk.elements()));
+    };
+  };
+  const ChunkElements most = [&](const std::vector<const ChunkGradient*>& later) {
+    return later.size() == 1 && later[0]->out.is_same(rows) ? 6 : 4;
+  };
+  in_chunks(whole.sizes(), most, {{columns, -2, note("columns ")}, {rows, -1, note("rows ")}},
+            [](const Chunk&) {});
+  EXPECT_EQ(order, (std::vector<std::string>{"columns 6", "columns 2", "rows 4", "rows 4"}));
+}
+
 }  // namespace
 }  // namespace tile

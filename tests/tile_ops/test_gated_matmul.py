@@ -102,6 +102,23 @@ def test_only_wanted_gradients(make):
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow  # matrices of more than 20 MiB
+@pytest.mark.parametrize("of_input", (True, False))
+def test_gradients_in_chunks(of_input):
+    # A chunk of columns for the weights has more than half of product_chunk_bytes, if the input's gradient can hold it.
+    x, gate, up = (torch.randn(shape).bfloat16().requires_grad_() for shape in ((7801, 1460), (1460, 1448), (1460, 1448)))
+    x.requires_grad_(of_input)
+    wanted = [each for each in (x, gate, up) if each.requires_grad]
+    out = op(x, gate, up)
+    incoming = torch.randn_like(out)
+    found = torch.autograd.grad(out, wanted, incoming)
+    wide = [each.detach().float().requires_grad_(each.requires_grad) for each in (x, gate, up)]
+    expected = torch.autograd.grad(reference(*wide), [each for each in wide if each.requires_grad], incoming.float())
+    for i, (own, right) in enumerate(zip(found, expected)):
+        error, most = (own.float() - right).abs().max().item(), right.abs().max().item()
+        assert error <= 4 * torch.finfo(torch.bfloat16).eps * most, f"gradient {i}: error {error:.3g}, largest {most:.3g}"
+
+
 def test_what_is_saved(make):
     saved = []
     args = make(6, 8, dtype=torch.bfloat16), make(8, 5, dtype=torch.bfloat16), make(8, 5, dtype=torch.bfloat16)

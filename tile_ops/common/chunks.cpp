@@ -84,15 +84,14 @@ at::Tensor Chunk::of(at::Tensor tensor, at::IntArrayRef whole, int64_t own_axis)
   return tensor;
 }
 
-void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<ChunkGradient>& gradients,
+void in_chunks(at::IntArrayRef whole, const ChunkElements& most, const std::vector<ChunkGradient>& gradients,
                const std::function<void(const Chunk&)>& make) {
   std::vector<const ChunkGradient*> left;
   for (const ChunkGradient& gradient : gradients) left.push_back(&gradient);
   std::vector<size_t> order(whole.size());
   std::iota(order.begin(), order.end(), 0);
   while (!left.empty()) {
-    const int64_t most = tuning::product_chunk_bytes / element_bytes;
-    std::vector<int64_t> extents = chunk_extents(whole, order, most);
+    std::vector<int64_t> extents = chunk_extents(whole, order, most({}));
     std::vector<Member> members;
     int64_t bytes = 0;
     for (const ChunkGradient* gradient : left)
@@ -104,16 +103,17 @@ void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<C
       std::vector<size_t> own_first = order;
       std::stable_partition(own_first.begin(), own_first.end(),
                             [&](size_t axis) { return has_axis(first, whole, axis); });
-      extents = chunk_extents(whole, own_first, most);
-      std::vector<Member> with_first;
+      extents = chunk_extents(whole, own_first, most({}));
+      std::vector<const ChunkGradient*> with_first;
       for (const Member& member : members) {
         const Member with(*member.gradient, whole, extents);
-        if (member.gradient == &first || with.bytes_of_sums() <= tuning::product_sum_bytes / 4)
-          with_first.push_back(with);
-        else
-          left.push_back(member.gradient);
+        const bool joins =
+            member.gradient == &first || with.bytes_of_sums() <= tuning::product_sum_bytes / 4;
+        (joins ? with_first : left).push_back(member.gradient);
       }
-      members = std::move(with_first);
+      extents = chunk_extents(whole, own_first, most(left));
+      members.clear();
+      for (const ChunkGradient* gradient : with_first) members.emplace_back(*gradient, whole, extents);
     }
     for (Member& member : members)
       if (const at::Tensor& out = member.gradient->out; member.bytes_of_sums() != 0)
@@ -125,6 +125,12 @@ void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<C
     for (const Member& member : members)
       if (member.sums.defined()) at::Tensor(member.gradient->out).copy_(member.sums);
   }
+}
+
+void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<ChunkGradient>& gradients,
+               const std::function<void(const Chunk&)>& make) {
+  const int64_t most = tuning::product_chunk_bytes / element_bytes;
+  in_chunks(whole, [most](const std::vector<const ChunkGradient*>&) { return most; }, gradients, make);
 }
 
 }  // namespace tile

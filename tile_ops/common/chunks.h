@@ -27,9 +27,16 @@ struct ChunkGradient {
   std::function<void(const Chunk&, const at::Tensor& out, bool accumulate)> run;
 };
 
+// The most elements of a chunk, while nothing has been written to the gradients `later`. Their memory may hold
+// what make() computes.
+using ChunkElements = std::function<int64_t(const std::vector<const ChunkGradient*>& later)>;
+
 // For every chunk, make() and then each gradient's run(). Chunks of rows serve all. Gradients of 16 bits that
 // would need large sums then have chunks of their own instead, made again, so that each number of them is
-// written once. element_bytes: what make() takes for an element of the whole.
+// written once: the first gradient's chunks come first.
+void in_chunks(at::IntArrayRef whole, const ChunkElements& most, const std::vector<ChunkGradient>& gradients,
+               const std::function<void(const Chunk&)>& make);
+// The same with chunks of product_chunk_bytes. element_bytes: what make() takes for an element of the whole.
 void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<ChunkGradient>& gradients,
                const std::function<void(const Chunk&)>& make);
 

@@ -26,7 +26,7 @@ inline constexpr int gpu_rotation_tile = 512;
 // The memory that a call may take beyond its results, 64 MiB in all, because models call operators close to
 // the last byte. What is larger is made in parts, and the weights are read once more for each. Matrix
 // products: a gradient's chunk, the sums that several chunks add to, and those of parts of the inner extent.
-inline constexpr int64_t product_chunk_bytes = 40 * mib, product_sum_bytes = 20 * mib,
+inline constexpr int64_t product_chunk_bytes = 43 * mib, product_sum_bytes = 16 * mib,
                          part_sum_bytes = 4 * mib;
 // linear_cross_entropy: logits, and of the backward pass sums of the input's and the weights' gradients, too.
 inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,

@@ -1,5 +1,8 @@
 // tile::gated_matmul: activation(input @ gate_weight) * (input @ up_weight) from one launch, and its
 // gradient.
+#include <algorithm>
+#include <array>
+
 #include "../common/arguments.h"
 #include "../common/chunks.h"
 #include "../common/tuning.h"
@@ -47,8 +50,8 @@ Tensor matrix(const Tensor& tensor) {
 }
 
 // Computes the gradients of the input, [..., k], and of the weights, from the gradients of both products.
-// Large gradients of products are made in chunks. A product's gradient that no wanted one needs is not
-// written.
+// Large gradients of products are made in chunks. Those for the weights come first, because the memory of the
+// input's gradient can hold one of them. A product's gradient that no wanted one needs is not written.
 void run_gradients(const Tensor& grad_out, const Operands& of, Activation activation, const Tensor& pre_gate,
                    const Tensor& pre_up, const Operands& grads) {
   const auto& [input, gate_weight, up_weight] = of;
@@ -56,8 +59,19 @@ void run_gradients(const Tensor& grad_out, const Operands& of, Activation activa
   const at::IntArrayRef whole = pre_gate.sizes();
   const bool of_gate = grad_input.defined() || grad_gate_weight.defined(),
              of_up = grad_input.defined() || grad_up_weight.defined();
-  Tensor both;  // [2, ..., n]
+  std::array<Tensor, 2> parts;  // the chunk's gradients of the products, [..., n]
+  Tensor both;                  // the same as one tensor, [2, ..., n]
   std::vector<ChunkGradient> gradients;
+  const auto to_weight = [&](const Tensor& grad_weight, size_t which) {
+    if (grad_weight.defined())
+      gradients.push_back(
+          {grad_weight, -2, [&, which](const Chunk& chunk, const Tensor& out, bool accumulate) {
+             multiply(chunk.of(input, whole, -1).transpose(-2, -1), parts[which], out,
+                      {.accumulate = accumulate});
+           }});
+  };
+  to_weight(grad_gate_weight, 0);
+  to_weight(grad_up_weight, 1);
   if (grad_input.defined())
     gradients.push_back({grad_input, -1, [&](const Chunk& chunk, const Tensor& out, bool accumulate) {
                            multiply(both, chunk.of(gate_weight, whole, -2).t(), out,
@@ -65,25 +79,30 @@ void run_gradients(const Tensor& grad_out, const Operands& of, Activation activa
                                      .other = chunk.of(up_weight, whole, -2).t(),
                                      .second = Second::summand});
                          }});
-  const auto to_weight = [&](const Tensor& grad_weight, int64_t which) {
-    if (grad_weight.defined())
-      gradients.push_back(
-          {grad_weight, -2, [&, which](const Chunk& chunk, const Tensor& out, bool accumulate) {
-             multiply(chunk.of(input, whole, -1).transpose(-2, -1), both.select(0, which), out,
-                      {.accumulate = accumulate});
-           }});
+  const int64_t pair = 2 * static_cast<int64_t>(input.element_size()),
+                together = std::min(pre_gate.numel(), tuning::product_chunk_bytes / pair);
+  const Tensor memory = at::empty({2 * together}, pre_gate.options());
+  // A chunk larger than half of the memory takes all of it, and as much of the input's gradient.
+  const auto most = [&](const std::vector<const ChunkGradient*>& later) {
+    const bool unwritten =
+        std::any_of(later.begin(), later.end(),
+                    [&](const ChunkGradient* gradient) { return gradient->out.is_same(grad_input); });
+    return unwritten && grad_input.is_non_overlapping_and_dense()
+               ? std::max(together, std::min(2 * together, grad_input.numel()))
+               : together;
   };
-  to_weight(grad_gate_weight, 0);
-  to_weight(grad_up_weight, 1);
-  const int64_t element = 2 * static_cast<int64_t>(input.element_size());
-  const Tensor memory =
-      at::empty({2 * std::min(pre_gate.numel(), tuning::product_chunk_bytes / element)}, pre_gate.options());
-  in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
+  in_chunks(whole, most, gradients, [&](const Chunk& chunk) {
+    const int64_t elements = chunk.elements();
     std::vector<int64_t> sizes = chunk.count;
-    sizes.insert(sizes.begin(), 2);
-    both = memory.narrow(0, 0, 2 * chunk.elements()).view(sizes);
-    const auto part = [&](int64_t which, bool wanted) {
-      return wanted ? std::optional(both.select(0, which)) : std::nullopt;
+    if (elements > together) {
+      parts = {grad_input.as_strided({elements}, {1}).view(sizes), memory.narrow(0, 0, elements).view(sizes)};
+    } else {
+      sizes.insert(sizes.begin(), 2);
+      both = memory.narrow(0, 0, 2 * elements).view(sizes);
+      parts = {both.select(0, 0), both.select(0, 1)};
+    }
+    const auto part = [&](size_t which, bool wanted) {
+      return wanted ? std::optional(parts[which]) : std::nullopt;
     };
     gated_gradients(activation, chunk.of(grad_out, whole), chunk.of(pre_gate, whole), chunk.of(pre_up, whole),
                     part(0, of_gate), part(1, of_up));
