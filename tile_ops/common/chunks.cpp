@@ -107,8 +107,7 @@ void in_chunks(at::IntArrayRef whole, const ChunkElements& most, const std::vect
       std::vector<const ChunkGradient*> with_first;
       for (const Member& member : members) {
         const Member with(*member.gradient, whole, extents);
-        const bool joins =
-            member.gradient == &first || with.bytes_of_sums() <= tuning::product_sum_bytes / 4;
+        const bool joins = member.gradient == &first || with.bytes_of_sums() <= tuning::product_sum_bytes / 4;
         (joins ? with_first : left).push_back(member.gradient);
       }
       extents = chunk_extents(whole, own_first, most(left));
@@ -130,7 +129,8 @@ void in_chunks(at::IntArrayRef whole, const ChunkElements& most, const std::vect
 void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<ChunkGradient>& gradients,
                const std::function<void(const Chunk&)>& make) {
   const int64_t most = tuning::product_chunk_bytes / element_bytes;
-  in_chunks(whole, [most](const std::vector<const ChunkGradient*>&) { return most; }, gradients, make);
+  in_chunks(
+      whole, [most](const std::vector<const ChunkGradient*>&) { return most; }, gradients, make);
 }
 
 }  // namespace tile
