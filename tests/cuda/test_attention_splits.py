@@ -49,9 +49,7 @@ def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_head
     assert [(own, samples) for own, _, samples in transposed] == expected
     assert [(own, samples) for _, own, samples in rounded] == [(own * count, samples) for own, samples, count in splits]
     assert bool(grids("attention_backward_query")) != bool(splits)
-    assert all(
-        row_tiles * own * samples * (64 if depth == 128 else 32) * depth * 4 <= 62 * MIB for row_tiles, own, samples in rounded
-    )
+    assert all(row_tiles * own * samples * 64 * depth * 4 <= 62 * MIB for row_tiles, own, samples in rounded)
     assert sum(own * samples for _, own, samples in grids("attention_backward_rows")) == heads * batch
 
 

@@ -45,7 +45,7 @@ def programs(request):
 
 
 # Attention of these depths runs in bfloat16, and float32 at other depths.
-LONG_IN_FLOAT32 = {"attention_of_80", "attention_of_96", "attention_of_176", "attention_of_deep_odd_depth"}
+LONG_IN_FLOAT32 = {"attention_of_80", "attention_of_96", "attention_of_176", "attention_of_256", "attention_of_deep_odd_depth"}
 
 
 def marks_of(name, dtype):

@@ -441,6 +441,7 @@ ATTENTION = Operator(
         "attention_of_96": lambda dtype: (inputs(1, 2, 2, 70, 70, 96, dtype=dtype), {"is_causal": True}),
         "attention_of_176": lambda dtype: (inputs(1, 2, 1, 40, 70, 176, dtype=dtype), {}),
         "attention_of_192": lambda dtype: (inputs(1, 1, 1, 40, 40, 192, dtype=dtype), {"is_causal": True}),
+        "attention_of_256": lambda dtype: (inputs(1, 2, 1, 70, 140, 256, dtype=dtype), {"is_causal": True}),
         "attention_with_bias": lambda dtype: (
             inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
             {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)},

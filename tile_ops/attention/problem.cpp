@@ -154,27 +154,58 @@ bool in_vectors(const Tensor& x) {
   return x.stride(3) == 1 && x.size(3) % vector == 0 && x.stride(0) % vector == 0 &&
          x.stride(1) % vector == 0 && x.stride(2) % vector == 0;
 }
-// Returns true if one pass over large tiles computes all gradients. A deep head that is not in vectors would
-// fill the registers, so it takes two passes with smaller tiles.
-bool takes_transposed(const Operands& of, const OptionalTensor& grad_out, const Problem& p) {
-  const auto& [query, key, value] = of;
-  if (!is_small(query) || query.is_cpu() || p.depth > 128) return false;
+// Returns true if the gradients' kernels run on warpgroup instructions.
+bool gradients_by_groups(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  return p.beside(bias) == Beside::nothing && runs_by_groups(call.operands, bias, p) &&
+         (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
+}
+// The heads of their tiles. Two groups divide the columns of the query's gradient, and each takes half of a
+// panel of 64 columns or whole ones.
+int group_depth(const Problem& p) { return static_cast<int>(ceil_div(p.depth, 64) * 64); }
+// Returns true if the kernel of transposed scores computes the gradients of key and value. A deep head that
+// is not in vectors would fill the registers, so it takes two passes with smaller tiles.
+bool takes_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  const auto& [query, key, value] = call.operands;
+  const OptionalTensor& grad_out = call.incoming.grad_out;
+  if (!is_small(query) || query.is_cpu()) return false;
+  if (p.depth > 128) return gradients_by_groups(call, bias, p);
   // Its sums are as long as the longest of packed samples.
   if (p.rule.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
   return p.depth <= 64 ||
          (in_vectors(query) && in_vectors(key) && in_vectors(value) && (!grad_out || in_vectors(*grad_out)));
 }
-// 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h. On
-// warpgroup instructions the registers hold the sums of all five products.
-TileSize transposed_tile_size(const Tensor& query, const Problem& p, bool groups) {
-  if (groups) return {64, 128, gpu_depth(query, p.depth)};
-  if (p.beside(std::nullopt) == Beside::options)
-    return {32, 64, p.depth <= 64 ? 64 : gpu_depth(query, p.depth)};
-  if (p.depth <= 64) return {32, 128, 64};
+// A launch of that kernel: its tile, and the gradients that it computes.
+struct Pass {
+  TileSize tile;
+  bool key = true, value = true;
+};
+// On warpgroup instructions the registers hold the sums of all five products, or those of one deep gradient,
+// beside which fewer rows of query and grad_out leave room for two stages. Otherwise 32 rows a warp where the
+// gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
+std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  if (gradients_by_groups(call, bias, p)) {
+    const int depth = group_depth(p);
+    if (depth <= 128) return {{{64, 128, depth}}};
+    std::vector<Pass> passes;
+    if (call.grads.value.defined()) passes.push_back({{64, 128, depth}, false, true});
+    if (call.grads.key.defined()) passes.push_back({{32, 128, depth}, true, false});
+    return passes;
+  }
+  const Tensor& query = call.operands.query;
   const int depth = gpu_depth(query, p.depth);
-  return most_shared_bytes(to_array_argument(query)) >= tuning::attention_large_tiles_bytes
-             ? TileSize{64, 128, depth}
-             : TileSize{32, 64, depth};
+  if (p.beside(std::nullopt) == Beside::options) return {{{32, 64, depth}}};
+  if (p.depth <= 64) return {{{32, 128, 64}}};
+  return {{most_shared_bytes(to_array_argument(query)) >= tuning::attention_large_tiles_bytes
+               ? TileSize{64, 128, depth}
+               : TileSize{32, 64, depth}}};
+}
+
+// The tile of the query's gradient where it has a launch of its own.
+TileSize query_tile(const Backward& call, const OptionalTensor& bias, const Problem& p,
+                    const TileSize& usual) {
+  if (!gradients_by_groups(call, bias, p)) return usual;
+  const int depth = group_depth(p);
+  return {128, depth > 128 ? 32 : 64, depth};
 }
 
 // The part's own of [samples, heads, ...]; of what is packed, its heads of all samples.
@@ -196,9 +227,9 @@ HostRule own_rule(const Problem& p, const Split& part) {
   return rule;
 }
 
-// A launch for keys, and what it needs of each row. With `adds` also the gradient of its query heads.
-void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p, const TileSize& tile,
-              const Split& part, bool adds) {
+// The launches for keys, and what they need of each row. With `adds` also the gradient of its query heads.
+void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p,
+              const std::vector<Pass>& passes, const Split& part, bool adds) {
   const auto own = [&](const Tensor& tensor, int64_t heads_of_key) {
     return own_part(tensor, part, heads_of_key);
   };
@@ -210,9 +241,9 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
   const HostRule rule = own_rule(p, part);
   auto of_rows = rule.options;
   of_rows.heads_before.reset();  // these do not ask, and have one kernel less
-  const int64_t heads = part.key_heads * part.count, row_tiles = ceil_div(p.rows, tile.rows),
-                key_tiles = ceil_div(p.keys, tile.cols);
-  const Tensor shift = at::empty({part.samples, heads, row_tiles * tile.rows}, top.options()),
+  const TileSize& first = passes[0].tile;
+  const int64_t heads = part.key_heads * part.count, row_tiles = ceil_div(p.rows, first.rows);
+  const Tensor shift = at::empty({part.samples, heads, row_tiles * first.rows}, top.options()),
                delta = result_like(shift);
   if (shift.numel())
     rows_kernel.launch({row_tiles, heads, part.samples},
@@ -227,43 +258,43 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
                         .scale = rule.scale,
                         .members = as_launched(rule.members),
                         .options = as_launched(of_rows),
-                        .rows = tile.rows,
-                        .depth = tile.depth});
+                        .rows = first.rows,
+                        .depth = first.depth});
   OptionalTensor sums;
-  if (adds) sums = at::empty({part.samples, heads, row_tiles, tile.rows * tile.depth}, top.options()).zero_();
-  if (key_tiles)
-    transposed_kernel.launch({part.key_heads, key_tiles, part.samples},
-                             {.in = {own(query, p.group), own(key, 1), own(value, 1), own_if(bias, p.group)},
-                              .grad_out = own_if(call.incoming.grad_out, p.group),
-                              .shift = shift,
-                              .delta = delta,
-                              .grad_key = own_if(call.grads.key, 1),
-                              .grad_value = own_if(call.grads.value, 1),
-                              .sums = sums,
-                              .rule = as_launched(rule),
-                              .more = part.first > 0,
-                              .tile = tile});
+  if (adds)
+    sums = at::empty({part.samples, heads, row_tiles, first.rows * first.depth}, top.options()).zero_();
+  for (const auto& [tile, of_key, of_value] : passes)
+    if (const int64_t key_tiles = ceil_div(p.keys, tile.cols))
+      transposed_kernel.launch(
+          {part.key_heads, key_tiles, part.samples},
+          {.in = {own(query, p.group), own(key, 1), own(value, 1), own_if(bias, p.group)},
+           .grad_out = own_if(call.incoming.grad_out, p.group),
+           .shift = shift,
+           .delta = delta,
+           .grad_key = of_key ? own_if(call.grads.key, 1) : std::nullopt,
+           .grad_value = of_value ? own_if(call.grads.value, 1) : std::nullopt,
+           .sums = sums,
+           .rule = as_launched(rule),
+           .more = part.first > 0,
+           .tile = tile});
   if (adds && shift.numel())
     rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grads.query, p.group),
-                          rule.members, rule.options, tile.rows, tile.depth);
+                          rule.members, rule.options, first.rows, first.depth);
 }
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
 bool run_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  // Each of two groups takes whole panels of 64 columns of the query's gradient.
-  const bool groups = gpu_depth(call.operands.query, p.depth) == 128 && p.beside(bias) == Beside::nothing &&
-                      runs_by_groups(call.operands, bias, p) &&
-                      (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
-  const TileSize tile = transposed_tile_size(call.operands.query, p, groups);
+  const std::vector<Pass> passes = transposed_passes(call, bias, p);
+  const TileSize& tile = passes[0].tile;
   const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
   const int64_t row_bytes =
       ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
   std::optional<std::vector<Split>> of_sums;
-  if (call.grads.query.defined() && !wants_fixed_order())
+  if (call.grads.query.defined() && tile.depth <= 128 && !wants_fixed_order())
     of_sums = splits_of_sums(heads, row_bytes * tile.depth);
   for (const Split& part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes))
-    run_part(call, bias, p, tile, part, of_sums.has_value());
+    run_part(call, bias, p, passes, part, of_sums.has_value());
   return of_sums.has_value();
 }
 
@@ -309,7 +340,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const bool one_pass = for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads;
   const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const bool transposed = for_keys && takes_transposed(call.operands, call.incoming.grad_out, p);
+  const bool transposed = for_keys && takes_transposed(call, scores_bias, p);
   const bool for_query =
       !(transposed && run_transposed(call, scores_bias, p)) && call.grads.query.defined() && !one_pass;
   const Tensor delta = at::empty(top.sizes(), top.options());
@@ -348,13 +379,16 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
       launch(grid_of(query, key_tiles, p.key_heads, p.batch), 1, std::nullopt, std::nullopt, std::nullopt);
     }
   }
-  if (for_query && delta.numel())
-    query_kernel.launch(grid_of(query, row_tiles, p.heads, p.batch), {.from = as_launched(incoming()),
-                                                                      .grad_query = call.grads.query,
-                                                                      .rule = as_launched(p.rule),
-                                                                      .tile = tile,
-                                                                      .operand = operand,
-                                                                      .heads_first = heads_first(query)});
+  if (for_query && delta.numel()) {
+    const TileSize own_tile = query_tile(call, scores_bias, p, tile);
+    query_kernel.launch(grid_of(query, ceil_div(p.rows, own_tile.rows), p.heads, p.batch),
+                        {.from = as_launched(incoming()),
+                         .grad_query = call.grads.query,
+                         .rule = as_launched(p.rule),
+                         .tile = own_tile,
+                         .operand = operand,
+                         .heads_first = heads_first(query)});
+  }
   if (call.grad_bias.defined() && call.grad_bias.numel()) {
     const Tensor sums = four_dimensions(call.grad_bias);
     const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);

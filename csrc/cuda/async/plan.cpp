@@ -16,6 +16,7 @@ constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
 constexpr int64_t most_row = 256;  // elements of a tile that threads load in a loop of products
 constexpr size_t most_axes = 5;    // of a tensor map
+constexpr int least_columns = 32;  // of a group, where groups divide columns
 
 int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -189,12 +190,12 @@ bool AsyncPlan::fits(const Op& mma) {
   if (m % block_rows != 0 || n % 8 != 0 || n > most_columns || k % 16 != 0)
     return decline(mma, str("the tile of ", m, "x", n, "x", k,
                             " is no multiple of 64x8x16, or has more than 256 columns"));
-  // A group's columns begin at a panel of the right operand.
+  // A group's columns begin at a panel of the right operand, or in its middle.
   if (m != int64_t{block_rows} * row_blocks * groups &&
-      !(divides_columns(shape) && n % (groups * panel_columns) == 0))
+      !(divides_columns(shape) && n % (groups * least_columns) == 0))
     return decline(mma, str("the product has ", m, "x", n, " sums; those of ", groups, " groups have ",
                             block_rows * row_blocks * groups, " rows, or ", block_rows * row_blocks,
-                            " and a multiple of ", groups * panel_columns, " columns"));
+                            " and a multiple of ", groups * least_columns, " columns"));
   const int64_t sums = int64_t{row_blocks} * (divides_columns(shape) ? n / groups : n) / 2;
   if (sums > 128 || (groups == 3 && n > 128))
     return decline(mma, str("the sums of ", m, "x", n, " do not fit the registers of ", groups, " groups"));
