@@ -25,6 +25,48 @@ bool is_padding(const Layout& layout, int index) {
   return false;
 }
 
+// A map as a sum of modes, and whether it is one.
+struct Terms {
+  std::vector<Mode> modes;
+  bool sum_up_to(const std::vector<int>& map) const {
+    for (size_t r = 0; r < map.size(); ++r) {
+      int64_t sum = map[0];
+      for (const Mode& mode : modes) sum += static_cast<int>(r) / mode.stride % mode.extent * mode.weight;
+      if (sum != map[r]) return false;
+    }
+    return true;
+  }
+};
+// Gives the layout's register modes the map's weights.
+Terms whole_modes(const std::vector<int>& map, const Layout& over) {
+  Terms terms;
+  for (Mode mode : over.modes()) {
+    if (mode.level != Level::reg) continue;
+    mode.weight = map[static_cast<size_t>(mode.stride)] - map[0];
+    terms.modes.push_back(mode);
+  }
+  return terms;
+}
+// The same for the prime factors of these modes. Those that continue each other are joined.
+Terms factors(const std::vector<int>& map, const Layout& over) {
+  Terms terms;
+  for (Mode mode : over.modes()) {
+    if (mode.level != Level::reg) continue;
+    for (int factor = 2, left = mode.extent; left > 1; left % factor ? ++factor : left /= factor) {
+      if (left % factor) continue;
+      mode.extent = factor;
+      mode.weight = map[static_cast<size_t>(mode.stride)] - map[0];
+      Mode* last = terms.modes.empty() ? nullptr : &terms.modes.back();
+      if (last && last->stride * last->extent == mode.stride && last->weight * last->extent == mode.weight)
+        last->extent *= factor;
+      else
+        terms.modes.push_back(mode);
+      mode.stride *= factor;
+    }
+  }
+  return terms;
+}
+
 }  // namespace
 
 bool holds(const Layout& layout, int block, int thread, int index) {
@@ -79,21 +121,11 @@ std::string weights_text(const Weights& weights) { return str("Weights<", join(w
 
 std::string map_text(const std::vector<int>& map, const Layout& over) {
   const auto count = static_cast<int>(map.size());
-  std::vector<Mode> terms;  // modes of the map's values
-  for (Mode mode : over.modes())
-    if (mode.level == Level::reg) {
-      mode.weight = map[static_cast<size_t>(mode.stride)] - map[0];
-      terms.push_back(mode);
-    }
-  bool linear = true;
-  for (int r = 0; r < count; ++r) {
-    int64_t sum = map[0];
-    for (const Mode& mode : terms) sum += r / mode.stride % mode.extent * mode.weight;
-    linear &= sum == map[static_cast<size_t>(r)];
-  }
-  if (!linear) return str("constexpr int to[] = {", join(map), "}; return to[r];");
+  Terms terms = whole_modes(map, over);
+  if (!terms.sum_up_to(map)) terms = factors(map, over);
+  if (!terms.sum_up_to(map)) return str("constexpr int to[] = {", join(map), "}; return to[r];");
   std::vector<std::string> texts;
-  for (const Mode& mode : terms)
+  for (const Mode& mode : terms.modes)
     if (mode.weight) texts.push_back(mode_text(mode, "r", count));
   if (map[0] || texts.empty()) texts.push_back(str(map[0]));
   return str("return ", join(texts, " + "), ";");

@@ -20,7 +20,8 @@ std::optional<std::vector<int>> register_map(const Layout& from, const Weights& 
                                              int blocks = 1);
 // Returns "Weights<64, 1>".
 std::string weights_text(const Weights& weights);
-// Returns the map as an expression over r: modes of r if it is a sum of them, else a table.
+// Returns the map as an expression over r: a sum of parts of r if it is one, else a table, whose lookups take
+// the compiler long.
 std::string map_text(const std::vector<int>& map, const Layout& over);
 
 }  // namespace tile::cuda

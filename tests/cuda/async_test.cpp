@@ -125,12 +125,19 @@ TEST(AsyncPlan, SaysWhyAnOperandIsNotForGroups) {
                                 "%z2: f32[64,256] = broadcast %z {shape=[64,256]}\n"
                                 "%m2: f32[64,256] = mma %w, %y, %z2"}),
             "the left operand is computed as bf16[64,64], so that no group has all of it");
+  // Each of two groups takes 32 columns at least.
   EXPECT_EQ(
       why_not({.product = product + computed("w", "[64,64]") +
-                          "%y2: bf16[64,64] = load %b, %k, %j {pad=0.0, shape=[64,64], steps=[64,64]}\n"
-                          "%z2: f32[64,64] = broadcast %z {shape=[64,64]}\n"
-                          "%m2: f32[64,64] = mma %w, %y2, %z2"}),
-      "the product has 64x64 sums; those of 2 groups have 128 rows, or 64 and a multiple of 128 columns");
+                          "%y2: bf16[64,32] = load %b, %k, %j {pad=0.0, shape=[64,32], steps=[64,32]}\n"
+                          "%z2: f32[64,32] = broadcast %z {shape=[64,32]}\n"
+                          "%m2: f32[64,32] = mma %w, %y2, %z2"}),
+      "the product has 64x32 sums; those of 2 groups have 128 rows, or 64 and a multiple of 64 columns");
+  EXPECT_EQ(why_not({.product = product + computed("w", "[128,64]") +
+                                "%wt: bf16[64,128] = permute %w {axes=[1,0]}\n"
+                                "%y2: bf16[128,64] = load %b, %k, %j {pad=0.0, shape=[128,64], "
+                                "steps=[128,64]}\n%z2: f32[64,64] = broadcast %z {shape=[64,64]}\n"
+                                "%m2: f32[64,64] = mma %wt, %y2, %z2"}),
+            "");
 }
 
 // In a loop, the copy unit could still read a panel that the next iteration replaces.

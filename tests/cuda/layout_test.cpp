@@ -259,9 +259,18 @@ TEST(RegisterMap, ElementsOfOtherThreadsHaveNone) {
   EXPECT_FALSE(register_map(rows, row_major({32, 32}), columns, row_major({32, 32}), 128));
 }
 
+TEST(RegisterMap, PartsOfAMode) {
+  EXPECT_EQ(map_text({0, 2, 1, 3}, blocked({4}, 0, 4, 1)), "return r % 2 * 2 + r / 2;");
+  const Layout sums = wgmma_sums(256, 1);
+  std::vector<int> panel, inside;
+  for (int r = 0; r < sums.registers(); ++r) panel.push_back(r / 32), inside.push_back(r % 32);
+  EXPECT_EQ(map_text(panel, sums), "return r / 32;");
+  EXPECT_EQ(map_text(inside, sums), "return r % 32;");
+}
+
 TEST(RegisterMap, OtherMapsAreTables) {
-  EXPECT_EQ(map_text({0, 2, 1, 3}, blocked({4}, 0, 4, 1)),
-            "constexpr int to[] = {0, 2, 1, 3}; return to[r];");
+  EXPECT_EQ(map_text({0, 1, 3, 2}, blocked({4}, 0, 4, 1)),
+            "constexpr int to[] = {0, 1, 3, 2}; return to[r];");
 }
 
 }  // namespace

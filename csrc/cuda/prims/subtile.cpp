@@ -51,12 +51,15 @@ std::optional<Layout> whole_layout(const Layout& layout, const Shape& whole) {
   return Layout(whole, std::move(modes));
 }
 
-// Maps register r of the tile to the sub-tile's number in row-major order and the sub-tile's register.
-std::string plan_of(Emitter& emitter, const Layout& whole, const Layout& part) {
+// For each register of the tile, the sub-tile's number in row-major order and the sub-tile's register.
+struct PartMap {
+  std::vector<int> of, into;
+};
+PartMap part_map(const Layout& whole, const Layout& part) {
   Shape counts = whole.shape();
   for (size_t i = 0; i < counts.size(); ++i) counts[i] /= part.shape()[i];
   const Weights numbers = row_major(counts);
-  std::vector<int> of, into;
+  PartMap map;
   for (int r = 0; r < whole.registers(); ++r) {
     int64_t number = 0;
     int s = 0;
@@ -72,12 +75,26 @@ std::string plan_of(Emitter& emitter, const Layout& whole, const Layout& part) {
       const auto i = static_cast<size_t>(axis);
       number += whole.of_register(axis, r) / part.shape()[i] * numbers[i];
     }
-    of.push_back(static_cast<int>(number));
-    into.push_back(s);
+    map.of.push_back(static_cast<int>(number));
+    map.into.push_back(s);
   }
+  return map;
+}
+std::string plan_of(Emitter& emitter, const Layout& whole, const Layout& part) {
+  const PartMap map = part_map(whole, part);
   return emitter.define_struct(
-      "Part", str("  TILE static constexpr int of(int r) { ", map_text(of, whole), " }\n",
-                  "  TILE static constexpr int into(int r) { ", map_text(into, whole), " }\n"));
+      "Part", str("  TILE static constexpr int of(int r) { ", map_text(map.of, whole), " }\n",
+                  "  TILE static constexpr int into(int r) { ", map_text(map.into, whole), " }\n"));
+}
+// Returns the registers of one sub-tile, of which the number is known.
+std::string registers_text(Emitter& emitter, const Layout& whole, const Layout& part, int64_t number,
+                           const std::string& from) {
+  const PartMap map = part_map(whole, part);
+  std::vector<int> source(static_cast<size_t>(part.registers()), 0);
+  for (int r = 0; r < whole.registers(); ++r)
+    if (const auto i = static_cast<size_t>(r); map.of[i] == number)
+      source[static_cast<size_t>(map.into[i])] = r;
+  return str("registers<", emitter.layout(part), ">(", from, ", [](int r) { ", map_text(source, part), " })");
 }
 
 // Returns, for each axis, the sub-tile's index ("nearest_index<4>(v3)") or its start.
@@ -95,16 +112,34 @@ std::vector<std::string> index_texts(Emitter& emitter, const Op& op, bool starts
   }
   return texts;
 }
-std::string number_text(Emitter& emitter, const Op& op) {
+Shape counts_of(const Op& op) {
   const Shape part = part_of(op);
   Shape counts = op.type(0).shape;
   for (size_t i = 0; i < counts.size(); ++i) counts[i] /= part[i];
+  return counts;
+}
+// Returns the sub-tile's number in row-major order.
+std::string number_text(Emitter& emitter, const Op& op) {
+  const Shape counts = counts_of(op);
   const Weights numbers = row_major(counts);
   const std::vector<std::string> texts = index_texts(emitter, op, false);
   std::vector<std::string> sum;
   for (size_t i = 0; i < texts.size(); ++i)
     if (counts[i] > 1) sum.push_back(numbers[i] == 1 ? texts[i] : str(texts[i], " * ", numbers[i]));
   return sum.empty() ? "0" : join(sum, " + ", [](const std::string& text) { return text; });
+}
+// The same as a number, or none if an index is computed.
+std::optional<int64_t> known_number(const Op& op) {
+  const Shape counts = counts_of(op);
+  const Weights numbers = row_major(counts);
+  int64_t sum = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 1) continue;
+    const auto known = constant_of(op.operands[first_index(op) + i]);
+    if (!known) return std::nullopt;
+    sum += std::clamp<int64_t>(known->integer, 0, counts[i] - 1) * numbers[i];
+  }
+  return sum;
 }
 std::string start_texts(Emitter& emitter, const Op& op) {
   return "{" + join(index_texts(emitter, op, true)) + "}";
@@ -130,8 +165,10 @@ void emit_extract(Emitter& emitter, const Op& op) {
   const Layout& whole = emitter.layout_of(x);
   const Shape part = part_of(op);
   if (const auto own = part_layout(whole, part)) {
-    std::string text = str("extract<", emitter.layout(*own), ", ", plan_of(emitter, whole, *own), ">(",
-                           emitter.name(x), ", ", number_text(emitter, op), ")", scalar);
+    const auto number = known_number(op);
+    std::string text = number ? registers_text(emitter, whole, *own, *number, emitter.name(x)) + scalar
+                              : str("extract<", emitter.layout(*own), ", ", plan_of(emitter, whole, *own),
+                                    ">(", emitter.name(x), ", ", number_text(emitter, op), ")", scalar);
     if (emitter.configuration().panels_in_turn && op.integer_or("panel", 0) > 0) {
       emitter.need("panels_out.cuh");
       text = str("after_barrier(", text, ", ", line_number(op), ")");
