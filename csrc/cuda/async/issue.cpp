@@ -163,7 +163,7 @@ class Issuer {
         read[i] = build.emit(put_shared, {read[i]}, {{"operand", number}});
     }
     const auto initial = constant_of(mma.operands[2]);
-    const bool adds = !initial || initial->floating != 0;
+    const bool adds = !initial || initial->as_double() != 0;
     const Type& type = mma.type(2);
     Value* sums = adds ? current(mma.operands[2])
                        : build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
