@@ -19,10 +19,10 @@ enum class Scaled { each, block, all };
 
 template <class Array, class Tile>
 struct ScaledProductOf {
-  Array x, y;                     // [m, k] and [k, n]
-  Array x_scales, y_scales;       // [scales of rows, scales of k] and [scales of k, scales of columns]
-  std::optional<Array> bias;      // [1, n]
-  Array out;                      // [parts, m, n]
+  Array x, y;                      // [m, k] and [k, n]
+  Array x_scales, y_scales;        // [scales of rows, scales of k] and [scales of k, scales of columns]
+  std::optional<Array> bias;       // [1, n]
+  Array out;                       // [parts, m, n]
   std::optional<Tile> part_tiles;  // tiles of k that a block adds up; without them it adds up all
   Scaled rows, columns;
   bool by_blocks;  // scales change every 128 elements of k, as the tiles do
@@ -55,16 +55,16 @@ void scaled_product_kernel(const ScaledProductOf<Array, Tile>& of) {
   std::vector<Tile> at;  // the products' tiles of columns
   for (int half = 0; half < halves; ++half) at.push_back(j * halves + half);
   const auto block_of = [](Scaled scaled, const Tile& tile, int extent) {
-    return scaled == Scaled::all ? Tile(0) : tile * extent / scaled_block;
+    if (scaled == Scaled::all) return Tile(0);
+    return extent == scaled_block ? tile : tile * extent / scaled_block;
   };
   const auto row_scales = [&](const Tile& k) {
     return rows == Scaled::each ? x_scales.tiled_view({bm, 1}).load({i, k})
                                 : x_scales.tiled_view({1, 1}).load({block_of(rows, i, bm), k});
   };
   const auto column_scales = [&](const Tile& k, size_t half) {
-    return columns == Scaled::each
-               ? y_scales.tiled_view({1, bn}).load({k, at[half]})
-               : y_scales.tiled_view({1, 1}).load({k, block_of(columns, at[half], bn)});
+    return columns == Scaled::each ? y_scales.tiled_view({1, bn}).load({k, at[half]})
+                                   : y_scales.tiled_view({1, 1}).load({k, block_of(columns, at[half], bn)});
   };
   const Tile zero = zeros({bm, bn}, f32);
   std::vector<Tile> sums(count, zero);
@@ -129,12 +129,20 @@ void require_scales(const char* name, const Tensor& scales, const char* of_name,
                     (scales.sym_size(along) == extent || scales.sym_size(along) == blocks) &&
                     (scales.sym_size(1 - along) == 1 || scales.sym_size(1 - along) == blocks_of_k);
   if (fits) return;
-  const auto shape = [&](const c10::SymInt& own, const c10::SymInt& k) {
-    return along == 0 ? c10::str("[", own, ", ", k, "]") : c10::str("[", k, ", ", own, "]");
+  std::vector<std::string> shapes;
+  const auto add = [&](const c10::SymInt& own, const c10::SymInt& k) {
+    const std::string shape =
+        along == 0 ? c10::str("[", own, ", ", k, "]") : c10::str("[", k, ", ", own, "]");
+    if (shapes.empty() || shape != shapes.back()) shapes.push_back(shape);
   };
+  add(extent, 1);
+  add(extent, blocks_of_k);
+  add(blocks, blocks_of_k);
+  std::string text;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == shapes.size() ? " or " : ", ") + shapes[i];
   fail(ErrorKind::value, name, " has shape ", scales.sym_sizes(), " for ", of_name, " ", of.sym_sizes(),
-       "; it must have one element, or be ", shape(extent, 1), ", ", shape(extent, blocks_of_k), " or ",
-       shape(blocks, blocks_of_k));
+       "; it must have one element, or be ", text);
 }
 
 Tensor result(const Call& call) {
@@ -194,8 +202,7 @@ Tensor along_k(const Tensor& rows, bool may_copy) {
       rows.numel() > tuning::product_chunk_bytes)
     return rows;
   const int64_t k = rows.size(1), vector = 16;
-  const Tensor copy =
-      at::empty({rows.size(0), ceil_div(k, vector) * vector}, rows.options()).narrow(1, 0, k);
+  const Tensor copy = at::empty({rows.size(0), ceil_div(k, vector) * vector}, rows.options()).narrow(1, 0, k);
   copy.copy_(rows);
   return copy;
 }
@@ -211,7 +218,8 @@ void run(const Call& call, Tensor& out) {
   const Tensor x = along_k(call.input, may_copy), y = along_k(call.other.t(), may_copy).t();
   const bool groups = reads_by_groups(x) && reads_by_groups(y.t());
   Scales x_scales(call.scale_input, m, 0), y_scales(call.scale_other, n, 1);
-  const bool by_blocks = x_scales.by_blocks || y_scales.by_blocks, promoted = by_blocks || (!cpu && !call.fast_accum);
+  const bool by_blocks = x_scales.by_blocks || y_scales.by_blocks,
+             promoted = by_blocks || (!cpu && !call.fast_accum);
   if (by_blocks) {
     x_scales.repeat(ceil_div(k, scaled_block), 0);
     y_scales.repeat(ceil_div(k, scaled_block), 1);
@@ -230,24 +238,24 @@ void run(const Call& call, Tensor& out) {
   const auto launch = [&](const ArrayArgument& to, const optional<ArrayArgument>& added,
                           const optional<int>& part_tiles) {
     const int64_t across = ceil_div(n, columns);
-    scaled_product.launch({cpu ? ceil_div(m, rows) : ceil_div(m, rows) * across, cpu ? across : 1,
-                           division.parts},
-                          {.x = at::to_array_argument(x),
-                           .y = at::to_array_argument(y),
-                           .x_scales = x_scales.array,
-                           .y_scales = y_scales.array,
-                           .bias = added,
-                           .out = to,
-                           .part_tiles = part_tiles,
-                           .rows = x_scales.scaled,
-                           .columns = y_scales.scaled,
-                           .by_blocks = by_blocks,
-                           .promoted = promoted,
-                           .bm = rows,
-                           .bn = columns / halves,
-                           .bk = depth,
-                           .halves = halves,
-                           .together = cpu ? 1 : 16});
+    scaled_product.launch(
+        {cpu ? ceil_div(m, rows) : ceil_div(m, rows) * across, cpu ? across : 1, division.parts},
+        {.x = at::to_array_argument(x),
+         .y = at::to_array_argument(y),
+         .x_scales = x_scales.array,
+         .y_scales = y_scales.array,
+         .bias = added,
+         .out = to,
+         .part_tiles = part_tiles,
+         .rows = x_scales.scaled,
+         .columns = y_scales.scaled,
+         .by_blocks = by_blocks,
+         .promoted = promoted,
+         .bm = rows,
+         .bn = columns / halves,
+         .bk = depth,
+         .halves = halves,
+         .together = cpu ? 1 : 16});
   };
   if (division.parts == 1)
     return launch(strided(out, {1, m, n}, {0, out.stride(0), out.stride(1)}), bias, std::nullopt);

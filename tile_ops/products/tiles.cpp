@@ -31,8 +31,8 @@ Division divided(const ProductShape& shape, const TileSize& tile, int64_t parts)
   division.part_tiles = ceil_div(tiles, parts);
   if (parts > 1) division.parts = ceil_div(tiles, division.part_tiles);
   // 8-bit floats have promoted sums, or the caller wants none.
-  division.chained = shape.element > 1 && std::min(division.part_tiles * tile.k, shape.k) * shape.summed >
-                                              tuning::chain_length;
+  division.chained = shape.element > 1 &&
+                     std::min(division.part_tiles * tile.k, shape.k) * shape.summed > tuning::chain_length;
   return division;
 }
 
@@ -76,8 +76,8 @@ int64_t group_cycles(const ProductShape& shape, const Division& of) {
   const int64_t operands = (rows + multiplied) * depth * shape.element / tuning::l2_bytes_a_cycle;
   // Of two groups one multiplies while the other adds.
   const int64_t added = shape.promoted && rows == 64 ? rows * multiplied / tuning::group_sums_a_cycle : 0;
-  const int64_t iteration = std::max({products, operands, tuning::group_iteration_cycles}) +
-                            tuning::group_barrier_cycles + added;
+  const int64_t iteration =
+      std::max({products, operands, tuning::group_iteration_cycles}) + tuning::group_barrier_cycles + added;
   const int64_t stored = rows * multiplied / tuning::group_stores_a_cycle;
   const int64_t waves = ceil_div(blocks_of(shape, rows, columns) * of.parts, tuning::multiprocessors);
   return overlapped(memory_cycles(shape, shape.element), waves * (of.part_tiles * iteration + stored)) +

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
-constexpr int64_t most_row = 256;  // elements of a tile that threads load in a loop of products
-constexpr size_t most_axes = 5;    // of a tensor map
+constexpr int64_t most_row = 256;      // elements of a tile that threads load in a loop of products
+constexpr size_t most_axes = 5;        // of a tensor map
 constexpr int instruction_bytes = 32;  // of an operand's row that an instruction multiplies
 
 int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
