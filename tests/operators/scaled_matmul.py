@@ -1,6 +1,7 @@
 """The row of scaled_matmul in the table of operators."""
 
 import torch
+from torch.distributed.tensor import DTensor, Replicate
 
 import scaled_reference
 from operators.record import Bad, Operator, Sharded
@@ -39,13 +40,25 @@ def emulated(m, n, k, x_scales, y_scales, dtype, bias=False, **options):
     return (x, y, *scales), {"bias": torch.randn(n).to(out_dtype) if bias else None, "out_dtype": out_dtype, **options}
 
 
+def placed(x, y, split_columns):
+    """Placements that the operator need not change: the gloo of the tests exchanges no 8-bit floats, as NCCL does."""
+    rows = [place if place.is_shard(0) else Replicate() for place in x.placements]
+    columns = [
+        place if place.is_shard(1) and not row.is_shard() and split_columns else Replicate()
+        for place, row in zip(y.placements, rows)
+    ]
+    return x.redistribute(placements=rows), y.redistribute(placements=columns)
+
+
 def sharded(x_scales, y_scales):
     def run(x, y, x_scales, y_scales, bias):
+        if isinstance(x, DTensor):
+            x, y = placed(x, y, y_scales.numel() == 1 or y_scales.shape[1] == y.shape[1])
         x, y = (each.to(torch.float8_e4m3fn) for each in (x, y))
         return tile.scaled_matmul(x, y, x_scales, y_scales, bias=bias, out_dtype=torch.float32)
 
-    tensors = {"x": torch.randn(4, 300), "y": torch.randn(300, 6), "x_scales": torch.rand(x_scales)}
-    return Sharded({**tensors, "y_scales": torch.rand(y_scales), "bias": torch.randn(6)}, run)
+    tensors = {"input": torch.randn(4, 300), "other": torch.randn(300, 6), "scale_input": torch.rand(x_scales)}
+    return Sharded({**tensors, "scale_other": torch.rand(y_scales), "bias": torch.randn(6)}, run)
 
 
 SCALED_MATMUL = Operator(
