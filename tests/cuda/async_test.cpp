@@ -413,6 +413,28 @@ TEST(Skew, ComputesTheSame) {
     EXPECT_EQ(run(text, low, at, high), run(before, low, at, high)) << low << ' ' << at << ' ' << high;
 }
 
+// A block that stores two tiles side by side. The copy unit may still read the first when the second is
+// stored, but not one that the second replaces.
+TEST(AsyncPlan, TilesOfOneArrayAreStoredTogetherIfTheyAreApart) {
+  const auto stores = [](const std::string& second) {
+    const std::string store = "store %c, %o, %i, %j {steps=[128,256]}\n";
+    Function function = parse(with(text_of({}), store,
+                                   "%two: i32 = constant {dtype=i32, value=2}\n  %left: i32 = mul %j, %two\n"
+                                   "  %right: i32 = add %left, %1\n  store %c, %o, %i, %left "
+                                   "{steps=[128,256]}\n  store %c, %o, " +
+                                       second + " {steps=[128,256]}\n"));
+    for (int i = 0; i < 3; ++i) {
+      function.attributes().set(str("array.", i, ".unit"), int64_t{1});
+      for (const char* fact : {"aligned", "whole", "small", "forward"})
+        function.attributes().set(str("array.", i, ".", fact), int64_t{1});
+    }
+    return AsyncPlan(function, KernelArrays(function), hopper, false).stores.size();
+  };
+  EXPECT_EQ(stores("%i, %right"), 2);
+  EXPECT_EQ(stores("%i, %left"), 0);
+  EXPECT_EQ(stores("%i, %two"), 0);
+}
+
 // Loops whose last product does not only add to a sum stay as they are. Both loops are changed.
 TEST(Skew, LeavesOtherLoops) {
   const auto changed = [](const std::string& from, const std::string& to) {

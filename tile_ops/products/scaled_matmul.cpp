@@ -225,7 +225,7 @@ void run(const Call& call, Tensor& out) {
     y_scales.repeat(ceil_div(k, scaled_block), 1);
   }
 
-  Division division{.tile = {m <= 16 ? 16 : 64, n <= 16 ? 16 : m <= 16 ? 128 : 64, scaled_block}};
+  Division division{.tile = {m <= 16 ? 16 : 64, n <= 16 ? 16 : 64, scaled_block}};
   if (groups)
     division = group_division(
         {.m = m, .n = n, .k = k, .element = 1, .promoted = promoted},
