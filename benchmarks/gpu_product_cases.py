@@ -80,6 +80,26 @@ def gated_matmul_work(rows, width, hidden, backward):
     return Work(gradient(tile_ops.gated_linear, (x, *weights), g), 2 * moved, 2 * flops, peers, exact)
 
 
+def scaled_work(m, n, k, by_blocks=False):
+    """Products of 8-bit floats, with a scale for each row and column, or for 128 of them and 128 of k."""
+    x, y = random(m, k).to(torch.float8_e4m3fn), random(n, k).to(torch.float8_e4m3fn).t()
+    one = (-(-k // 128), m), (-(-k // 128), -(-n // 128))
+    scales = [random(*shape).float().abs() + 0.5 for shape in (one if by_blocks else ((m, 1), (1, n)))]
+    if by_blocks:
+        scales[0] = scales[0].t()
+
+    def wide(x, y, a, b):
+        if by_blocks:
+            a, b = a.repeat_interleave(128, 1)[:, :k], b.repeat_interleave(128, 0)[:k].repeat_interleave(128, 1)[:, :n]
+        return (x * a) @ (y * b)
+
+    peers = {}
+    if not by_blocks:
+        peers["torch"] = lambda: lambda: torch._scaled_mm(x, y, *scales, out_dtype=torch.bfloat16)
+    moved = m * k + k * n + 2 * m * n
+    return Work(lambda: ops.scaled_matmul(x, y, *scales), moved, 2 * m * n * k, peers, exactly(wide, (x, y, *scales)))
+
+
 def product_cases():
     for shape in LARGE:
         for layout in ("NN", "NT", "TN"):
@@ -100,3 +120,9 @@ def product_cases():
         direction = "backward" if backward else "forward"
         ratios = {} if backward else better
         yield Case(f"gated_matmul [4096,4096]x[4096,11008], {direction}", make, ratios=ratios, product=True)
+    rows = {"torch": 0.97}
+    yield Case(
+        "scaled_matmul 8192x8192x8192, rows", functools.partial(scaled_work, 8192, 8192, 8192), ratios=rows, product=True
+    )
+    blocks = functools.partial(scaled_work, 4096, 7168, 16384, True)
+    yield Case("scaled_matmul 4096x7168x16384, blocks", blocks, ratios={}, product=True)

@@ -8,17 +8,18 @@ import operators
 import pytest
 from operators.record import Operator
 
+ATTENTION = ["attention", "attention_varlen", "attention_decode"]
 # The fields with calls that every operator needs, and the operators without, whose own test files cover the field.
 NEEDED = {
     "good": [],
     "emulated": [],
     "sharded": ["adamw_"],  # tests/distributed trains with it
-    "contract": ["rope", "rope_", "adamw_", "dropout", "matmul", "attention", "attention_varlen", "attention_decode"],
-    "draw": ["attention_varlen", "attention_decode"],
-    "gpu": ["rope_", "adamw_", "attention_decode"],
-    "memory": ["rope_", "adamw_", "linear_cross_entropy"],
-    "autocast": ["rope", "rope_", "adamw_", "attention_varlen", "attention_decode"],
-    "without_elements": ["rope_", "adamw_", "attention_decode"],
+    "contract": ["rope", "rope_", "adamw_", "dropout", "matmul", "scaled_matmul"] + ATTENTION,
+    "draw": ["scaled_matmul", "attention_varlen", "attention_decode"],
+    "gpu": ["rope_", "adamw_", "scaled_matmul", "attention_decode"],
+    "memory": ["rope_", "adamw_", "scaled_matmul", "linear_cross_entropy"],
+    "autocast": ["rope", "rope_", "adamw_", "scaled_matmul", "attention_varlen", "attention_decode"],
+    "without_elements": ["rope_", "adamw_", "scaled_matmul", "attention_decode"],
 }
 
 

@@ -60,7 +60,8 @@ const Register mma_{{.name = "mma",
                          "treats bf16 elements below 2^-126 as 0 if an operand is loaded from memory.\n"
                          "GPU: tensor cores multiply all dtypes except f32, and all accumulators except "
                          "f16, if m is a multiple of 16, n of 8 (8-bit operands: 16) and the depth in bytes "
-                         "of 32 (f64: 64); 8-bit floats from sm_89 on, on sm_90 and sm_100 as f16. Other "
+                         "of 32 (f64: 64); 8-bit floats from sm_89 on, on sm_100 as f16, and on sm_90 too "
+                         "unless both operands are loaded and contiguous along k. Other "
                          "products, and those of 8-bit floats on sm_80 and sm_86, use FMA: slower, with the "
                          "same results except for rounding.\n"
                          "C++: mma."}};

@@ -26,7 +26,8 @@ int most_shared_bytes(const ArrayArgument& array) {
   return array.device == DeviceKind::cuda ? target_of(array).shared_bytes : 0;
 }
 bool multiplies_by_groups(const ArrayArgument& array) {
-  const bool has_type = array.dtype == DType::bf16 || array.dtype == DType::f16;
+  static constexpr DTypeSet dtypes{DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2};
+  const bool has_type = dtypes.has(array.dtype);
   return array.device == DeviceKind::cuda && has_type && cuda::multiplies_by_groups(target_of(array));
 }
 

@@ -709,6 +709,46 @@ def rope(
     - Determinism: no sums. On an H200 in bfloat16 0.97 to 0.99 of a copy's speed.
     """
 
+def scaled_matmul(
+    input: Tensor,
+    other: Tensor,
+    scale_input: Tensor,
+    scale_other: Tensor,
+    *,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    fast_accum: bool = False,
+) -> Tensor:
+    """tile::scaled_matmul(Tensor input, Tensor other, Tensor scale_input, Tensor scale_other, *, Tensor? bias=None, ScalarType? out_dtype=None, bool fast_accum=False) -> Tensor out
+
+    `out = (input * scale_input) @ (other * scale_other) + bias` of 8-bit floats, where a scale is
+    repeated for the elements that share it: what `torch.nn.functional.scaled_mm` computes. Scales along
+    k as in DeepSeek-V3 (2024 (https://arxiv.org/abs/2412.19437)). No gradient: call it under
+    `torch.no_grad()` or on detached tensors.
+
+    - Shapes. `input` [m, k], `other` [k, n], out [m, n]. `scale_input` has one element, or is [m, 1],
+      [m, k/128] or [m/128, k/128]; `scale_other` has one element, or is [1, n], [k/128, n] or [k/128,
+      n/128], each quotient rounded up. Any of the first go with any of the second. `bias` [n].
+    - Dtypes. `input` and `other` float8_e4m3fn or float8_e5m2, also mixed; scales float32; `bias` and
+      `out_dtype` float16, bfloat16 or float32. out is bfloat16 if `out_dtype` is not given. autocast
+      keeps all of them.
+    - Strides. Any. On sm_90 the tensor cores multiply 8-bit floats that are contiguous along k, in rows
+      of a multiple of 16 bytes, so `input` is row-major and `other` the transpose of a row-major
+      tensor. Other operands of up to 40 MiB are copied if the result has at least 256 rows and columns,
+      else multiplied as 16-bit floats, which takes longer.
+    - Accuracy. Products of 8-bit floats are exact in float32. The tensor cores of sm_90 keep about 14
+      bits of their sums, so a sum of 128 products is added to another one in float32, as
+      `use_fast_accum=False` of torch does. With `fast_accum` only the tensor cores add, which is faster
+      and loses more the longer k is; scales that change along k, and other processors, ignore it.
+    - Errors. TypeError for dtypes (`input is bfloat16; it must be float8_e4m3fn or float8_e5m2`),
+      ValueError for shapes (`scale_input has shape [2, 1] for input [300, 3]; it must have one element,
+      or be [300, 1] or [3, 1]`), NotImplementedError if a gradient is wanted: `has no gradient; call it
+      under torch.no_grad() or on detached tensors`.
+    - vmap: the samples are computed one by one.
+    - Determinism: sums are taken in one order; on a GPU blocks may add up parts of the inner extent,
+      which another launch adds in order.
+    """
+
 def softmax(
     input: Tensor,
     dim: int,

@@ -132,6 +132,7 @@ _formulas = {
     "matmul_epilogue": _matmul,
     "_matmul_epilogue_saving": _matmul,
     "matmul_epilogue_backward": _matmul_epilogue_backward,
+    "scaled_matmul": _matmul,
     "gated_matmul": _gated_matmul,
     "_gated_matmul_saving": _gated_matmul,
     "gated_matmul_backward": _gated_matmul_backward,

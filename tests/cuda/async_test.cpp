@@ -420,6 +420,28 @@ TEST(Skew, ComputesTheSame) {
     EXPECT_EQ(run(text, low, at, high), run(before, low, at, high)) << low << ' ' << at << ' ' << high;
 }
 
+// A block that stores two tiles side by side. The copy unit may still read the first when the second is
+// stored, but not one that the second replaces.
+TEST(AsyncPlan, TilesOfOneArrayAreStoredTogetherIfTheyAreApart) {
+  const auto stores = [](const std::string& second) {
+    const std::string store = "store %c, %o, %i, %j {steps=[128,256]}\n";
+    Function function = parse(with(text_of({}), store,
+                                   "%two: i32 = constant {dtype=i32, value=2}\n  %left: i32 = mul %j, %two\n"
+                                   "  %right: i32 = add %left, %1\n  store %c, %o, %i, %left "
+                                   "{steps=[128,256]}\n  store %c, %o, " +
+                                       second + " {steps=[128,256]}\n"));
+    for (int i = 0; i < 3; ++i) {
+      function.attributes().set(str("array.", i, ".unit"), int64_t{1});
+      for (const char* fact : {"aligned", "whole", "small", "forward"})
+        function.attributes().set(str("array.", i, ".", fact), int64_t{1});
+    }
+    return AsyncPlan(function, KernelArrays(function), hopper, false).stores.size();
+  };
+  EXPECT_EQ(stores("%i, %right"), 2);
+  EXPECT_EQ(stores("%i, %left"), 0);
+  EXPECT_EQ(stores("%i, %two"), 0);
+}
+
 // Loops whose last product does not only add to a sum stay as they are. Both loops are changed.
 TEST(Skew, LeavesOtherLoops) {
   const auto changed = [](const std::string& from, const std::string& to) {
@@ -498,6 +520,37 @@ TEST(Issue, AwaitsProductsWhereTheyAreUsed) {
                        ", for , " + front + sum + rest + end + ", ring_release {ring=0}, for , " + sum +
                        "mma_await, ring_release {ring=2}");
   EXPECT_EQ(print(parse(text), false), text);
+}
+
+// A small load in front of a product, and the index that only it needs, follow the product's start.
+TEST(Issue, StartsAProductInFrontOfSmallLoads) {
+  const std::string text = text_of(
+      {.left = "%x: f8e4m3[128,64] = load %a, %i, %k {pad=0.0, shape=[128,64], steps=[128,64]}",
+       .right = "%y: f8e4m3[64,256] = load %b, %k, %j {pad=0.0, shape=[64,256], steps=[64,256]}",
+       .product =
+           "%next: i32 = add %k, %1\n%e: bf16[128,1] = load %c, %i, %next {pad=0.0, shape=[128,1], "
+           "steps=[128,1]}\n%p: f32[128,256] = mma %x, %y, %zs\n%f: f32[128,1] = astype %e "
+           "{dtype=f32}\n%g: f32[128,256] = broadcast %f {shape=[128,256]}\n%h: f32[128,256] = mul %p, "
+           "%g\n%m: f32[128,256] = add %acc, %h"});
+  Function function =
+      parse(with(text, "%a: array<bf16,2>, %b: array<bf16,2>", "%a: array<f8e4m3,2>, %b: array<f8e4m3,2>"));
+  for (int i = 0; i < 3; ++i) {
+    function.attributes().set(str("array.", i, ".unit"), int64_t{i != 1});
+    for (const char* fact : {"aligned", "whole", "small", "forward"})
+      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
+  }
+  const KernelArrays arrays(function);
+  const AsyncPlan plan(function, arrays, hopper, false);
+  ASSERT_EQ(plan.why_not, "");
+  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
+  verify(function, "divide_into_roles");
+  const std::string divided = print(function, false);
+  const size_t groups = divided.find("} () {"), issue = divided.find("mma_issue", groups),
+               index = divided.find("= add", groups), load = divided.find("= load", groups),
+               await = divided.find("mma_await", groups);
+  EXPECT_LT(issue, index);
+  EXPECT_LT(index, load);
+  EXPECT_LT(load, await);
 }
 
 // A persistent kernel of 3 blocks computes what a grid of 2 x 2 x 2 blocks does.

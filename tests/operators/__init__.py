@@ -10,7 +10,19 @@ import torch
 import tile_ops  # noqa: F401  registers the operators
 from operators.record import Operator
 
-FAMILIES = ("softmax", "norms", "gated", "rope", "adamw", "dropout", "embedding", "matmul", "cross_entropy", "attention")
+FAMILIES = (
+    "softmax",
+    "norms",
+    "gated",
+    "rope",
+    "adamw",
+    "dropout",
+    "embedding",
+    "matmul",
+    "scaled_matmul",
+    "cross_entropy",
+    "attention",
+)
 
 
 def _rows():

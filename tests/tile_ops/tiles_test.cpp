@@ -57,6 +57,31 @@ TEST(ProductTiles, OfWarpgroupInstructionsWithTwoSums) {
   EXPECT_EQ(tile({.m = 64, .n = 64, .k = 64, .two = true}), large(64, 64));
 }
 
+// Tiles of 8-bit floats have as many bytes along k. Two sums leave room for two products of 128 columns.
+TEST(ProductTiles, OfEightBits) {
+  const auto division = [](const ProductShape& shape, bool promoted) {
+    ProductShape of = shape;
+    of.element = 1, of.promoted = promoted;
+    return group_division(of, 64);
+  };
+  const std::vector<std::tuple<ProductShape, bool, TileSize, int64_t>> cases{
+      {{.m = 8192, .n = 8192, .k = 8192}, true, {128, 256, 128}, 1},
+      {{.m = 8192, .n = 8192, .k = 8192}, false, {128, 192, 128}, 1},
+      {{.m = 4096, .n = 7168, .k = 16384}, true, {128, 256, 128}, 1},
+      {{.m = 4096, .n = 4096, .k = 70000}, false, {128, 256, 128}, 1},
+      {{.m = 512, .n = 4096, .k = 4096}, true, {128, 128, 128}, 1},
+      {{.m = 128, .n = 4096, .k = 4096}, true, {64, 64, 128}, 1},
+      {{.m = 16, .n = 7168, .k = 4096}, true, {64, 64, 128}, 1},
+      {{.m = 16, .n = 4096, .k = 4096}, true, {64, 128, 128}, 4},
+      {{.m = 1, .n = 64, .k = 64}, true, {64, 64, 128}, 1},
+  };
+  for (const auto& [shape, promoted, tile, parts] : cases) {
+    EXPECT_EQ(division(shape, promoted).tile, tile) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division(shape, promoted).parts, parts) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_FALSE(division(shape, promoted).chained);
+  }
+}
+
 TEST(ProductTiles, WithoutElements) {
   EXPECT_EQ(group_division({.m = 0, .n = 128, .k = 64}, 64).tile, large(128, 256));
   EXPECT_EQ(group_division({.m = 128, .n = 128, .k = 0}, 64), (Division{.tile = large(64, 64)}));

@@ -48,11 +48,12 @@ inline constexpr int64_t logit_chunk_rows = 4096;
 inline constexpr int64_t enough_large_tiles = multiprocessors;
 // Products on warpgroup instructions of an H100 or H200: the inner elements of a tile, and estimates that
 // choose its rows and columns. A multiprocessor does so many multiplications of 16-bit floats in a cycle,
-// receives so many bytes from the L2 cache, and stores so many sums. An iteration takes at least so many
+// twice as many of 8-bit floats, receives so many bytes from the L2 cache, stores so many sums, and adds so
+// many in registers. An iteration takes at least so many
 // cycles, and its barriers some more. benchmarks/product_tiles.py compares the choice with measured times.
-inline constexpr int group_depth = 64;
+inline constexpr int group_depth_bytes = 128;
 inline constexpr int64_t group_products_a_cycle = 2048, l2_bytes_a_cycle = 64, group_stores_a_cycle = 8,
-                         group_iteration_cycles = 240, group_barrier_cycles = 32;
+                         group_sums_a_cycle = 64, group_iteration_cycles = 240, group_barrier_cycles = 32;
 // The same of other kernels, of two blocks on a multiprocessor: 16-bit floats and float64 on mma.sync,
 // float32 on FMA.
 inline constexpr int64_t warp_products_a_cycle = 512, double_products_a_cycle = 128,

@@ -30,7 +30,9 @@ Division divided(const ProductShape& shape, const TileSize& tile, int64_t parts)
   const int64_t tiles = ceil_div(shape.k, tile.k);
   division.part_tiles = ceil_div(tiles, parts);
   if (parts > 1) division.parts = ceil_div(tiles, division.part_tiles);
-  division.chained = std::min(division.part_tiles * tile.k, shape.k) * shape.summed > tuning::chain_length;
+  // 8-bit floats have promoted sums, or the caller wants none.
+  division.chained = shape.element > 1 &&
+                     std::min(division.part_tiles * tile.k, shape.k) * shape.summed > tuning::chain_length;
   return division;
 }
 
@@ -70,13 +72,15 @@ int64_t group_cycles(const ProductShape& shape, const Division& of) {
   const int64_t multiplied = columns * (shape.two ? 2 : 1);
   // An iteration takes the time of its products or of its operands' way from the L2 cache, and some for
   // barriers.
-  const int64_t products = rows * multiplied * depth / tuning::group_products_a_cycle;
-  const int64_t operands = (rows + multiplied) * depth * 2 / tuning::l2_bytes_a_cycle;
+  const int64_t products = rows * multiplied * depth * shape.element / 2 / tuning::group_products_a_cycle;
+  const int64_t operands = (rows + multiplied) * depth * shape.element / tuning::l2_bytes_a_cycle;
+  // Of two groups one multiplies while the other adds.
+  const int64_t added = shape.promoted && rows == 64 ? rows * multiplied / tuning::group_sums_a_cycle : 0;
   const int64_t iteration =
-      std::max({products, operands, tuning::group_iteration_cycles}) + tuning::group_barrier_cycles;
+      std::max({products, operands, tuning::group_iteration_cycles}) + tuning::group_barrier_cycles + added;
   const int64_t stored = rows * multiplied / tuning::group_stores_a_cycle;
   const int64_t waves = ceil_div(blocks_of(shape, rows, columns) * of.parts, tuning::multiprocessors);
-  return overlapped(memory_cycles(shape, 2), waves * (of.part_tiles * iteration + stored)) +
+  return overlapped(memory_cycles(shape, shape.element), waves * (of.part_tiles * iteration + stored)) +
          parts_cycles(shape, of.parts);
 }
 
@@ -109,15 +113,17 @@ Division group_division(const ProductShape& shape, int64_t most_parts) {
     const int64_t most = std::min(most_parts, ceil_div(shape.k, tile.k));
     for_parts(blocks_of(shape, tile.m, tile.n), tuning::multiprocessors, most, [&](int64_t parts) {
       const Division division = divided(shape, tile, parts);
-      // The registers of a group hold 64 x 256 sums.
+      // The registers of a group hold 64 x 256 sums, or 64 x 256 and 64 x 128 that are added to them.
       if (tile.n > (shape.two || division.chained ? 128 : 256)) return;
+      if (shape.promoted && tile.n > 128 && tile.n != 256) return;
       least.add(division, group_cycles(shape, division));
     });
   };
   if (const auto& forced = forced_division; forced.m)
     add({static_cast<int>(forced.m), static_cast<int>(forced.n), static_cast<int>(forced.k)});
   else
-    for (const Tile& tile : tiles) add({tile.m, tile.n, tuning::group_depth});
+    for (const Tile& tile : tiles)
+      add({tile.m, tile.n, tuning::group_depth_bytes / static_cast<int>(shape.element)});
   return least.best;
 }
 

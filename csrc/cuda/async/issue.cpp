@@ -19,6 +19,7 @@ class Issuer {
 
   void block(Block& block) {
     std::vector<std::unique_ptr<Op>> all = std::exchange(block.ops, {});
+    start_first_product(all);
     std::deque<Product> outer_flight = std::exchange(flight_, {});
     std::vector<Use> outer_uses = std::exchange(uses_, {});
     Builder build(function_, block);
@@ -52,6 +53,33 @@ class Issuer {
     const Op* mma;
     Value* issued;
   };
+
+  static bool uses(const Op& op, const Op& made) {
+    return std::any_of(made.results.begin(), made.results.end(), [&](const Value* result) {
+      return std::count(op.operands.begin(), op.operands.end(), result) != 0;
+    });
+  }
+  // Moves small loads, and the scalars that only they need, from in front of a block's first product to
+  // behind it: the product runs while their addresses are computed. Only for operands of 8 bits, whose
+  // products take half the time: attention's gradient, of 16 bits, would spill more registers.
+  void start_first_product(std::vector<std::unique_ptr<Op>>& all) const {
+    const auto product = std::find_if(all.begin(), all.end(), [](const auto& op) { return op->is("mma"); });
+    if (product == all.end() || info((*product)->type(0).dtype).bytes != 1) return;
+    const bool ordered = std::any_of(
+        all.begin(), product, [](const auto& op) { return op->traits().acts() || !op->regions.empty(); });
+    if (ordered) return;
+    std::unordered_set<const Op*> moved;
+    for (auto i = product - all.begin(); i-- > 0;) {
+      const Op& op = *all[static_cast<size_t>(i)];
+      bool has_moved = false, stays = false;
+      for (auto user = all.begin() + i + 1; user <= product; ++user)
+        if (uses(**user, op)) (moved.count(user->get()) ? has_moved : stays) = true;
+      const bool loads = op.is("load") && ring_of(op) < 0,
+                 is_index = op.traits().pure() && !op.results.empty() && !is_tile(op.results[0]);
+      if (!stays && (loads || (is_index && has_moved))) moved.insert(&op);
+    }
+    std::stable_partition(all.begin(), product + 1, [&](const auto& op) { return !moved.count(op.get()); });
+  }
 
   int ring_of(const Op& op) const {
     for (size_t r = 0; r < plan_.rings.size(); ++r)
@@ -163,7 +191,7 @@ class Issuer {
         read[i] = build.emit(put_shared, {read[i]}, {{"operand", number}});
     }
     const auto initial = constant_of(mma.operands[2]);
-    const bool adds = !initial || initial->floating != 0;
+    const bool adds = !initial || initial->as_double() != 0;
     const Type& type = mma.type(2);
     Value* sums = adds ? current(mma.operands[2])
                        : build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});

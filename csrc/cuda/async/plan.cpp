@@ -14,17 +14,34 @@ namespace {
 
 constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
-constexpr int64_t most_row = 256;  // elements of a tile that threads load in a loop of products
-constexpr size_t most_axes = 5;    // of a tensor map
-constexpr int least_columns = 32;  // of a group, where groups divide columns
+constexpr int64_t most_row = 256;      // elements of a tile that threads load in a loop of products
+constexpr size_t most_axes = 5;        // of a tensor map
+constexpr int instruction_bytes = 32;  // of an operand's row that an instruction multiplies
+constexpr int least_columns = 32;      // of a group, where groups divide columns
 
 int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
+// The operands that wgmma multiplies, and the dtype of their sums.
+struct WgmmaOperands {
+  DTypeSet each;  // both operands are of the set, and of one dtype unless they may be mixed
+  bool mixed;
+  DType sums;
+};
+constexpr WgmmaOperands wgmma_operands[] = {
+    {DTypeSet(DType::f16), false, DType::f32},
+    {DTypeSet(DType::bf16), false, DType::f32},
+    {DTypeSet(DType::f8e4m3, DType::f8e5m2), true, DType::f32},
+    {DTypeSet(DType::i8, DType::u8), true, DType::i32},
+};
 bool multiplies_on_wgmma(const Op& mma) {
   const DType x = mma.type(0).dtype, y = mma.type(1).dtype;
-  return mma.type(0).rank() == 2 && x == y && (x == DType::bf16 || x == DType::f16) &&
-         mma.type(2).dtype == DType::f32;
+  return mma.type(0).rank() == 2 &&
+         std::any_of(std::begin(wgmma_operands), std::end(wgmma_operands), [&](const WgmmaOperands& row) {
+           return row.each.has(x) && row.each.has(y) && (row.mixed || x == y) &&
+                  mma.type(2).dtype == row.sums;
+         });
 }
+int element_bytes(const Op& mma) { return info(mma.type(0).dtype).bytes; }
 
 // Returns the largest swizzle whose rows divide the width.
 int swizzle_of(int64_t width_bytes) {
@@ -72,8 +89,7 @@ bool has_map(const ArrayFacts& facts) {
   return facts.unit >= 0 && facts.aligned && facts.small && !facts.wide && facts.forward;
 }
 
-// Returns true if the store's value is computed from sums of products element by element. The sum of several
-// chains of products is not: its loop adds them.
+// Returns true if the store's value is computed from products element by element, or from their sums.
 bool stores_sums(const Op& store) {
   std::vector<const Value*> open{store.operands[1]};
   std::unordered_set<const Value*> seen;
@@ -82,6 +98,7 @@ bool stores_sums(const Op& store) {
     open.pop_back();
     const Op* made = value->definition;
     if (!made || !is_tile(value) || !seen.insert(value).second) continue;
+    if (made->is("mma")) return true;
     if (made->is("for")) {
       const auto number =
           std::find(made->results.begin(), made->results.end(), value) - made->results.begin();
@@ -97,6 +114,24 @@ bool stores_sums(const Op& store) {
 bool runs_once(const Function& function, const Op& op, bool persistent) {
   const Op* around = op.parent->parent;
   return !around || (persistent && around->parent == &function.body());
+}
+// Returns true if both stores write tiles of one view, and their indices along an axis differ by a constant.
+bool store_apart(const Op& one, const Op& other) {
+  if (!one.is("store") || !other.is("store") || one.operands[0] != other.operands[0] ||
+      one.type(1).shape != other.type(1).shape || one.integers("steps") != one.type(1).shape ||
+      other.integers("steps") != one.type(1).shape)
+    return false;
+  const auto is_behind = [](const Value* index, const Value* base) {
+    const Op* made = index->definition;
+    if (!made || !made->is("add")) return false;
+    const bool swapped = made->operands[1] == base;
+    const auto distance = constant_of(made->operands[swapped ? 0 : 1]);
+    return made->operands[swapped ? 1 : 0] == base && distance && distance->integer != 0;
+  };
+  for (size_t i = 2; i < one.operands.size(); ++i)
+    if (is_behind(one.operands[i], other.operands[i]) || is_behind(other.operands[i], one.operands[i]))
+      return true;
+  return false;
 }
 // Returns true if the store may end later than the ops behind it: it runs once for each block of the grid, it
 // is the only op that writes its part of the array, and of that only the epilogue's load of the same panel,
@@ -115,6 +150,7 @@ bool may_end_later(const Function& function, const Op& store, bool persistent) {
     const bool both = op.parent == store.parent && op.has("panel") && store.has("panel");
     const bool is_other_panel = both && op.integer("panel") != store.integer("panel");
     const bool is_earlier_load = both && before && !op.traits().writes;
+    if (store_apart(op, store)) return;
     if (!is_other_panel && !is_earlier_load) ends_later = false;
   });
   return ends_later;
@@ -187,9 +223,10 @@ bool AsyncPlan::choose_groups(const std::vector<const Op*>& products) {
 bool AsyncPlan::fits(const Op& mma) {
   const Shape& shape = mma.type(2).shape;
   const int64_t m = shape[0], n = shape[1], k = mma.type(0).shape[1];
-  if (m % block_rows != 0 || n % 8 != 0 || n > most_columns || k % 16 != 0)
-    return decline(mma, str("the tile of ", m, "x", n, "x", k,
-                            " is no multiple of 64x8x16, or has more than 256 columns"));
+  const int64_t depth = instruction_bytes / element_bytes(mma);
+  if (m % block_rows != 0 || n % 8 != 0 || n > most_columns || k % depth != 0)
+    return decline(mma, str("the tile of ", m, "x", n, "x", k, " is no multiple of 64x8x", depth,
+                            ", or has more than 256 columns"));
   // A group's columns begin at a panel of the right operand, or in its middle.
   if (m != int64_t{block_rows} * row_blocks * groups &&
       !(divides_columns(shape) && n % (groups * least_columns) == 0))
@@ -221,7 +258,7 @@ bool AsyncPlan::add_continued(const Function& function, const KernelArrays& arra
   // A product that reads its accumulator's first value from other instructions would make ptxas run all
   // products of the loop one after another.
   const auto initial = constant_of(loop->operands[static_cast<size_t>(number + 2)]);
-  if (!initial || initial->floating != 0) return false;
+  if (!initial || initial->as_double() != 0) return false;
   const Users users = users_of(body);
   for (const auto& op : body.ops) {
     if (op->is("load") && !only_multiplied(op->results[0], users, multiplies_on_wgmma)) return false;
@@ -252,7 +289,8 @@ bool AsyncPlan::add_continued(const Function& function, const KernelArrays& arra
 // Adds a product that ends in its block. The ring of a tile has no other one: products of a block may read
 // several rings at different times.
 bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma) {
-  if (groups == 1)
+  // Without wgmma, 8-bit operands are converted to 16 bits, which takes longer than one group's waiting.
+  if (groups == 1 && element_bytes(mma) != 1)
     return decline(mma, str("the loop computes more than products, and nothing runs while the one group of ",
                             mma.type(2).shape[0], " rows awaits them"));
   const Users users = users_of(function.body());
@@ -343,6 +381,8 @@ bool AsyncPlan::describe(const Function& function, const KernelArrays& arrays, c
   tile.layout = in_panels(rows, width, bytes, swizzle, unit == 1 ? Major::columns : Major::rows);
   // Along the axis of rows or columns, wgmma reads panels of 64 elements for each block of 64 rows.
   const bool k_major = (unit == 1) == (operand == 0) ? !read.transposed : read.transposed;
+  if (!k_major && bytes != 2)
+    return decline(*load, str("the ", which, " operand of ", type.dtype, " is not contiguous along k"));
   if (!k_major && operand == 0 && swizzle != 128)
     return decline(*load, "the left operand's rows are no multiple of 64");
   return true;

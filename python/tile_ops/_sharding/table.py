@@ -117,6 +117,23 @@ def _matmul_epilogue_backward(call):
     return f"grad_out[{out}] {left} {right} {_operands(out)} pre[{out}] -> grad_input[+input] grad_other[+other] {gradients}"
 
 
+def _scaled_matmul(call):
+    rows, row_scales = _scaled_axis(call["input"].shape[0], call["scale_input"], 0, "i")
+    columns, column_scales = _scaled_axis(call["other"].shape[1], call["scale_other"], 1, "n")
+    return (
+        f"input[{rows} K] other[K {columns}] scale_input[{row_scales}] scale_other[{column_scales}] bias[{columns}] -> "
+        f"out[{rows} {columns}]"
+    )
+
+
+def _scaled_axis(extent, scales, along, name):
+    """Returns the axis of a matrix and those of its scales: a block of rows or columns stays on one device."""
+    if scales.numel() == 1:
+        return name, "..."
+    axis, of_scales = (name, name) if scales.shape[along] == extent else (name.upper(), f"{name.upper()}B")
+    return axis, " ".join((of_scales, f"{name.upper()}K")[:: -1 if along else 1])
+
+
 def _operands(out):
     return " ".join(f"operand{i}[{out}]" for i in range(6))
 
@@ -216,6 +233,7 @@ TABLE = {
     "tile::matmul_double_backward": Rule(_matmul_double_backward),
     "tile::matmul_epilogue": Rule(_matmul_epilogue),
     "tile::matmul_epilogue_backward": Rule(_matmul_epilogue_backward),
+    "tile::scaled_matmul": Rule(_scaled_matmul, shared=("scale_input", "scale_other")),
     "tile::gated_matmul": Rule("input[*r K] gate_weight[K n] up_weight[K n] -> out[*r n] pre_gate[*r n] pre_up[*r n]"),
     "tile::gated_matmul_backward": Rule(
         "grad_out[*r n] input[*r k] gate_weight[k n] up_weight[k n] pre_gate[*r n] pre_up[*r n] -> "
