@@ -87,7 +87,7 @@ struct FmaTile {
   TileSize size;
   int64_t products_a_cycle;
 };
-constexpr FmaTile fma_tiles[] = {{{128, 128, 16}, 110}, {{128, 64, 16}, 106}, {{64, 64, 32}, 92}};
+constexpr FmaTile fma_tiles[] = {{{128, 128, 32}, 110}, {{128, 64, 32}, 106}, {{64, 64, 32}, 92}};
 constexpr int64_t fma_sums_a_warp = 64 * 32;
 
 // Estimates the cycles of a product of float32, whose blocks share multiprocessors.

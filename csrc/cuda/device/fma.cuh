@@ -122,8 +122,10 @@ struct FmaOperand {
 template <int k, int rows, int columns, bool left_across, bool right_across, class Left, class Right, class L>
 TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, Tile<f32, L> sums, int line) {
   static_assert(L::registers == rows * columns, "the sums have another layout");
-  // Steps of a loop's body. Two operands that are read along k leave no registers to read more of them ahead.
-  constexpr int depth = !(left_across || right_across) ? 4 : k % 16 == 0 ? 16 : k % 8 == 0 ? 8 : 4;
+  // Steps of a loop's body. Operands that are read along k occupy registers for four steps, which leaves none
+  // to read more of them ahead: other warps hide the wait.
+  constexpr bool ahead = left_across && right_across;
+  constexpr int depth = ahead && k % 16 == 0 ? 16 : ahead && k % 8 == 0 ? 8 : 4;
   const FmaOperand<Left, L, 0, columns, rows> x(left);
   const FmaOperand<Right, L, 1, 1, columns> y(right);
   TILE_LOOP for (int step = 0; step < k; step += depth) {
