@@ -183,8 +183,7 @@ def code_of_matmul(arch, m, n, by_rows):
     return _C.inspect("code", arch, 0, lambda: torch.ops.tile.matmul(x, y))[0]
 
 
-@pytest.mark.parametrize("arch", [80, 90])
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("arch, side", [(80, SIDES[0]), *((90, side) for side in SIDES)])
 def test_matmul_does_not_spill(arch, side):
     for by_rows in prims.ORDERS:
         code = code_of_matmul(arch, side, side, by_rows)
