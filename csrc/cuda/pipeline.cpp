@@ -113,7 +113,10 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op) : emitter_(emitter), op_(
   const int64_t bytes = bytes_of(staged_);
   if (bytes) {
     // Two CTAs on a multiprocessor hide each other's barriers better than a longer ring does.
-    const int64_t half = emitter.staged_left_of_half(),
+    // Products by FMA write the operands that the kernel computes to shared memory, in the loop.
+    const bool by_blocks =
+        std::all_of(staged_.begin(), staged_.end(), [](const Staged* each) { return each->by_blocks; });
+    const int64_t half = emitter.staged_left_of_half(by_blocks ? emitter.staging().written_bytes() : 0),
                   all = emitter.staged_left() - emitter.staging().bytes_at_once(op.region(), &op),
                   room = half >= 2 * bytes ? std::min(half, all) : all;
     stages_ = static_cast<int>(std::min<int64_t>(most_stages, room / bytes));
