@@ -93,6 +93,9 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
   warps_ = mma_.any ? mma_.warps
                     : warps_for(function, cluster, std::max<int64_t>(largest_, 1), max_warps,
                                 configuration.rematerialize || loop_sums(function).large);
+  const int by_blocks = fma_warps(function, staging);
+  by_blocks_ = by_blocks > 0;
+  if (by_blocks_ && !mma_.any) warps_ = std::min({by_blocks, most_warps, max_warps});
   int more = async ? 0 : configuration.warps;
   if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
@@ -119,6 +122,7 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
     const int together = shape.back() % 4 == 0 ? 4 : 1;
     spread(op.results[0],
            staging_.instruction(op) ? accumulator_layout(shape, mma(op))
+           : staging_.by_blocks(op) ? fma_layout(shape, fma(op))
                                     : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_),
            &op);
   });
@@ -176,6 +180,13 @@ MmaPlan LayoutPlan::mma(const Op& op) const {
   return plan;
 }
 
+FmaPlan LayoutPlan::fma(const Op& op) const {
+  FmaPlan plan = fma_plan(op.type(2).shape, warps_);
+  plan.adjacent_rows = staging_.across_rows(op, 0);
+  plan.adjacent_columns = staging_.across_rows(op, 1);
+  return plan;
+}
+
 std::vector<std::pair<const Value*, Layout>> LayoutPlan::in_order() const {
   constexpr int64_t sector_bytes = 32;
   std::vector<std::pair<const Value*, Layout>> changed, others;
@@ -201,7 +212,7 @@ int LayoutPlan::blocks() const {
   if (mma_.any) return 1;
   const int64_t tile_registers = cluster_.blocks > 1 ? cluster_.tile_bytes / 4 / threads() : 0;
   // A thread gets 64, 85 or 128 of the 64K registers; tiles may use half of them.
-  const int together = carries_ || tile_registers > 44 ? 512 : tile_registers > 32 ? 768 : 1024;
+  const int together = carries_ || by_blocks_ || tile_registers > 44 ? 512 : tile_registers > 32 ? 768 : 1024;
   return std::clamp(together / threads(), 1, 16);
 }
 

@@ -12,6 +12,7 @@
 
 #include "cuda/async/plan.h"
 #include "cuda/cluster.h"
+#include "cuda/fma_plan.h"
 #include "cuda/layout.h"
 #include "cuda/mma_plan.h"
 #include "cuda/staging.h"
@@ -37,6 +38,7 @@ class LayoutPlan {
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
   MmaPlan mma(const Op& op) const;             // a product on tensor cores
+  FmaPlan fma(const Op& op) const;             // a product by FMA, by blocks of sums
   const Layout& of(const Value* value) const;  // the tile's layout; rank 0 for a scalar
   // The layout in which a load or store accesses memory: the tile's, or one that is enough faster
   // to pay for moving the elements.
@@ -69,8 +71,9 @@ class LayoutPlan {
   const AsyncPlan* const async_;
   MmaKernel mma_;
   int warps_ = 1;
-  int64_t largest_ = 1;   // elements of the largest tile
-  bool carries_ = false;  // a loop carries tiles
+  int64_t largest_ = 1;     // elements of the largest tile
+  bool carries_ = false;    // a loop carries tiles
+  bool by_blocks_ = false;  // products by FMA hold blocks of sums in registers
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;
   std::unordered_map<const Value*, const Op*> origins_;

@@ -145,9 +145,11 @@ class Emitter {
     return target_.shared_bytes - std::max(scratch_reserve, staging_.written_bytes()) - staged_;
   }
   // Returns half a multiprocessor's shared memory, less the kilobyte that a CTA reserves and what
-  // the steps so far need. (A computed operand of a product counts only once it is written: most
-  // stay in registers.)
-  int64_t staged_left_of_half() const { return target_.shared_bytes / 2 - 1024 - steps_bytes() - staged_; }
+  // the steps so far need, or at least `steps`. (A computed operand of a product on tensor cores
+  // counts only once it is written: most stay in registers.)
+  int64_t staged_left_of_half(int64_t steps) const {
+    return target_.shared_bytes / 2 - 1024 - std::max(steps, steps_bytes()) - staged_;
+  }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }
   void define_alias(const Value* value, std::string name) { names_[value] = std::move(name); }

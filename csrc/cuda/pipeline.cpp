@@ -12,16 +12,18 @@ namespace {
 constexpr int most_stages = 3;
 
 std::string tile_type(const Staged& staged) {
-  return str("SharedTile<", staged.dtype(), ", ", staged.rows, ", ", staged.width, ">");
+  return str(staged.flat ? "FlatTile<" : "SharedTile<", staged.dtype(), ", ", staged.rows, ", ", staged.width,
+             ">");
 }
 
 void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, const std::string& wanted) {
+  if (staged.by_blocks) emitter.need("fma.cuh");
   const Op& load = *staged.load;
-  emitter.line(
-      load, str(staged.transposed ? "copy_transposed_async<" : "copy_tile_async<", emitter.plan().threads(),
-                emitter.facts(load.operands[0]).whole_vectors ? ", whole_vectors>(" : ", plain>(", to, ", ",
-                emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1), ", ", wanted, ", ",
-                line_number(load), ");"));
+  emitter.line(load, str(staged.transposed ? "copy_transposed_" : "copy_tile_",
+                         staged.by_blocks ? "afresh<" : "async<", emitter.plan().threads(),
+                         emitter.facts(load.operands[0]).whole_vectors ? ", whole_vectors>(" : ", plain>(",
+                         to, ", ", emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1), ", ",
+                         wanted, ", ", line_number(load), ");"));
 }
 
 int64_t bytes_of(const std::vector<const Staged*>& all) {
@@ -111,7 +113,10 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op) : emitter_(emitter), op_(
   const int64_t bytes = bytes_of(staged_);
   if (bytes) {
     // Two CTAs on a multiprocessor hide each other's barriers better than a longer ring does.
-    const int64_t half = emitter.staged_left_of_half(),
+    // Products by FMA write the operands that the kernel computes to shared memory, in the loop.
+    const bool by_blocks =
+        std::all_of(staged_.begin(), staged_.end(), [](const Staged* each) { return each->by_blocks; });
+    const int64_t half = emitter.staged_left_of_half(by_blocks ? emitter.staging().written_bytes() : 0),
                   all = emitter.staged_left() - emitter.staging().bytes_at_once(op.region(), &op),
                   room = half >= 2 * bytes ? std::min(half, all) : all;
     stages_ = static_cast<int>(std::min<int64_t>(most_stages, room / bytes));

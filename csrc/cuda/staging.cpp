@@ -5,6 +5,7 @@
 #include <functional>
 #include <unordered_set>
 
+#include "cuda/fma_plan.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -37,8 +38,9 @@ bool only_multiplied(const Value* value, const Users& users,
     return user->is("mma") && user->operands[2] != value && multiplies(*user);
   });
 }
+bool StagingPlan::by_blocks(const Op& mma) const { return !instruction(mma) && multiplies_by_blocks(mma); }
 bool StagingPlan::only_multiplied(const Value* value, const Users& users) const {
-  return cuda::only_multiplied(value, users, [&](const Op& mma) { return instruction(mma) != nullptr; });
+  return cuda::only_multiplied(value, users, [&](const Op& mma) { return multiplies(mma); });
 }
 
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
@@ -84,7 +86,7 @@ StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, i
   const auto most_of = [&](bool staged_too) {
     int64_t most = 0;
     walk(function.body(), [&](const Op& op) {
-      if (!op.is("mma") || !instruction(op)) return;
+      if (!op.is("mma") || !multiplies(op)) return;
       int64_t bytes = 0;
       for (size_t i = 0; i < 2; ++i)
         if (staged_too || !staged(op.operands[i])) bytes += bytes_of(mma_operand(op.operands[i]).value->type);
@@ -94,6 +96,15 @@ StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, i
   };
   if (bytes_at_once(function.body()) > shared_bytes) limit(function.body(), 0, shared_bytes - most_of(true));
   written_bytes_ = most_of(false);
+  walk(function.body(), [&](const Op& op) {
+    if (!op.is("mma")) return;
+    for (size_t i = 0; i < 2; ++i)
+      if (const Staged* tile = staged(op.operands[i])) {
+        Staged& known = staged_.at(tile->load);
+        known.by_blocks = known.by_blocks && by_blocks(op);
+        known.flat = known.flat && known.by_blocks && across_rows(op, i);
+      }
+  });
 }
 
 int64_t StagingPlan::bytes_at_once(const Block& block, const Op* but_ahead_of) const {
@@ -137,6 +148,7 @@ void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Us
     Staged staged;
     staged.load = op.get();
     staged.transposed = facts.unit == 0;
+    staged.by_blocks = staged.flat = true;
     staged.rows = static_cast<int>(shape[staged.transposed ? 1 : 0]);
     staged.width = static_cast<int>(shape[staged.transposed ? 0 : 1]);
     const Op* around = block.parent;

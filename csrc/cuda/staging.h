@@ -1,5 +1,5 @@
-// Staging: selects the loads that go to shared memory without passing through registers, because only tensor
-// cores read them.
+// Staging: selects the loads that go to shared memory without passing through registers, because only
+// products read them.
 //
 // In a counted loop these loads run some iterations ahead of the products (cp.async, several buffers);
 // elsewhere the kernel waits for them at once.
@@ -20,6 +20,8 @@ struct Staged {
   const Op* load;
   int rows, width;                 // of the tile in shared memory
   bool transposed;                 // its rows are the loaded tile's columns
+  bool by_blocks;                  // only products by FMA read it
+  bool flat;                       // and read its rows across k, so that nothing is permuted
   const Op* loop;                  // the loop whose iterations the load runs ahead of, or null
   std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
   DType dtype() const { return load->results[0]->type.dtype; }
@@ -51,6 +53,10 @@ class StagingPlan {
   const Staged* of(const Op& load) const;
   // Returns a product's tensor-core instruction, or null if it uses FMA.
   const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, arch_); }
+  // Returns true if a product uses FMA and threads hold blocks of its sums (cuda/fma_plan.h).
+  bool by_blocks(const Op& mma) const;
+  // Returns true for products of either kind, which read operands from staged tiles. Others use FMA as well.
+  bool multiplies(const Op& mma) const { return instruction(mma) || by_blocks(mma); }
   // Returns true if the op transposes a tile that only products read, or rounds it to tf32: the products do
   // so when they read it.
   bool left_to_products(const Op& op) const { return left_to_products_.count(&op) != 0; }
@@ -69,7 +75,7 @@ class StagingPlan {
 
  private:
   void visit(const KernelArrays& arrays, const Block& block, const Users& users);
-  bool only_multiplied(const Value* value, const Users& users) const;  // by instructions
+  bool only_multiplied(const Value* value, const Users& users) const;  // by products that read staged tiles
   const Staged* staged(const Value* operand) const;
   // Limits the staged bytes, including `taken`, to `most`: tiles past the limit are not staged.
   void limit(const Block& block, int64_t taken, int64_t most);

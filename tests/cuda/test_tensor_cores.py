@@ -142,7 +142,7 @@ def test_matmul_of_float64_is_the_tensor_cores():
     for arch in (80, 90):
         assert "mma_iteration(" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", arch=arch)
     x = x.float()
-    assert "mma_fma<" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", arch=90)
+    assert "fma_blocks<" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", arch=90)
 
 
 ARCHS = (80, 89, 90, 100, 120)

@@ -85,7 +85,7 @@ TEST(ProductTiles, OfEightBits) {
 TEST(ProductTiles, WithoutElements) {
   EXPECT_EQ(group_division({.m = 0, .n = 128, .k = 64}, 64).tile, large(128, 256));
   EXPECT_EQ(group_division({.m = 128, .n = 128, .k = 0}, 64), (Division{.tile = large(64, 64)}));
-  EXPECT_EQ(gpu_division({.m = 128, .n = 128, .k = 0}, at::kFloat, 64), (Division{.tile = {64, 64, 32}}));
+  EXPECT_EQ(gpu_division({.m = 128, .n = 128, .k = 0}, at::kFloat, 64), (Division{.tile = {128, 128, 32}}));
 }
 
 TEST(ProductTiles, OfOtherInstructions) {
@@ -94,7 +94,6 @@ TEST(ProductTiles, OfOtherInstructions) {
   };
   EXPECT_EQ(tile({.m = 4096, .n = 4096, .k = 4096}, at::kBFloat16), (TileSize{128, 128, 64}));
   EXPECT_EQ(tile({.m = 1024, .n = 1024, .k = 4096}, at::kBFloat16), (TileSize{64, 64, 64}));
-  EXPECT_EQ(tile({.m = 4096, .n = 4096, .k = 4096}, at::kFloat), (TileSize{64, 64, 32}));
   EXPECT_EQ(tile({.m = 8, .n = 4096, .k = 4096}, at::kHalf), (TileSize{16, 128, 64}));
 }
 
@@ -102,12 +101,31 @@ TEST(ProductTiles, PartsOfOtherInstructions) {
   const auto parts = [](const ProductShape& shape, at::ScalarType type) {
     return gpu_division(shape, type, 64).parts;
   };
-  EXPECT_EQ(parts({.m = 4096, .n = 4096, .k = 4096}, at::kFloat), 1);
-  EXPECT_EQ(parts({.m = 1024, .n = 1024, .k = 1024}, at::kFloat), 1);
-  EXPECT_EQ(parts({.m = 64, .n = 64, .k = 70001}, at::kFloat), 63);
   EXPECT_EQ(parts({.m = 8, .n = 4096, .k = 4096}, at::kFloat), 8);
   EXPECT_EQ(parts({.m = 16, .n = 4096, .k = 4096}, at::kBFloat16), 4);
   EXPECT_EQ(parts({.m = 64, .n = 64, .k = 128}, at::kDouble), 1);
+}
+
+TEST(ProductTiles, OfFloat32) {
+  const auto large = [](int m, int n) { return TileSize{m, n, 32}; };
+  const std::vector<std::tuple<ProductShape, TileSize, int64_t>> cases{
+      {{.m = 8192, .n = 8192, .k = 8192}, large(128, 128), 1},
+      {{.m = 4096, .n = 4096, .k = 4096}, large(128, 128), 1},
+      {{.m = 4096, .n = 4096, .k = 1000}, large(128, 128), 1},
+      {{.m = 3072, .n = 3072, .k = 3072}, large(128, 64), 1},
+      {{.m = 2048, .n = 2048, .k = 2048}, large(128, 128), 1},
+      {{.m = 1024, .n = 1024, .k = 1024}, large(128, 128), 4},
+      {{.m = 512, .n = 512, .k = 512}, large(64, 64), 4},
+      {{.m = 64, .n = 4096, .k = 4096}, large(64, 64), 8},
+      {{.m = 64, .n = 64, .k = 70001}, large(64, 64), 63},
+      {{.m = 4096, .n = 4096, .k = 4096, .two = true}, large(128, 64), 1},
+      {{.m = 128, .n = 128, .k = 64, .batches = 1000}, large(128, 128), 1},
+  };
+  for (const auto& [shape, tile, parts] : cases) {
+    const Division division = gpu_division(shape, at::kFloat, 64);
+    EXPECT_EQ(division.tile, tile) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division.parts, parts) << shape.m << "x" << shape.n << "x" << shape.k;
+  }
 }
 
 // Parts cover the inner extent: none is empty, and none has more tiles than the others but the last, which

@@ -54,10 +54,14 @@ inline constexpr int64_t enough_large_tiles = multiprocessors;
 inline constexpr int group_depth_bytes = 128;
 inline constexpr int64_t group_products_a_cycle = 2048, l2_bytes_a_cycle = 64, group_stores_a_cycle = 8,
                          group_sums_a_cycle = 64, group_iteration_cycles = 240, group_barrier_cycles = 32;
-// The same of other kernels, of two blocks on a multiprocessor: 16-bit floats and float64 on mma.sync,
-// float32 on FMA.
+// The same of 16-bit floats and float64 on mma.sync, and of float32 on FMA if the result has at most 16 rows
+// or columns: two blocks run on a multiprocessor.
 inline constexpr int64_t warp_products_a_cycle = 512, double_products_a_cycle = 128,
                          fma_products_a_cycle = 64, warp_iteration_cycles = 500;
+// Other products of float32 on FMA: the warps of which a thread's 128 registers leave room for on a
+// multiprocessor. So many warps do the products of a cycle that tiles.cpp estimates, and n of them
+// n / (n + 4) of those of infinitely many.
+inline constexpr int64_t fma_warps = 16, fma_half_warps = 4;
 // All multiprocessors together receive so many bytes from memory in a cycle, some of them from the L2 cache.
 inline constexpr int64_t memory_bytes_a_cycle = 3072;
 // Products whose inner extent is divided into parts: the cycles of the launch that adds the parts, so many of

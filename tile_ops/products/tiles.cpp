@@ -84,7 +84,31 @@ int64_t group_cycles(const ProductShape& shape, const Division& of) {
          parts_cycles(shape, of.parts);
 }
 
-// The same of mma.sync and FMA kernels, of which two blocks run on a multiprocessor at a time.
+// A tile of float32: a thread holds up to 64 sums. The products of a cycle are those of a full
+// multiprocessor, whose 128 lanes also load operands; a thread of the smallest tile has half as many sums,
+// and loads more often.
+struct FmaTile {
+  TileSize size;
+  int64_t products_a_cycle;
+};
+constexpr FmaTile fma_tiles[] = {{{128, 128, 32}, 110}, {{128, 64, 32}, 106}, {{64, 64, 32}, 92}};
+constexpr int64_t fma_sums_a_warp = 64 * 32;
+
+// Estimates the cycles of a product of float32, whose blocks share multiprocessors.
+int64_t fma_cycles(const ProductShape& shape, const Division& of, const FmaTile& tile) {
+  const auto& [rows, columns, depth] = of.tile;
+  const int64_t sums = int64_t{rows} * columns * (shape.two ? 2 : 1),
+                warps = std::max<int64_t>(sums / fma_sums_a_warp, 4),
+                blocks = ceil_div(blocks_of(shape, rows, columns) * of.parts, tuning::multiprocessors),
+                running = std::min(blocks * warps, tuning::fma_warps);
+  const int64_t full =
+                    tile.products_a_cycle * (tuning::fma_warps + tuning::fma_half_warps) / tuning::fma_warps,
+                a_cycle = full * running / (running + tuning::fma_half_warps);
+  return overlapped(memory_cycles(shape, 4), blocks * of.part_tiles * sums * depth / a_cycle) +
+         parts_cycles(shape, of.parts);
+}
+
+// The same of other mma.sync and FMA kernels, of which two blocks run on a multiprocessor at a time.
 int64_t gpu_cycles(const ProductShape& shape, const Division& of, at::ScalarType type) {
   const auto& [rows, columns, depth] = of.tile;
   const int64_t products = int64_t{rows} * columns * depth * (shape.two ? 2 : 1),
@@ -130,8 +154,7 @@ Division group_division(const ProductShape& shape, int64_t most_parts) {
 namespace {
 
 TileSize gpu_tile_size(const ProductShape& shape, at::ScalarType type) {
-  // Thin results first, then those too small to make a block for each thread. 16-bit floats and f64 tensor
-  // cores read a ring of buffers; f32 is added up element by element.
+  // Thin results first, then those too small to make a block for each thread.
   const bool small = type == at::kHalf || type == at::kBFloat16;
   const int k = small ? 64 : type == at::kDouble ? 16 : 32;
   if (shape.m <= 16) return {16, 128, k};
@@ -145,13 +168,23 @@ TileSize gpu_tile_size(const ProductShape& shape, at::ScalarType type) {
 }  // namespace
 
 Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts) {
-  const TileSize tile = gpu_tile_size(shape, type);
   Least<Division> least;
-  const int64_t most = std::min(most_parts, ceil_div(shape.k, tile.k));
-  for_parts(blocks_of(shape, tile.m, tile.n), tuning::multiprocessors, most, [&](int64_t parts) {
-    const Division division = divided(shape, tile, parts);
-    least.add(division, gpu_cycles(shape, division, type));
-  });
+  const auto add = [&](const TileSize& tile, const auto& cycles) {
+    const int64_t most = std::min(most_parts, ceil_div(shape.k, tile.k));
+    for_parts(blocks_of(shape, tile.m, tile.n), tuning::multiprocessors, most, [&](int64_t parts) {
+      const Division division = divided(shape, tile, parts);
+      least.add(division, cycles(division));
+    });
+  };
+  if (type == at::kFloat && std::min(shape.m, shape.n) > 16) {
+    for (const FmaTile& tile : fma_tiles)
+      // A block of 128 x 128 has no registers for two sums.
+      if (!shape.two || tile.size.n < 128)
+        add(tile.size, [&](const Division& division) { return fma_cycles(shape, division, tile); });
+  } else {
+    add(gpu_tile_size(shape, type),
+        [&](const Division& division) { return gpu_cycles(shape, division, type); });
+  }
   return least.best;
 }
 

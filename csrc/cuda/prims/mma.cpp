@@ -8,7 +8,7 @@
 namespace tile::cuda {
 namespace {
 
-// Emits a product by FMA, for every dtype: both operands go through shared memory.
+// Emits a product by FMA element by element, for every dtype: both operands go through shared memory.
 void emit_fma(Emitter& emitter, const Op& op) {
   emitter.need("mma.cuh");
   const Layout& layout = emitter.layout_of(op.results[0]);
@@ -33,7 +33,7 @@ int neighbours(const Layout& layout, int count) {
   return count;
 }
 
-// A product's operand on the tensor cores.
+// A product's operand on the tensor cores, or of a product by blocks of FMA.
 struct Operand {
   const Value* value;
   bool transposed;       // when it is read
@@ -47,6 +47,7 @@ Operand operand_of(const Emitter& emitter, const Op& op, size_t i) {
   const Op* load = read.value->definition;
   const Staged* staged = load ? emitter.staging().of(*load) : nullptr;
   if (staged) return {read.value, read.transposed != staged->transposed, staged, false};
+  if (emitter.staging().by_blocks(op)) return {read.value, read.transposed, nullptr, false};
   const MmaPlan plan = emitter.plan().mma(op),
                 rows{plan.warps_m, 1, plan.blocks_m, static_cast<int>(type.shape[1] / 8)};
   const bool as_fragments = i == 0 && info(type.dtype).bytes == 2 && !read.transposed && plan.warps_n == 1 &&
@@ -111,7 +112,7 @@ void write_operands(Emitter& emitter, const Op& op) {
   for (const Operand& each : own) write(emitter, op, each);
   bool later = false;
   for (const auto& other : op.parent->ops) {
-    if (later && other->is("mma") && emitter.staging().instruction(*other))
+    if (later && other->is("mma") && emitter.staging().multiplies(*other))
       for (const Operand& each : missing(*other))
         if (emitter.has_room_for(each.bytes()) && follows(emitter, *op.parent, each.value)) {
           make_known(emitter, each.value);
@@ -122,17 +123,57 @@ void write_operands(Emitter& emitter, const Op& op) {
   emitter.synchronize(op);
 }
 
+std::string tile_name(Emitter& emitter, const Operand& operand) {
+  return operand.staged ? emitter.name(operand.value) : emitter.written_operand(operand.value);
+}
 std::string memory_text(Emitter& emitter, const Op& op, size_t i) {
   const Operand operand = operand_of(emitter, op, i);
   if (operand.in_registers)
     return str("RegisterLeft<", operand.value->type.dtype, ", ",
                emitter.layout(emitter.layout_of(operand.value)), ">{", emitter.name(operand.value), "}");
-  const std::string name =
-      operand.staged ? emitter.name(operand.value) : emitter.written_operand(operand.value);
+  const std::string name = tile_name(emitter, operand);
   return operand_text(i, str("decltype(", name, ")"), operand.transposed, name);
 }
 
+// Records that threads may still be reading operands that were written for the product.
+void leave_operands(Emitter& emitter, const Op& op) {
+  for (size_t i = 0; i < 2; ++i)
+    if (const Operand each = operand_of(emitter, op, i); !each.in_registers && is_written(emitter, each))
+      emitter.leave_shared();
+}
+
+// Returns the layout of a product's sums by blocks. Products that add to the same sums share one, even if
+// their operands suit another: conversions in each iteration would cost more.
+Layout layout_of_blocks(const Emitter& emitter, const Op& op) {
+  const Shape& shape = op.type(2).shape;
+  FmaPlan plan = emitter.plan().fma(op);
+  const Layout preferred = fma_layout(shape, plan), &known = emitter.layout_of(op.results[0]);
+  for (const bool rows : {false, true})
+    for (const bool columns : {false, true}) {
+      plan.adjacent_rows = rows, plan.adjacent_columns = columns;
+      if (fma_layout(shape, plan) == known) return known;
+    }
+  return preferred;
+}
+
+void emit_blocks(Emitter& emitter, const Op& op) {
+  emitter.need("fma.cuh");
+  const FmaPlan plan = emitter.plan().fma(op);
+  const Layout layout = layout_of_blocks(emitter, op);
+  const std::string to = emitter.in_layout(op, op.operands[2], layout);
+  write_operands(emitter, op);
+  const std::string left = tile_name(emitter, operand_of(emitter, op, 0)),
+                    right = tile_name(emitter, operand_of(emitter, op, 1));
+  const auto across = [&](size_t i) { return emitter.staging().across_rows(op, i) ? "true" : "false"; };
+  emitter.result_in(
+      op, layout,
+      str("fma_blocks<", op.type(0).shape[1], ", ", plan.rows, ", ", plan.columns, ", ", across(0), ", ",
+          across(1), ">(", left, ", ", right, ", ", to, ", ", line_number(op), ")"));
+  leave_operands(emitter, op);
+}
+
 void emit_mma(Emitter& emitter, const Op& op) {
+  if (emitter.staging().by_blocks(op)) return emit_blocks(emitter, op);
   if (!emitter.staging().instruction(op)) return emit_fma(emitter, op);
   emitter.need("mma_sync.cuh");
   const MmaPlan plan = emitter.plan().mma(op);
@@ -148,9 +189,7 @@ void emit_mma(Emitter& emitter, const Op& op) {
   emitter.result_in(
       op, layout,
       str("mma_sync<", part_text(op, plan), ">(", left, ", ", right, ", ", to, ", ", line_number(op), ")"));
-  for (size_t i = 0; i < 2; ++i)
-    if (const Operand each = operand_of(emitter, op, i); !each.in_registers && is_written(emitter, each))
-      emitter.leave_shared();
+  leave_operands(emitter, op);
 }
 
 // A product's result has its accumulator's layout.

@@ -1,0 +1,164 @@
+// Products of f32 tiles in shared memory by FMA. A thread holds the sums of a block of rows and columns, and
+// reads each of their elements once per step of k.
+#pragma once
+#include "cuda/device/math.cuh"
+#include "cuda/device/shared_tile.cuh"
+#include "cuda/device/tile.cuh"
+
+namespace tile {
+
+// A tile that is only read along its rows, where a permutation of chunks would only cost instructions.
+template <class T, int rows_, int width_>
+struct FlatTile {
+  using Element = T;
+  static constexpr int rows = rows_, width = width_, chunk = 16 / sizeof(T), chunks = width / chunk;
+  static constexpr int swizzle = 1, period = 1;
+  char* memory;
+  TILE static constexpr int exchange(int) { return 0; }
+  TILE char* address(int row, int c) const { return memory + (row * chunks + c) * 16; }
+};
+
+// The same as copy_tile_async, but every copy computes the thread's part of the addresses anew: blocks of
+// sums leave no registers to keep it.
+template <int threads, int flags, class To, class T, class S>
+TILE void copy_tile_afresh(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
+                           bool wanted, int line) {
+  constexpr int chunk = To::chunk, across = To::chunks < threads ? To::chunks : threads,
+                down = threads / across;
+  u32 own = (u32)thread();
+  keep_here(own);
+  const int own_row = (int)(own / across), own_chunk = (int)(own % across);
+  if (threads % across != 0 && own_row >= down) return;
+  const Reach rows = reach(start[0], own_row, from.first[0], from.size[0]);
+  const Reach columns = reach(start[1], own_chunk * chunk, from.first[1], from.size[1]);
+  T* const source = from.moved(from.data + (start[1] + own_chunk * chunk), start[0] + own_row, 0);
+  TILE_UNROLL
+  for (int x = 0; x < To::chunks; x += across) {
+    if (x + across > To::chunks && x + own_chunk >= To::chunks) continue;
+    const u32 left = wanted && columns.inside(x * chunk) ? columns.count - (u32)(columns.at + x * chunk) : 0;
+    const int bytes = left < (u32)chunk ? (int)left * (int)sizeof(T) : 16;
+    TILE_UNROLL
+    for (int y = 0; y < To::rows; y += down) {
+      if (y + down > To::rows && y + own_row >= To::rows) continue;
+      char* const address = down % To::period == 0 ? to.address(own_row, x + own_chunk) + y * To::chunks * 16
+                                                   : to.address(y + own_row, x + own_chunk);
+      if (flags & whole_vectors)
+        copy_async_if(address, from.moved(source + x * chunk, y, 0), left && rows.inside(y), line);
+      else
+        copy_async(address, from.moved(source + x * chunk, y, 0), rows.inside(y) ? bytes : 0, line);
+    }
+  }
+}
+// The same for an array whose rows are the tile's columns.
+template <int threads, int flags, class To, class T, class S>
+TILE void copy_transposed_afresh(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
+                                 bool wanted, int line) {
+  copy_tile_afresh<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
+}
+
+struct alignas(16) FourFloats {
+  f32 x[4];
+};
+
+// A thread's elements of an operand: `count` rows of the left one or columns of the right one, on axis `axis`
+// of the sums' layout.
+//
+// A tile's permutation of chunks is linear over the bits of the row, and its period is 8 rows. The layout's
+// parts of a coordinate, and `step` and its steps, share none of the lowest three bits.
+template <class S, class L, int axis, int registers, int count>
+struct FmaOperand {
+  TILE static constexpr int element(int i) { return L::element(axis, i * registers); }
+  static constexpr bool adjacent = element(1) == 1;
+  char* memory;
+  int own;
+  TILE FmaOperand(const S& tile) : memory(tile.memory), own(L::thread(axis)) {}
+  // Chunk numbers are added where nothing is permuted: the sum folds into the address.
+  TILE static int chunk_of(int own, int constant) {
+    return S::swizzle == 1 ? own + constant : own ^ constant;
+  }
+
+  // Four elements of the tile's row for element i, which runs along k.
+  TILE void along(f32 (&to)[4], int i, int step, int q, int line) const {
+    const int chunk = chunk_of(step / 4 ^ S::exchange(own), q / 4 ^ S::exchange(element(i)));
+    const auto four = load_shared<FourFloats>(
+        memory + own * (S::chunks * 16) + chunk * 16 + element(i) * (S::chunks * 16), line);
+    TILE_UNROLL
+    for (int kk = 0; kk < 4; ++kk) to[kk] = four.x[kk];
+  }
+  // All elements of one step of k, which crosses the rows of the tile.
+  TILE void all(f32 (&to)[count], int step, int q, int line) const {
+    char* const row = memory + step * (S::chunks * 16) + q * (S::chunks * 16);
+    if constexpr (adjacent) {
+      TILE_UNROLL
+      for (int i = 0; i < count; i += 4) {
+        const int chunk = S::swizzle == 1 ? own / 4 + element(i) / 4
+                                          : (own / 4 + element(i) / 4) ^ S::exchange(step) ^ S::exchange(q);
+        const auto four = load_shared<FourFloats>(row + chunk * 16, line);
+        TILE_UNROLL
+        for (int n = 0; n < 4; ++n) to[i + n] = four.x[n];
+      }
+    } else {
+      TILE_UNROLL
+      for (int i = 0; i < count; ++i) {
+        const int at = own + element(i), chunk = at / 4 ^ S::exchange(step) ^ S::exchange(q);
+        to[i] = load_shared<f32>(row + chunk * 16 + at % 4 * 4, line);
+      }
+    }
+  }
+  // Four elements along k of every row or column.
+  TILE void all_along(f32 (&to)[4][count], int step, int q, int line) const {
+    TILE_UNROLL
+    for (int i = 0; i < count; ++i) {
+      f32 one[4];
+      along(one, i, step, q, line);
+      TILE_UNROLL
+      for (int n = 0; n < 4; ++n) to[n][i] = one[n];
+    }
+  }
+};
+
+// Adds left * right to the sums in ascending order of k. Of two operands that are read along k the left one
+// has only one vector at a time in registers, whose four elements serve all columns.
+template <int k, int rows, int columns, bool left_across, bool right_across, class Left, class Right, class L>
+TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, Tile<f32, L> sums, int line) {
+  static_assert(L::registers == rows * columns, "the sums have another layout");
+  // Steps of a loop's body. Operands that are read along k occupy registers for four steps, which leaves none
+  // to read more of them ahead: other warps hide the wait.
+  constexpr bool ahead = left_across && right_across;
+  constexpr int depth = ahead && k % 16 == 0 ? 16 : ahead && k % 8 == 0 ? 8 : 4;
+  const FmaOperand<Left, L, 0, columns, rows> x(left);
+  const FmaOperand<Right, L, 1, 1, columns> y(right);
+  TILE_LOOP for (int step = 0; step < k; step += depth) {
+    TILE_UNROLL
+    for (int q = 0; q < depth; q += 4) {
+      f32 a[left_across ? 1 : 4][rows], b[right_across ? 1 : 4][columns];
+      if constexpr (!right_across) y.all_along(b, step, q, line);
+      if constexpr (left_across || right_across) {
+        if constexpr (!left_across) x.all_along(a, step, q, line);
+        TILE_UNROLL
+        for (int n = 0; n < 4; ++n) {
+          if constexpr (left_across) x.all(a[0], step, q + n, line);
+          if constexpr (right_across) y.all(b[0], step, q + n, line);
+          TILE_UNROLL
+          for (int r = 0; r < rows * columns; ++r)
+            sums.x[r] = math::fma(a[left_across ? 0 : n][r / columns], b[right_across ? 0 : n][r % columns],
+                                  sums.x[r]);
+        }
+      } else {
+        TILE_UNROLL
+        for (int i = 0; i < rows; ++i) {
+          f32 one[4];
+          x.along(one, i, step, q, line);
+          TILE_UNROLL
+          for (int r = 0; r < 4 * columns; ++r) {
+            f32& sum = sums.x[i * columns + r % columns];
+            sum = math::fma(one[r / columns], b[r / columns][r % columns], sum);
+          }
+        }
+      }
+    }
+  }
+  return sums;
+}
+
+}  // namespace tile
