@@ -312,7 +312,7 @@ void AsyncPlan::place(const Function& function, const Target& target) {
   const int second = once && repeated && room - panels >= 2 * once + 2 * repeated ? 2 : 1;
   int64_t left = room - panels - second * once;
   int of_epilogue = 0;
-  if (rings.back().of_epilogue) {
+  if (has_two_producers()) {
     if (!stores.empty()) of_epilogue = epilogue_stages(left, repeated);
     left -= of_epilogue * rings.back().stage_bytes;
     if (!of_epilogue) rings.pop_back();

@@ -72,10 +72,11 @@ struct AsyncPlan {
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
   int threads() const { return (groups + 1) * group_threads; }
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
-  // has 255 from the start.
+  // has 255 from the start. Two producers, whose code is longer, take more.
   bool moves_registers() const { return groups > 1; }
-  int producer_registers() const { return groups == 2 ? 24 : 32; }
-  int group_registers() const { return groups == 2 ? 240 : 160; }
+  bool has_two_producers() const { return !rings.empty() && rings.back().of_epilogue; }
+  int producer_registers() const { return groups == 2 ? (has_two_producers() ? 40 : 24) : 32; }
+  int group_registers() const { return groups == 2 ? (has_two_producers() ? 232 : 240) : 160; }
   // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
   // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;

@@ -297,7 +297,7 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("ring_next", emit_next)),
     AddLoweringRule(rule("ring_wait", emit_wait)),
     AddLoweringRule(rule("ring_tile", emit_ring_tile)),
-    AddLoweringRule(rule("ring_read", emit_ring_read)),
+    AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
     AddLoweringRule(rule("ring_free", emit_free)),
     AddLoweringRule(rule("ring_drain", emit_drain)),
     AddLoweringRule(rule("ring_release", emit_release)),
