@@ -131,6 +131,33 @@ def test_other_loads_are_those_of_each_thread():
     assert loads(lines, torch.randn(m, n + 1).to(bf16)[:, :n]) == (0, 2)
 
 
+def test_rows_and_columns_are_loaded_ahead():
+    """A bias of each column and a scale of each row: those of the first panel before the product, others a panel ahead."""
+    lines = [
+        "%0: i32 = constant {dtype=i32, value=0}",
+        "%row: bf16[1,192] = load %bias, %0, %j {pad=0.0, shape=[1,192], steps=[1,192]}",
+        "%rowf: f32[1,192] = astype %row {dtype=f32}",
+        "%rows: f32[128,192] = broadcast %rowf {shape=[128,192]}",
+        "%s: f32[128,192] = add %r, %rows",
+        "%column: bf16[128,1] = load %scale, %i, %0 {pad=0.0, shape=[128,1], steps=[128,1]}",
+        "%columnf: f32[128,1] = astype %column {dtype=f32}",
+        "%columns: f32[128,192] = broadcast %columnf {shape=[128,192]}",
+        "%scaled: f32[128,192] = mul %s, %columns",
+        *(line.replace("%r,", "%scaled,") for line in joined("[128,192]", "bf16", res="add")),
+    ]
+    m, n = 264, 328
+    a, b, out = torch.randn(m, 72).to(bf16), torch.randn(72, n).to(bf16), torch.zeros(m, n).to(bf16)
+    bias, res, scale = torch.randn(1, n).to(bf16), torch.randn(m, n).to(bf16), torch.randn(m, 1).to(bf16)
+    case = emulate.Case(kernel((128, 192, 64), epilogue=lines), (3, 2, 1), [a, b, out, bias, res, scale, 0], wgmma=True)
+    assert case.program["path"] == "wgmma"
+    steps = re.findall(r"= (load|mma_issued|mma_awaited|read_stage)<|(store_panels)<", case.program["text"])
+    order = ["load", "load", "mma_issued", "mma_awaited", *["load", "read_stage", "store_panels"] * 2]
+    assert ["".join(step) for step in steps] == [*order, "read_stage", "store_panels"]
+    assert emulate.run([case]) == [None]
+    expected = (a.double() @ b.double() + bias.double()) * scale.double() + res.double()
+    torch.testing.assert_close(out.double(), expected, rtol=2**-8, atol=2**-8 * expected.abs().max().item() / 8)
+
+
 @tl.kernel
 def half_and_residual(a, b, res, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
     i, j = tl.bid(0), tl.bid(1)
