@@ -34,6 +34,9 @@ struct LoweringRule {
   // operand's element.
   std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;
   bool moves = false;
+  // True if what is computed before the op is not deferred behind it: the op may wait, and its result takes
+  // registers.
+  bool divides_loops = false;
   // For an op that moves elements: the element orders of the operand and of the result. A null
   // function means that both are row-major.
   std::pair<Weights, Weights> (*weights)(const Op& op) = nullptr;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/async/early_loads.h"
 #include "cuda/async/epilogue.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
@@ -93,6 +94,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   const bool is_persistent = !work_varies(function);
   if (is_persistent) make_persistent(function);
   divide_epilogues(function);
+  begin_loads_early(function);
   const KernelArrays arrays(function);
   const AsyncPlan async(function, arrays, target, is_persistent);
   why = async.why_not;

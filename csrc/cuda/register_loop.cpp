@@ -32,6 +32,13 @@ LoopSums loop_sums(const Function& function) {
   return sums;
 }
 
+namespace {
+bool divides_loops(const Op& op) {
+  const LoweringRule* lowering = find_lowering(op.name());
+  return lowering && lowering->divides_loops;
+}
+}  // namespace
+
 RegisterLoops::RegisterLoops(Emitter& emitter, const Function& function) : emitter_(emitter) {
   wanted_ = emitter.configuration().rematerialize;
   // Products read whole tiles.
@@ -73,7 +80,7 @@ bool RegisterLoops::joins_users(const Op& op) const {
   size_t left = users->second.size();
   const auto& ops = op.parent->ops;
   auto next = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });
-  for (++next; left && next != ops.end() && (*next)->regions.empty(); ++next) {
+  for (++next; left && next != ops.end() && (*next)->regions.empty() && !divides_loops(**next); ++next) {
     const auto uses =
         static_cast<size_t>(std::count(users->second.begin(), users->second.end(), next->get()));
     if (uses && !(has_elements(**next) && in_place(**next, value))) return false;

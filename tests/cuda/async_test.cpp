@@ -171,6 +171,8 @@ TEST(Roles, DivideAProduct) {
     }
     yield
   } () {
+    yield
+  } () {
     %12: f32[128,256] = undefined {dtype=f32, shape=[128,256]}
     %13: f32[128,256] = for %8, %7, %9, %12 (%14: i32, %15: f32[128,256]) {
       ring_wait {ring=0}

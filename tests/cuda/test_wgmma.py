@@ -20,7 +20,7 @@ ops = torch.ops.tile
 def kernel(tile, majors="nn", dtype="bf16", products=1, epilogue=()):
     """A product of matrices. majors: n for an operand whose last axis is contiguous as it is multiplied, t for one that is
     transposed after it is loaded. products: 2 for one that has a second right operand and adds both. epilogue: ops from
-    %r to %e, f32. The loop begins at the parameter %first."""
+    %r to %e, f32; other arrays that it loads are parameters too. The loop begins at the parameter %first."""
     m, n, k = tile
     sums, shape = f"f32[{m},{n}]", f"[{m},{n}]"
 
@@ -48,7 +48,8 @@ def kernel(tile, majors="nn", dtype="bf16", products=1, epilogue=()):
         results = f"%r1: {sums}, %r2: {sums}"
         epilogue = (f"%r: {sums} = add %r1, %r2", *epilogue)
     last = "%e" if any(line.startswith("%e:") for line in epilogue) else "%r"
-    arrays = ["a", "b", "c", *(["d"] if products == 2 else []), *(["bias"] if "%bias" in "".join(epilogue) else [])]
+    arrays = ["a", "b", "c", *(["d"] if products == 2 else [])]
+    arrays += sorted(set(re.findall(r"load %(\w+),", " ".join(epilogue))) - set(arrays))
     parameters = ", ".join(f"%{name}: array<{dtype},2>" for name in arrays)
     lines = [
         f"kernel matmul({parameters}, %first: i32) {{",

@@ -76,6 +76,17 @@ def epilogue(x, y, bias, gate, text=EPILOGUE, scale=0.5):
     return tile.matmul_epilogue(x, y, text, operand0=bias, operand1=gate, numbers=[scale], names="bias,gate,s")
 
 
+def gate_residual(dtype, m, k, n):
+    x, w, residual = (meta_leaf(dtype, *shape).detach() for shape in ((m, k), (n, k), (m, n)))
+    return tile.matmul(x, w.t(), residual=residual)
+
+
+def gate_of_two_operands(dtype, m, k, n):
+    x, w, bias, *others = (meta_leaf(dtype, *shape).detach() for shape in ((m, k), (n, k), (n,), (m, n), (m, n)))
+    operands = {f"operand{i}": operand for i, operand in enumerate([bias, *others])}
+    return tile.matmul_epilogue(x, w.t(), "silu(acc + bias) * gate + res * 0.5", **operands, names="bias,gate,res")
+
+
 def epilogue_in_torch(x, y, bias, gate):
     return F.silu(x @ y * 0.5 + bias) * gate
 
@@ -264,6 +275,10 @@ MATMUL = Operator(
         "linear[4096,1024,4096],gelu": lambda dtype: tile.matmul(
             meta_leaf(dtype, 4096, 1024), meta_leaf(dtype, 4096, 1024).t(), bias=meta_leaf(dtype, 4096), activation="gelu"
         ),
+    },
+    gate_variants={
+        "linear[8192,4096,4096],residual": lambda dtype: gate_residual(dtype, 8192, 4096, 4096),
+        "linear[8192,4096,4096],gate,residual": lambda dtype: gate_of_two_operands(dtype, 8192, 4096, 4096),
     },
     gates_in_double={"matmul[512,512,512]": lambda dtype: tile.matmul(meta_leaf(dtype, 512, 512), meta_leaf(dtype, 512, 512))},
     sharded={

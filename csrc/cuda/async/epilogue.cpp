@@ -107,10 +107,30 @@ class Epilogue {
     });
   }
 
-  void divide() {
+  // Returns the ops to repeat. What does not depend on a sum stands just before its first user, so that
+  // registers hold it no longer than they must; but what the epilogue stores is loaded where it was.
+  std::vector<Op*> in_order() const {
     std::vector<Op*> order;
+    std::unordered_set<const Op*> placed;
+    const auto place = [&](Op& op, const auto& self) -> void {
+      if (!placed.insert(&op).second) return;
+      for (const Value* operand : op.operands)
+        if (Op* made = operand->definition; made && members_.count(made)) self(*made, self);
+      order.push_back(&op);
+    };
     for (const auto& op : block_.ops)
-      if (members_.count(op.get())) order.push_back(op.get());
+      if (members_.count(op.get()) && (with_users_.count(op.get()) || loads_what_is_stored(*op)))
+        place(*op, place);
+    return order;
+  }
+  bool loads_what_is_stored(const Op& op) const {
+    return op.is("load") && std::any_of(members_.begin(), members_.end(), [&](const Op* other) {
+             return other->is("store") && root_array(other->operands[0]) == root_array(op.operands[0]);
+           });
+  }
+
+  void divide() {
+    const std::vector<Op*> order = in_order();
     Builder build(function_, block_);
     build.at(block_, last_ + 1);
     build.location = order[0]->location;

@@ -59,7 +59,7 @@ Primitive target_op(std::string_view name, int operands, std::vector<Type> (*inf
 }
 Primitive roles_op() {
   Primitive op = target_op("roles", 0, infer_roles);
-  op.regions = 2;
+  op.regions = 3;
   return op;
 }
 // Its memory is read by the copy unit, which no other access of this kernel may overlap.
@@ -82,6 +82,7 @@ const Register ring_fill{target_op("ring_fill", 0, no_results)};
 const Register ring_load{ring_load_op()};
 const Register ring_wait{target_op("ring_wait", 0, no_results)};
 const Register ring_tile{target_op("ring_tile", 0, infer_from_attributes)};
+const Register ring_read{target_op("ring_read", 0, infer_from_attributes)};
 const Register ring_free{target_op("ring_free", 0, no_results)};
 const Register ring_drain{target_op("ring_drain", 0, no_results)};
 const Register ring_release{target_op("ring_release", 0, no_results)};

@@ -1,9 +1,11 @@
 // The ops of kernels that copy and multiply asynchronously. Only the GPU target has them: passes of this
 // folder create them, after all passes of the language. They print, parse and verify like other ops.
 //
-//   roles {} {}: the regions of the producer, one thread, and of each group that multiplies
+//   roles {} {} {}: the regions of the producer, one thread, of a second one, which copies what epilogues
+//   load, and of
+//     each group that multiplies
 //
-// Ops of the producer's region:
+// Ops of the producers' regions:
 //   ring_fill {ring}: waits until the ring's stage is free, and announces the bytes to come
 //   ring_load array, indices… {ring, steps, tile}: copies a tile of the array to the stage
 //   ring_next {ring}: goes on to the next stage; groups have it too
@@ -11,9 +13,10 @@
 // Ops of the groups' region:
 //   ring_wait {ring}: waits until the stage is filled
 //   ring_tile {dtype, ring, shape, tile}: the stage's tile; only products read it
+//   ring_read {dtype, ring, shape}: the stage's tile in registers, which an epilogue loads
 //   ring_free {ring}: frees the stage of the iteration before
 //   ring_drain {ring}: frees the last stage
-//   ring_release {ring}: frees this stage
+//   ring_release {ring}: frees this stage; that of a ring_read once each warp has read its rows
 //   put_shared v {operand}: writes a tile that the groups have computed to shared memory, and waits until all
 //     of them have; only products read the result
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
@@ -30,8 +33,9 @@
 
 namespace tile::cuda {
 
-extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_free, ring_drain, ring_release,
-    ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless, store_async, store_wait;
+extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_read, ring_free, ring_drain,
+    ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless,
+    store_async, store_wait;
 
 inline Attributes ring_attribute(int64_t ring) { return {{"ring", ring}}; }
 

@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
 constexpr int64_t most_row = 256;      // elements of a tile that threads load in a loop of products
-constexpr size_t most_axes = 5;        // of a tensor map
 constexpr int instruction_bytes = 32;  // of an operand's row that an instruction multiplies
 constexpr int least_columns = 32;      // of a group, where groups divide columns
 
@@ -43,119 +42,6 @@ bool multiplies_on_wgmma(const Op& mma) {
 }
 int element_bytes(const Op& mma) { return info(mma.type(0).dtype).bytes; }
 
-// Returns the largest swizzle whose rows divide the width.
-int swizzle_of(int64_t width_bytes) {
-  for (const int bytes : {128, 64, 32})
-    if (width_bytes % bytes == 0) return bytes;
-  return 0;
-}
-
-// Follows a view to its parameter. Returns false for a slice.
-bool follow_views(const Value* array, std::vector<int>& axes, std::vector<Value*>& fixed) {
-  const Op* view = array->definition;
-  if (!view) {
-    for (int axis = 0; axis < array->type.array_rank; ++axis) axes.push_back(axis), fixed.push_back(nullptr);
-    return true;
-  }
-  if (!follow_views(view->operands[0], axes, fixed)) return false;
-  if (view->is("index")) {
-    const auto count = static_cast<int>(view->operands.size()) - 1;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      if (axes[i] < 0) continue;
-      if (axes[i] < count)
-        fixed[i] = view->operands[static_cast<size_t>(axes[i]) + 1], axes[i] = -1;
-      else
-        axes[i] -= count;
-    }
-    return true;
-  }
-  if (!view->is("permute_array")) return false;
-  const auto& order = view->integers("axes");
-  for (int& axis : axes)
-    if (axis >= 0) axis = static_cast<int>(std::find(order.begin(), order.end(), axis) - order.begin());
-  return true;
-}
-
-// Finds the parameter of the access's array. Returns false for a slice.
-bool follow(const Function& function, const Op& access, CopiedTile& tile) {
-  const auto& parameters = function.body().arguments;
-  tile.access = &access;
-  tile.parameter = static_cast<int>(
-      std::find(parameters.begin(), parameters.end(), root_array(access.operands[0])) - parameters.begin());
-  return follow_views(access.operands[0], tile.axes, tile.fixed);
-}
-// Returns true if a tensor map can describe the array.
-bool has_map(const ArrayFacts& facts) {
-  return facts.unit >= 0 && facts.aligned && facts.small && !facts.wide && facts.forward;
-}
-
-// Returns true if the store's value is computed from products element by element, or from their sums.
-bool stores_sums(const Op& store) {
-  std::vector<const Value*> open{store.operands[1]};
-  std::unordered_set<const Value*> seen;
-  while (!open.empty()) {
-    const Value* value = open.back();
-    open.pop_back();
-    const Op* made = value->definition;
-    if (!made || !is_tile(value) || !seen.insert(value).second) continue;
-    if (made->is("mma")) return true;
-    if (made->is("for")) {
-      const auto number =
-          std::find(made->results.begin(), made->results.end(), value) - made->results.begin();
-      if (is_sum_of_products(*made, static_cast<size_t>(number))) return true;
-      open.push_back(made->region().terminator()->operands[static_cast<size_t>(number)]);
-    }
-    if (made->traits().elementwise || made->is("extract"))
-      open.insert(open.end(), made->operands.begin(), made->operands.end());
-  }
-  return false;
-}
-// Returns true if the op runs once for each block of the grid, over which a persistent kernel loops.
-bool runs_once(const Function& function, const Op& op, bool persistent) {
-  const Op* around = op.parent->parent;
-  return !around || (persistent && around->parent == &function.body());
-}
-// Returns true if both stores write tiles of one view, and their indices along an axis differ by a constant.
-bool store_apart(const Op& one, const Op& other) {
-  if (!one.is("store") || !other.is("store") || one.operands[0] != other.operands[0] ||
-      one.type(1).shape != other.type(1).shape || one.integers("steps") != one.type(1).shape ||
-      other.integers("steps") != one.type(1).shape)
-    return false;
-  const auto is_behind = [](const Value* index, const Value* base) {
-    const Op* made = index->definition;
-    if (!made || !made->is("add")) return false;
-    const bool swapped = made->operands[1] == base;
-    const auto distance = constant_of(made->operands[swapped ? 0 : 1]);
-    return made->operands[swapped ? 1 : 0] == base && distance && distance->integer != 0;
-  };
-  for (size_t i = 2; i < one.operands.size(); ++i)
-    if (is_behind(one.operands[i], other.operands[i]) || is_behind(other.operands[i], one.operands[i]))
-      return true;
-  return false;
-}
-// Returns true if the store may end later than the ops behind it: it runs once for each block of the grid, it
-// is the only op that writes its part of the array, and of that only the epilogue's load of the same panel,
-// which has the layout of the sums, reads before it.
-bool may_end_later(const Function& function, const Op& store, bool persistent) {
-  const Value* array = root_array(store.operands[0]);
-  bool ends_later = runs_once(function, store, persistent), before = true;
-  walk(function.body(), [&](const Op& op) {
-    if (&op == &store) {
-      before = false;
-      return;
-    }
-    const bool accesses = (op.traits().reads || op.traits().writes) && !op.operands.empty() &&
-                          op.operands[0]->type.is_array() && root_array(op.operands[0]) == array;
-    if (!accesses) return;
-    const bool both = op.parent == store.parent && op.has("panel") && store.has("panel");
-    const bool is_other_panel = both && op.integer("panel") != store.integer("panel");
-    const bool is_earlier_load = both && before && !op.traits().writes;
-    if (store_apart(op, store)) return;
-    if (!is_other_panel && !is_earlier_load) ends_later = false;
-  });
-  return ends_later;
-}
-
 }  // namespace
 
 void RingUse::add(const Op& load) {
@@ -169,6 +55,7 @@ void AsyncRing::add(RingTile tile) {
   tiles.push_back(std::move(tile));
 }
 int64_t AsyncRing::copied_bytes() const {
+  if (of_epilogue) return tiles[0].layout.stage_bytes();
   int64_t bytes = 0;
   for (const RingTile& tile : tiles) bytes += tile.layout.stage_bytes();
   return bytes;
@@ -200,7 +87,7 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     awaits = true;
     if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma); })) return;
   }
-  add_stores(function, arrays);
+  add_epilogue(function, arrays);
   place(function, target);
 }
 
@@ -362,10 +249,11 @@ bool AsyncPlan::describe(const Function& function, const KernelArrays& arrays, c
   const char* which = operand ? "right" : "left";
   if (load->number("pad") != 0) return decline(*load, "the tile is padded with another number than 0");
   const ArrayFacts facts = arrays.facts(load->operands[0]);
-  if (!follow(function, *load, tile))
+  if (!tile.follow(function, *load))
     return decline(*load, str("the ", which, " operand is a slice of an array"));
-  if (tile.axes.size() > most_axes)
-    return decline(*load, str("the array has ", tile.axes.size(), " axes; the copy unit takes ", most_axes));
+  if (tile.axes.size() > CopiedTile::most_axes)
+    return decline(
+        *load, str("the array has ", tile.axes.size(), " axes; the copy unit takes ", CopiedTile::most_axes));
   if (!facts.constant) return decline(*load, "the kernel writes the array");
   if (!has_map(facts))
     return decline(*load, str("the ", which,
@@ -388,21 +276,21 @@ bool AsyncPlan::describe(const Function& function, const KernelArrays& arrays, c
   return true;
 }
 
-// Finds the stores that go through panels; all others are written by each thread.
-void AsyncPlan::add_stores(const Function& function, const KernelArrays& arrays) {
-  walk(function.body(), [&](const Op& op) {
-    if (!op.is("store") || op.type(1).rank() != 2) return;
-    const Type& type = op.type(1);
-    const ArrayFacts facts = arrays.facts(op.operands[0]);
-    const int bytes = info(type.dtype).bytes, swizzle = swizzle_of(type.shape[1] * bytes);
-    PanelStore store;
-    const bool fits = bytes == 2 && swizzle && type.shape[0] == int64_t{block_rows} * row_blocks * groups &&
-                      type.shape[1] <= most_columns && facts.unit == 1 && has_map(facts);
-    if (!fits || !stores_sums(op) || !may_end_later(function, op, persistent)) return;
-    if (!follow(function, op, store) || store.axes.size() > most_axes) return;
-    store.layout = in_panels(block_rows, type.shape[1], bytes, swizzle);
-    stores.push_back(std::move(store));
-  });
+// Finds the tiles of epilogues that go through shared memory.
+void AsyncPlan::add_epilogue(const Function& function, const KernelArrays& arrays) {
+  const EpilogueShape shape{int64_t{block_rows} * row_blocks * groups, most_columns, persistent};
+  stores = panel_stores(function, arrays, shape);
+  // Where products are awaited in their block, the groups read several rings already, in an order of their
+  // own.
+  if (awaits) return;
+  AsyncRing ring{.of_epilogue = true};
+  for (CopiedTile& load : epilogue_loads(function, arrays, shape, stores)) {
+    ring.uses.push_back({.block = load.access->parent, .first_tile = ring.tiles.size()});
+    ring.uses.back().add(*load.access);
+    ring.stage_bytes = round_up(load.layout.stage_bytes());
+    ring.tiles.push_back({std::move(load)});
+  }
+  if (!ring.uses.empty()) rings.push_back(std::move(ring));
 }
 
 // Returns true if loops fill the ring, other than the loop over the grid.
@@ -413,13 +301,29 @@ bool AsyncPlan::is_repeated(const AsyncRing& ring, const Function& function) con
   });
 }
 
+// Returns how many stages the ring of an epilogue's loads has in so many bytes. Products that go on from
+// iteration to iteration keep three stages, and the loads have two, or else one. What is then left of a stage
+// of the products goes to the loads.
+int AsyncPlan::epilogue_stages(int64_t left, int64_t repeated) const {
+  const AsyncRing& ring = rings.back();
+  const auto uses = static_cast<int64_t>(ring.uses.size());
+  for (const int64_t least : {std::min<int64_t>(uses, 2), int64_t{1}}) {
+    const int64_t products = std::min<int64_t>((left - least * ring.stage_bytes) / repeated, most_stages);
+    if (left < least * ring.stage_bytes || products < 3) continue;
+    return static_cast<int>(
+        std::min<int64_t>({uses, (left - products * repeated) / ring.stage_bytes, most_stages}));
+  }
+  return 0;
+}
+
 // Gives every ring as many stages as fit. Rings that loops fill have two at least, where products go on from
 // iteration to iteration; others have a second one if the loops' rings have two.
 void AsyncPlan::place(const Function& function, const Target& target) {
   int64_t room = target.shared_bytes - alignment;  // the barriers take the rest
   for (const SharedOperand& operand : operands) room -= shared_buffers * operand.layout.stage_bytes();
   int64_t once = 0, repeated = 0;
-  for (const AsyncRing& ring : rings) (is_repeated(ring, function) ? repeated : once) += ring.stage_bytes;
+  for (const AsyncRing& ring : rings)
+    if (!ring.of_epilogue) (is_repeated(ring, function) ? repeated : once) += ring.stage_bytes;
   int64_t panels = stores.empty() ? 0 : int64_t{groups} * panel_buffers * panel_bytes;
   if (room - panels < once + (awaits ? 2 : 3) * repeated) stores.clear(), panels = 0;
   if (room - once < 2 * repeated) {
@@ -428,11 +332,17 @@ void AsyncPlan::place(const Function& function, const Target& target) {
     return;
   }
   const int second = once && repeated && room - panels >= 2 * once + 2 * repeated ? 2 : 1;
-  const int64_t left = room - panels - second * once;
+  int64_t left = room - panels - second * once;
+  int of_epilogue = 0;
+  if (has_two_producers()) {
+    if (!stores.empty()) of_epilogue = epilogue_stages(left, repeated);
+    left -= of_epilogue * rings.back().stage_bytes;
+    if (!of_epilogue) rings.pop_back();
+  }
   const int most = repeated ? static_cast<int>(std::min<int64_t>(left / repeated, most_stages)) : 1;
   int64_t offset = 0;
   for (AsyncRing& ring : rings) {
-    ring.stages = is_repeated(ring, function) ? most : second;
+    ring.stages = ring.of_epilogue ? of_epilogue : is_repeated(ring, function) ? most : second;
     ring.offset = offset;
     offset += ring.stages * ring.stage_bytes;
   }

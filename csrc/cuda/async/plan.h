@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "cuda/array_facts.h"
+#include "cuda/async/copied_tile.h"
+#include "cuda/async/epilogue_tiles.h"
 #include "cuda/layout.h"
 #include "cuda/program.h"
 #include "cuda/shared_layout.h"
@@ -14,16 +16,7 @@
 
 namespace tile::cuda {
 
-// A tile that the copy unit moves between an array and shared memory.
-struct CopiedTile {
-  const Op* access = nullptr;  // the load or store
-  int parameter = 0;           // the number of the array
-  // For each axis of the array: the tile's axis along it, or -1 and the index that fixes it.
-  std::vector<int> axes;
-  std::vector<Value*> fixed;
-  SharedLayout layout;
-};
-// A tile of a ring's stages: a load that only products read.
+// A tile of a ring's stages: a load that only products read, or one of an epilogue.
 struct RingTile : CopiedTile {
   int64_t offset = 0;  // in the stage
 };
@@ -34,22 +27,19 @@ struct SharedOperand {
   SharedLayout layout;
   int64_t offset = 0;  // of the first buffer
 };
-// A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time.
-struct PanelStore : CopiedTile {
-  int first = 0;           // the first panel's number among those of a block of the grid
-  bool waits_all = false;  // the first panel's buffer was written last by the panel just before it
-};
-
 // The loads of a block of ops that fill a stage of a ring, one for each of its tiles.
 struct RingUse {
   const Block* block = nullptr;
   std::vector<const Op*> loads;
   const Op* last = nullptr;  // of the loads, in the order of the block
+  size_t first_tile = 0;     // the number of the first load's tile in the ring
   void add(const Op& load);
 };
 
 // Tiles that products read, in stages that the producer fills ahead of the groups.
 struct AsyncRing {
+  // Each use's tile is a stage of its own, which a second producer fills and each warp reads to registers.
+  bool of_epilogue = false;
   // The loop whose products go on from iteration to iteration, all onto the same sums. Without one, products
   // are awaited in their block.
   const Op* loop = nullptr;
@@ -82,10 +72,11 @@ struct AsyncPlan {
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
   int threads() const { return (groups + 1) * group_threads; }
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
-  // has 255 from the start.
+  // has 255 from the start. Two producers, whose code is longer, take more.
   bool moves_registers() const { return groups > 1; }
-  int producer_registers() const { return groups == 2 ? 24 : 32; }
-  int group_registers() const { return groups == 2 ? 240 : 160; }
+  bool has_two_producers() const { return !rings.empty() && rings.back().of_epilogue; }
+  int producer_registers() const { return groups == 2 ? (has_two_producers() ? 40 : 24) : 32; }
+  int group_registers() const { return groups == 2 ? (has_two_producers() ? 232 : 240) : 160; }
   // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
   // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;
@@ -101,8 +92,9 @@ struct AsyncPlan {
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);
-  void add_stores(const Function& function, const KernelArrays& arrays);
+  void add_epilogue(const Function& function, const KernelArrays& arrays);
   bool is_repeated(const AsyncRing& ring, const Function& function) const;
+  int epilogue_stages(int64_t left, int64_t repeated) const;
   void place(const Function& function, const Target& target);
   bool decline(const Op& op, const std::string& reason);
 };

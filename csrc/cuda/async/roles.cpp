@@ -42,14 +42,14 @@ class Divider {
   std::optional<std::string> run() {
     std::vector<std::unique_ptr<Op>> all = std::exchange(function_.body().ops, {});
     const Location at = plan_.rings[0].uses[0].loads[0]->location;
-    auto both = std::make_unique<Op>();
-    both->primitive = &*roles;
-    both->location = at;
-    for (int i = 0; i < 2; ++i) {
-      both->regions.push_back(std::make_unique<Block>());
-      both->regions.back()->parent = both.get();
+    auto roles_op = std::make_unique<Op>();
+    roles_op->primitive = &*roles;
+    roles_op->location = at;
+    for (int i = 0; i < 3; ++i) {
+      roles_op->regions.push_back(std::make_unique<Block>());
+      roles_op->regions.back()->parent = roles_op.get();
     }
-    Block &producer = both->region(0), &groups = both->region(1);
+    Block& groups = roles_op->region(2);
     for (auto& op : all) {
       const bool outside = is_scalar_or_view(*op) &&
                            std::none_of(op->operands.begin(), op->operands.end(),
@@ -59,19 +59,26 @@ class Divider {
       for (Value* result : op->results) result->owner = &to;
       to.ops.push_back(std::move(op));
     }
-    Builder build(function_, producer);
-    produce(groups, build);
-    end(build, producer);
-    if (why_not_) return why_not_;
-    remove_unused(producer);
+    Builder build(function_, groups);
+    for (const bool of_epilogue : {false, true}) {
+      Block& producer = roles_op->region(of_epilogue ? 1 : 0);
+      of_epilogue_ = of_epilogue;
+      copies_.clear();
+      build.to_end(producer);
+      produce(groups, build);
+      end(build, producer);
+      if (why_not_) return why_not_;
+      remove_unused(producer);
+    }
     if (plan_.awaits)
       issue_products(function_, plan_, groups);
     else
       consume(groups);
+    read_loads(build);
     store_panels(groups, build);
     end(build, groups);
     remove_unused(groups);
-    Builder(function_, function_.body()).insert(std::move(both));
+    Builder(function_, function_.body()).insert(std::move(roles_op));
     return std::nullopt;
   }
 
@@ -86,11 +93,11 @@ class Divider {
       if (ring.loop == &loop) return &ring;
     return nullptr;
   }
-  // Returns the use of a ring whose last load the op is, or null.
+  // Returns the use of one of the producer's rings whose last load the op is, or null.
   const RingUse* use_of(const Op& op) const {
     for (const AsyncRing& ring : plan_.rings)
       for (const RingUse& use : ring.uses)
-        if (use.last == &op) return &use;
+        if (ring.of_epilogue == of_epilogue_ && use.last == &op) return &use;
     return nullptr;
   }
   bool contains_ring(const Op& op) const {
@@ -153,15 +160,16 @@ class Divider {
     const int64_t number = number_of(ring);
     build.location = use.loads[0]->location;
     build.create(ring_fill, {}, ring_attribute(number));
-    for (size_t t = 0; t < ring.tiles.size(); ++t) {
-      const RingTile& tile = ring.tiles[t];
+    for (size_t t = 0; t < use.loads.size(); ++t) {
+      const RingTile& tile = ring.tiles[use.first_tile + t];
       const Op& load = *use.loads[t];
       build.location = load.location;
       Position at = position_of(tile, load, 1);
       for (Value*& index : at.indices) index = needed(index, load);
       at.indices.insert(at.indices.begin(), array_of(tile));
-      build.create(ring_load, std::move(at.indices),
-                   {{"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(t)}});
+      build.create(
+          ring_load, std::move(at.indices),
+          {{"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(use.first_tile + t)}});
     }
     build.create(ring_next, {}, ring_attribute(number));
   }
@@ -198,14 +206,38 @@ class Divider {
       for (const auto& region : op.regions) consume(*region);
     }
   }
+  static size_t position_in(const Block& block, const Op& op) {
+    const auto found = std::find_if(block.ops.begin(), block.ops.end(),
+                                    [&](const auto& other) { return other.get() == &op; });
+    return static_cast<size_t>(found - block.ops.begin());
+  }
+  // Replaces the loads of epilogues that a producer copies.
+  void read_loads(Builder& build) {
+    for (const AsyncRing& ring : plan_.rings) {
+      if (!ring.of_epilogue) continue;
+      const int64_t number = number_of(ring);
+      for (const RingUse& use : ring.uses) {
+        const Op& load = *use.last;
+        Value* loaded = load.results[0];
+        Block& block = *load.parent;
+        build.at(block, position_in(block, load));
+        build.location = load.location;
+        build.create(ring_wait, {}, ring_attribute(number));
+        Value* read = build.emit(
+            ring_read, {}, {{"dtype", loaded->type.dtype}, {"ring", number}, {"shape", loaded->type.shape}});
+        build.create(ring_release, {}, ring_attribute(number));
+        build.create(ring_next, {}, ring_attribute(number));
+        replace_uses(block, {{loaded, read}});
+        block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(build.position()));
+      }
+    }
+  }
   // Replaces the stores that go through panels.
   void store_panels(Block& groups, Builder& build) {
     for (size_t t = 0; t < plan_.stores.size(); ++t) {
       const PanelStore& store = plan_.stores[t];
       Block& block = *store.access->parent;
-      const auto found = std::find_if(block.ops.begin(), block.ops.end(),
-                                      [&](const auto& op) { return op.get() == store.access; });
-      const auto position = static_cast<size_t>(found - block.ops.begin());
+      const size_t position = position_in(block, *store.access);
       Position at = position_of(store, *store.access, 2);
       at.indices.insert(at.indices.begin(), {array_of(store), store.access->operands[1]});
       build.at(block, position);
@@ -314,6 +346,7 @@ class Divider {
 
   Function& function_;
   const AsyncPlan& plan_;
+  bool of_epilogue_ = false;  // the second producer is built
   ValueMap copies_;
   std::optional<std::string> why_not_;
 };

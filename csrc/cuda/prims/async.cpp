@@ -13,10 +13,12 @@ const AsyncRing& ring_of(Emitter& emitter, const Op& op) { return plan_of(emitte
 // Returns "Ring0", after defining the struct.
 std::string ring_type(Emitter& emitter, size_t number) {
   emitter.need("rings.cuh");
-  const AsyncRing& ring = plan_of(emitter).rings[number];
+  const AsyncPlan& plan = plan_of(emitter);
+  const AsyncRing& ring = plan.rings[number];
   return emitter.define_struct(
       "Ring", str("  static constexpr int stages = ", ring.stages, ", bytes = ", ring.stage_bytes,
-                  ", copied = ", ring.copied_bytes(), ", groups = ", plan_of(emitter).groups,
+                  ", copied = ", ring.copied_bytes(),
+                  ", groups = ", plan.groups * (ring.of_epilogue ? AsyncPlan::group_threads / 32 : 1),
                   ", offset = ", ring.offset, ", full = ", ring.full, ", empty = ", ring.empty, ";\n"));
 }
 
@@ -30,7 +32,9 @@ void emit_fill(Emitter& emitter, const Op& op) { call(emitter, op, "fill_stage")
 void emit_wait(Emitter& emitter, const Op& op) { call(emitter, op, "wait_for_stage"); }
 void emit_free(Emitter& emitter, const Op& op) { call(emitter, op, "free_stage"); }
 void emit_drain(Emitter& emitter, const Op& op) { call(emitter, op, "drain_ring"); }
-void emit_release(Emitter& emitter, const Op& op) { call(emitter, op, "release_stage"); }
+void emit_release(Emitter& emitter, const Op& op) {
+  call(emitter, op, ring_of(emitter, op).of_epilogue ? "release_by_warps" : "release_stage");
+}
 void emit_next(Emitter& emitter, const Op& op) {
   emitter.line(op, str("ring", ring_number(op), ".next<", ring_of(emitter, op).stages, ">();"));
 }
@@ -58,12 +62,18 @@ void emit_roles(Emitter& emitter, const Op& op) {
   declare_rings();
   emitter.block(op.region(0));
   end_region();
+  if (op.region(1).ops.size() > 1) {
+    begin_region("if (thread() == 32) {");
+    declare_rings();
+    emitter.block(op.region(1));
+    end_region();
+  }
   end_region();
   begin_region("else {");
   move_registers("take_registers", plan.group_registers());
   declare_rings();
   for (size_t i = 0; i < plan.operands.size(); ++i) emitter.line(op, str("int buffer", i, " = 0;"));
-  emitter.block(op.region(1));
+  emitter.block(op.region(2));
   end_region();
 }
 
@@ -114,6 +124,21 @@ void emit_ring_load(Emitter& emitter, const Op& op) {
 
 // The tile needs no line: products name its address.
 void emit_ring_tile(Emitter&, const Op&) {}
+
+void emit_ring_read(Emitter& emitter, const Op& op) {
+  const AsyncPlan& plan = plan_of(emitter);
+  const size_t number = ring_number(op);
+  const SharedLayout& layout = plan.rings[number].tiles[0].layout;
+  emitter.need("panels_in.cuh");
+  const std::string tile = emitter.define_struct(
+      "Read", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", layout.panels(),
+                  ", chunks = ", layout.pitch / 16, ", panel_bytes = ", layout.panel_bytes(), ";\n"));
+  const Layout sums = plan.accumulator(op.results[0]->type.shape);
+  emitter.result_in(
+      op, sums,
+      str("read_stage<", tile, ", ", ring_type(emitter, number), ", ", op.results[0]->type.dtype, ", ",
+          emitter.layout(sums), ">(ring", number, ", memory, group, ", line_number(op), ")"));
+}
 
 // How wgmma reads an operand in shared memory.
 struct WgmmaOperand {
@@ -272,6 +297,7 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("ring_next", emit_next)),
     AddLoweringRule(rule("ring_wait", emit_wait)),
     AddLoweringRule(rule("ring_tile", emit_ring_tile)),
+    AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
     AddLoweringRule(rule("ring_free", emit_free)),
     AddLoweringRule(rule("ring_drain", emit_drain)),
     AddLoweringRule(rule("ring_release", emit_release)),

@@ -10,6 +10,8 @@ namespace tile::emulator {
 void begin_groups();
 // Called when adjacent threads have met, by the first.
 void pass_barrier(int count);
+// The same of the threads of a warp, of which only kernels of warpgroups keep the order.
+void pass_warp_barrier(int count);
 
 void init_barrier(const void* at, int arrivals, int line);
 void publish_barriers();

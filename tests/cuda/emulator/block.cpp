@@ -203,6 +203,9 @@ void begin_groups() {
 }
 void pass_barrier(int count) {
   ++here.epoch;
+  pass_warp_barrier(count);
+}
+void pass_warp_barrier(int count) {
   if (here.grouped) join_clocks(running_thread(), static_cast<size_t>(count));
 }
 

@@ -30,6 +30,9 @@ char* shared_memory_of(int block);
 void check_effect(int block, int64_t offset, int64_t bytes, const Clock& known, const Record& record,
                   const char* deed);
 
+// Checks elements of an array that a copy reads until the moment of the record.
+void check_global_read(const void* from, int bytes, int alignment, const Record& ends);
+
 // A copy that arrives at a barrier, at the offset in a block's memory.
 struct Arrival {
   int64_t bytes;

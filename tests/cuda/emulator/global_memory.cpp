@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "clocks.h"
+#include "effects.h"
 #include "memory.h"
 
 namespace tile::emulator {
@@ -76,7 +76,8 @@ Region* find(uintptr_t at) {
   report(str(deed_text(line, access), " ", bytes, " bytes", where));
 }
 
-void touch(uintptr_t at, Byte& byte, Access access, bool constant, int line) {
+// `ends`: when what the thread begins has ended; null for its own access.
+void touch(uintptr_t at, Byte& byte, Access access, bool constant, int line, const Record* ends = nullptr) {
   const auto deed = [&] {
     return str(deed_text(line, access), " byte ", static_cast<int64_t>(at - number(byte.array)),
                " of parameter ", byte.parameter);
@@ -90,7 +91,7 @@ void touch(uintptr_t at, Byte& byte, Access access, bool constant, int line) {
   if (here.grouped) {
     if (!byte.order) byte.order = std::make_unique<Order>();
     if (const Record* other = byte.order->race(own_clock(), access)) report(deed() + other->text());
-    byte.order->note(own_clock(), record_now(access, line));
+    byte.order->note(own_clock(), ends ? *ends : record_now(access, line));
   }
   byte.note(access, line);
   byte.constant |= constant;
@@ -121,7 +122,10 @@ void start_global_memory(std::vector<EmulatedArray> all) {
     });
 }
 
-void check_global(const void* from, int bytes, Access access, bool constant, int line, int alignment) {
+namespace {
+
+void check(const void* from, int bytes, Access access, bool constant, int line, int alignment,
+           const Record* ends) {
   const uintptr_t at = number(from);
   Region* region = find(at);
   if (!region || at + static_cast<uintptr_t>(bytes) > region->end) outside(at, bytes, access, line);
@@ -131,7 +135,16 @@ void check_global(const void* from, int bytes, Access access, bool constant, int
     report(str(deed_text(line, access), " ", bytes, " bytes of parameter ", region->at(at).parameter,
                " at a multiple of ", at & (~at + 1), " only"));
   for (uintptr_t i = at; i < at + static_cast<uintptr_t>(bytes); ++i)
-    touch(i, region->at(i), access, constant, line);
+    touch(i, region->at(i), access, constant, line, ends);
+}
+
+}  // namespace
+
+void check_global(const void* from, int bytes, Access access, bool constant, int line, int alignment) {
+  check(from, bytes, access, constant, line, alignment, nullptr);
+}
+void check_global_read(const void* from, int bytes, int alignment, const Record& ends) {
+  check(from, bytes, Access::load, false, ends.line, alignment, &ends);
 }
 
 void check_global_word(const void* from, Access access, int line) {

@@ -1,6 +1,7 @@
 // Copies of boxes between global and shared memory (TMA). A copy to shared memory is applied when a thread
 // cannot go on without it, and one to global memory when it is waited for or when all threads have ended.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -132,10 +133,18 @@ void copy_tensor(void* to, const void* from, const void* barrier, const int* at,
   const int64_t offset = shared_offset(to), signal = shared_offset(barrier), bytes = box_bytes(map);
   check_alignment(offset, line);
   const std::vector<Row> rows = rows_of(map, at);
-  for (const Row& row : rows)
-    if (row.inside)
-      check_global(row.global, static_cast<int>(row.inside), Access::load, false, line,
-                   static_cast<int>(map.element_bytes));
+  // Who has waited for the copy knows that the array is read, too. Of copies to several blocks nobody does.
+  const bool to_one = !(blocks & (blocks - 1));
+  for (const Row& row : rows) {
+    const int inside = static_cast<int>(row.inside), alignment = static_cast<int>(map.element_bytes);
+    if (!inside) continue;
+    if (to_one)
+      check_global_read(row.global, inside, alignment,
+                        record_of(Actor::copy, moment_of_barrier(std::countr_zero(blocks), signal, line),
+                                  Access::load, line));
+    else
+      check_global(row.global, inside, Access::load, false, line, alignment);
+  }
   for (int block = 0; blocks >> block; ++block) {
     if (!(blocks >> block & 1)) continue;
     char* memory = shared_memory_of(block);

@@ -1,0 +1,30 @@
+// A tile that the copy unit (TMA) moves between an array and shared memory: which array and which of its
+// axes, and what a tensor map asks of both.
+#pragma once
+#include <vector>
+
+#include "cuda/array_facts.h"
+#include "cuda/shared_layout.h"
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+struct CopiedTile {
+  const Op* access = nullptr;  // the load or store
+  int parameter = 0;           // the number of the array
+  // For each axis of the array: the tile's axis along it, or -1 and the index that fixes it.
+  std::vector<int> axes;
+  std::vector<Value*> fixed;
+  SharedLayout layout;
+
+  static constexpr size_t most_axes = 5;  // of a tensor map
+  // Finds the parameter of the access's array. Returns false for a slice.
+  bool follow(const Function& function, const Op& of);
+};
+
+// Returns true if a tensor map can describe the array.
+bool has_map(const ArrayFacts& facts);
+// Returns the largest swizzle whose rows divide the width, or 0.
+int swizzle_of(int64_t width_bytes);
+
+}  // namespace tile::cuda
