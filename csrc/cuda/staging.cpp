@@ -37,6 +37,9 @@ bool only_multiplied(const Value* value, const Users& users,
     return user->is("mma") && user->operands[2] != value && multiplies(*user);
   });
 }
+bool loads_scalar(const Op& op, const KernelArrays& arrays) {
+  return op.is("load") && op.results[0]->type.is_scalar() && arrays.facts(op.operands[0]).constant;
+}
 bool StagingPlan::only_multiplied(const Value* value, const Users& users) const {
   return cuda::only_multiplied(value, users, [&](const Op& mma) { return instruction(mma) != nullptr; });
 }
