@@ -148,16 +148,24 @@ Tensor four_dimensions(Tensor bias) {
   while (bias.dim() < 4) bias = bias.unsqueeze(0);
   return bias;
 }
+// [batch or 1, heads or 1, query or 1, key or 1]: samples and heads whose mask is in the same memory share
+// it.
+Tensor shared_mask(const Tensor& bias) {
+  Tensor mask = four_dimensions(bias);
+  for (const int64_t axis : {0, 1})
+    if (mask.size(axis) > 1 && mask.stride(axis) == 0) mask = mask.narrow(axis, 0, 1);
+  return mask;
+}
 // Returns true if a summary pays: on a CPU it takes as long as a few heads of a short head dim.
 bool is_summed_up(const Tensor& bias, const Problem& p, const TileSize& tile) {
-  const Tensor mask = four_dimensions(bias);
+  const Tensor mask = shared_mask(bias);
   const int64_t shared_by = p.batch * p.heads / std::max<int64_t>(mask.size(0) * mask.size(1), 1);
   return pays_for_summary(p.rows, p.keys, tile) &&
          (!bias.is_cpu() || shared_by >= tuning::attention_cpu_shared_mask);
 }
 // Heads and samples that share a mask share its summary.
 MaskSummary summary_of(const Tensor& bias, const Problem& p, BitsOf bits) {
-  const Tensor mask = four_dimensions(bias);
+  const Tensor mask = shared_mask(bias);
   return {
       mask.expand({mask.size(0), mask.size(1), p.rows, p.keys}), {p.rule.offset, p.rule.options.first}, bits};
 }
