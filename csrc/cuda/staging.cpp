@@ -39,6 +39,9 @@ bool only_multiplied(const Value* value, const Users& users,
   });
 }
 bool StagingPlan::by_blocks(const Op& mma) const { return !instruction(mma) && multiplies_by_blocks(mma); }
+bool loads_scalar(const Op& op, const KernelArrays& arrays) {
+  return op.is("load") && op.results[0]->type.is_scalar() && arrays.facts(op.operands[0]).constant;
+}
 bool StagingPlan::only_multiplied(const Value* value, const Users& users) const {
   return cuda::only_multiplied(value, users, [&](const Op& mma) { return multiplies(mma); });
 }

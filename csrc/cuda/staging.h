@@ -46,6 +46,10 @@ Users users_of(const Block& block);
 bool only_multiplied(const Value* value, const Users& users,
                      const std::function<bool(const Op&)>& multiplies);
 
+// Returns true if the op loads a scalar from an array that the kernel does not write: it may then be loaded
+// again wherever it is needed.
+bool loads_scalar(const Op& op, const KernelArrays& arrays);
+
 class StagingPlan {
  public:
   // Plans for CTAs with so much shared memory: if not all tiles fit, the last are not staged.

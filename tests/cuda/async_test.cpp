@@ -383,16 +383,34 @@ std::string two_loops(const std::string& dtype) {
       "TYPE", dtype);
 }
 
+// The same where the tiles' numbers are in a list.
+std::string two_loops_over_a_list(const std::string& dtype) {
+  std::string text = with(two_loops(dtype), "%low: i32", "%list: array<i32,1>, %low: i32");
+  for (const char* loop : {"m", "n"}) {
+    const auto replace = [&](const char* from, const char* to) {
+      text = with(text, with(from, "*", loop), with(to, "*", loop));
+    };
+    replace(
+        "    %k*: ",
+        "    %at*: array<i32,0> = index %list, %j*\n    %of*: i32 = load %at* {pad=0, shape=[], steps=[]}\n "
+        "   %k*: ");
+    replace("load %key, %j*", "load %key, %of*");
+    replace("load %value, %j*", "load %value, %of*");
+  }
+  return text;
+}
+
 // All numbers are small integers: products of a few tiles have no rounding that another order could change.
-TEST(Skew, ComputesTheSame) {
-  Function function = parse(two_loops("f32"));
+void check_skewed(const std::string& before, bool has_list) {
+  Function function = parse(before);
   skew_loops(function);
   verify(function, "skew_loops");
   const std::string text = print(function, false);
-  EXPECT_NE(text, print(parse(two_loops("f32")), false));
-  const auto run = [](const std::string& kernel, int low, int at, int high) {
+  EXPECT_NE(text, print(parse(before), false));
+  const auto run = [&](const std::string& kernel, int low, int at, int high) {
     std::vector<std::vector<float>> data;
     std::vector<Argument> arguments;
+    std::vector<int32_t> list{3, 0, 4, 1, 2};
     for (size_t i = 0; i < 4; ++i) {
       const int64_t rows = i % 3 ? 300 : 200, columns = 60;
       std::vector<float>& values = data.emplace_back(static_cast<size_t>(rows * columns));
@@ -404,11 +422,16 @@ TEST(Skew, ComputesTheSame) {
       array.strides[0] = columns, array.strides[1] = 1;
       arguments.emplace_back(array);
     }
+    if (has_list) {
+      ArrayArgument array;
+      array.data = list.data(), array.dtype = DType::i32, array.rank = 1;
+      array.sizes[0] = static_cast<int32_t>(list.size()), array.strides[0] = 1;
+      arguments.emplace_back(array);
+    }
     for (const int32_t bound : {low, at, high}) arguments.push_back(scalar_argument(bound));
     TextKernel(kernel).launch({2, 1, 1}, arguments);
     return data[3];
   };
-  const std::string before = two_loops("f32");
   for (const auto& [low, at, high] : {std::array{0, 0, 0},
                                       {0, 0, 1},
                                       {0, 1, 1},
@@ -421,6 +444,8 @@ TEST(Skew, ComputesTheSame) {
                                       {3, 1, 2}})
     EXPECT_EQ(run(text, low, at, high), run(before, low, at, high)) << low << ' ' << at << ' ' << high;
 }
+TEST(Skew, ComputesTheSame) { check_skewed(two_loops("f32"), false); }
+TEST(Skew, LoadsTheNumberOfATileForBothParts) { check_skewed(two_loops_over_a_list("f32"), true); }
 
 // A block that stores two tiles side by side. The copy unit may still read the first when the second is
 // stored, but not one that the second replaces.

@@ -24,11 +24,12 @@ class Gradients {
     Tile grad_score, grad_product;  // before the scale
     std::optional<Tile> grad_out;
   };
-  At at(Tile i, Tile j) const {
+  At at(const Place& place) const {
+    const auto& [i, j, whole] = place;
     At t{scores.query(i), scores.key(j), Tile(), Tile(), Tile(), std::nullopt};
     std::optional<Tile> slope;
     // Rows past the end and rows that attend to nothing: exp(s - inf) = 0.
-    Tile e = scores.exponentials(scores.product(t.q, t.k), column(top_.load({i}, inf)), i, j, &slope);
+    Tile e = scores.exponentials(scores.product(t.q, t.k), column(top_.load({i}, inf)), place, &slope);
     Tile p = e * column(weight_.load({i}));
     std::optional<Tile> kept = scores.rule.kept(i, j);
     t.p = scores.rule.only_kept(p, kept);
@@ -110,8 +111,9 @@ void backward_keys(const BackwardKeys<Array, Tile>& of) {
     Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
     for (Tile head : range(first_head, first_head + group)) {
       Gradients gradients(call, from, head, depth, operand);
-      for (Tile i : gradients.scores.seeing_rows(j)) {
-        auto t = gradients.at(i, j);
+      const auto add = [&](const Place& at) {
+        const Tile& i = at.i;
+        auto t = gradients.at(at);
         Tile grad_score = (t.grad_product * factor).astype(operand);
         if (grad_value && t.grad_out) sum_value = mma(t.p.astype(operand).t(), *t.grad_out, sum_value);
         if (grad_key) sum_key = mma(grad_score.t(), t.q, sum_key);
@@ -119,6 +121,12 @@ void backward_keys(const BackwardKeys<Array, Tile>& of) {
           View sum_query = sums(head);
           sum_query.store({i, 0}, mma(grad_score, t.k, sum_query.load({i, 0})));
         }
+      };
+      if (from.in.visits) {
+        const Visited queries(from.in.visits->list, head, batch, j);
+        for (Tile number : queries.each()) add({queries.tile(number), j, queries.whole(number)});
+      } else {
+        for (Tile i : gradients.scores.seeing_rows(j)) add({i, j});
       }
     }
     if (grad_key) call.keys.of(*grad_key, key_head).tiled_view(key_tile).store({j, 0}, sum_key);
@@ -138,15 +146,21 @@ void backward_query(const BackwardQuery<Array, Tile>& of) {
   Call call(of.from.in, batch, of.rule, of.tile);
   Tile factor = call.scale, sum = zeros({rows, depth}, dtype);
   Gradients gradients(call, of.from, head, depth, of.operand);
-  for (Tile j : gradients.scores.visible_keys(i)) {
-    auto t = gradients.at(i, j);
+  const auto add = [&](const Place& at) {
+    auto t = gradients.at(at);
     sum = mma((t.grad_product * factor).astype(of.operand), t.k, sum);
+  };
+  if (of.from.in.visits) {
+    const Visited keys(of.from.in.visits->list, head, batch, i);
+    for (Tile number : keys.each()) add({i, keys.tile(number), keys.whole(number)});
+  } else {
+    for (Tile j : gradients.scores.visible_keys(i)) add({i, j});
   }
   call.queries.of(of.grad_query, head).tiled_view({rows, depth}).store({i, 0}, sum);
 }
 
 void backward_bias(const BackwardBias<Array, Tile>& of) {
-  const auto& [query, key, value, bias] = of.from.in;
+  const Array &query = of.from.in.query, &key = of.from.in.key;
   const Array& grad_bias = of.grad_bias;
   const auto [rows, cols, depth] = of.tile;
   // bid(0) counts the tiles of one head's bias.
@@ -160,7 +174,7 @@ void backward_bias(const BackwardBias<Array, Tile>& of) {
       Gradients gradients(call, of.from, head, depth, of.operand);
       for (Tile j : all_or_one(bias_cols, key_tiles, key_tile))
         for (Tile i : all_or_one(cdiv(grad_bias.dim(2), rows), row_tiles, row_tile))
-          sum += gradients.at(i, j).grad_score;
+          sum += gradients.at({i, j}).grad_score;
     }
   sum = where(grad_bias.dim(2) == 1, sum.sum(0, true), sum);
   sum = where(grad_bias.dim(3) == 1, sum.sum(1, true), sum);

@@ -6,10 +6,10 @@ namespace tile::attention {
 namespace {
 
 // Probabilities of a tile of keys by queries: exp2(score * log2 e + shift).
-Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift, const Tile& i,
-                   const Tile& j, std::optional<Tile>* slope) {
-  if (rule.plain()) return rule.only(exp2(fma(product, rule.scale * log2_e, shift)), 0.0, i, j);
-  return rule.only(exp2(fma(rule.score(product, i, j, slope), log2_e, shift)), 0.0, i, j);
+Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift, const Place& at,
+                   std::optional<Tile>* slope) {
+  if (rule.plain()) return rule.only(exp2(fma(product, rule.scale * log2_e, shift)), 0.0, at);
+  return rule.only(exp2(fma(rule.score(product, at, slope), log2_e, shift)), 0.0, at);
 }
 
 // Consecutive blocks of 8 x 8: one addition of a warp to memory then covers consecutive addresses.
@@ -56,7 +56,7 @@ void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>>
 
 void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
   const auto& [in, grad_out, shift, delta, grad_key, grad_value, sums, scoring, more, tile] = of;
-  const auto& [query, key, value, bias] = in;
+  const Array &query = in.query, &key = in.key, &value = in.value;
   const auto [rows, cols, depth] = tile;
   const auto& members = scoring.members;
   const BlockIndex block(true);
@@ -70,12 +70,13 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
   Tile sum_key = zeros(key_tile, f32), sum_value = zeros(key_tile, f32);
   for (Tile own : range(first_own, first_own + count)) {
     Tile head = of_all(own, members);
-    ScoreRule rule(call, head, bias, true);
+    ScoreRule rule(call, head, in, true);
     auto head_of = [&](Array array) { return call.queries.of(array, head).tiled_view(query_tile); };
     auto row_of = [&](Array array, Tile i) {
       return array[{batch, own}].tiled_view({rows}).load({i}).reshape({1, rows});
     };
-    for (Tile i : call.seeing_rows(j, head_of(query).num_tiles(0))) {
+    const auto add = [&](const Place& at) {
+      const Tile& i = at.i;
       Tile q = head_of(query).load({i, 0}), g, grad_p = zeros({cols, rows}, f32);
       // Both products are begun before the first is used.
       Tile product = mma(k, q.t(), grad_p);
@@ -84,7 +85,7 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
         grad_p = mma(v, g.t(), grad_p);
       }
       std::optional<Tile> slope, kept = rule.kept(i, j);
-      Tile p = probabilities(rule, product, row_of(shift, i), i, j, &slope),
+      Tile p = probabilities(rule, product, row_of(shift, i), at, &slope),
            rounded = rule.only_kept(p, kept).astype(operand);
       if (grad_out && grad_value) sum_value = mma(rounded, g, sum_value);
       // Rounded, they take half the registers.
@@ -93,8 +94,14 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
       Tile grad_score = (slope ? grad_product * *slope : grad_product).astype(operand), sum;
       if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       if (grad_key) sum_key = mma(grad_score, q, sum_key);
-      if (!sums) continue;
+      if (!sums) return;
       (*sums)[{batch, own, i}].tiled_view({rows * depth}).atomic_add({0}, in_blocks(sum, rows, depth));
+    };
+    if (in.visits) {
+      const Visited queries(in.visits->list, head, batch, j);
+      for (Tile number : queries.each()) add({queries.tile(number), j, queries.whole(number)});
+    } else {
+      for (Tile i : call.seeing_rows(j, head_of(query).num_tiles(0))) add({i, j});
     }
   }
   const auto store = [&](const std::optional<Array>& grad, const Tile& sum) {

@@ -32,14 +32,20 @@ void forward(const Forward<Array, Tile>& of) {
     top = max(top, sink);
     total += exp(sink - top);
   }
-  for (Tile j : scores.visible_keys(i)) {
-    Tile product = scores.product(q, scores.key(j));
-    Tile new_top = max(top, scores.greatest(product, i, j, of.negative));
-    Tile shrink = scores.exponential(top - new_top), p = scores.exponentials(product, new_top, i, j);
+  const auto add = [&](const Place& at) {
+    Tile product = scores.product(q, scores.key(at.j));
+    Tile new_top = max(top, scores.greatest(product, at, of.negative));
+    Tile shrink = scores.exponential(top - new_top), p = scores.exponentials(product, new_top, at);
     total = total * shrink + p.sum(1, true);
-    p = scores.rule.only_kept(p, scores.rule.kept(i, j));
-    sum = mma(p.astype(of.operand), values.load({j, 0}).astype(of.operand), sum * shrink);
+    p = scores.rule.only_kept(p, scores.rule.kept(i, at.j));
+    sum = mma(p.astype(of.operand), values.load({at.j, 0}).astype(of.operand), sum * shrink);
     top = new_top;
+  };
+  if (of.in.visits) {
+    const Visited keys(of.in.visits->list, head, batch, i);
+    for (Tile number : keys.each()) add({i, keys.tile(number), keys.whole(number)});
+  } else {
+    for (Tile j : scores.visible_keys(i)) add({i, j});
   }
 
   // Nothing was added. Scores beyond all numbers also add nothing, but have no softmax.

@@ -22,11 +22,32 @@ struct TileSize {
   int rows, cols, depth;
 };
 
+// A mask summed up. A flag says of as many rows and columns of a mask whether none, some or all of their
+// scores are seen, or, of a floating mask, seen with nothing added. As bits, 128 columns of a row are four
+// words: the thread that holds columns 2 q and 2 q + 1 of every 8 in the sums of a product finds its own in
+// word q.
+inline constexpr int flag_side = 32, flag_none = 0, flag_some = 1, flag_all = 2;
+inline constexpr int words_a_row = 4, word_bits = 32, word_columns = words_a_row * word_bits;
+// What a block of the grid reads at once, of the mask and of the flags along a list.
+inline constexpr int cpu_mask_rows = flag_side, gpu_mask_rows = 64, mask_cols_read = word_columns,
+                     flags_read = 256;
+// A list begins with how many tiles are seen in part, and how many are seen at all; these follow, first the
+// ones that are seen in part.
+inline constexpr int list_head = 2;
+// The tiles of keys that a tile of queries visits, or of queries that a tile of keys visits. What options
+// hide is not among what is seen.
+template <class Array>
+struct Visits {
+  Array list;                 // [batch, heads, tiles, list_head + tiles of the other axis]
+  std::optional<Array> bits;  // [batch, heads, rows, words] of the mask, its rows are those of scores
+};
+
 // Operands. Structs of parameters hold arrays and tiles in a kernel, tensors and numbers on the host.
 template <class Array>
 struct Inputs {
   Array query, key, value;
   std::optional<Array> bias;
+  std::optional<Visits<Array>> visits = std::nullopt;  // without them, all that options leave
 };
 
 // Options of a call besides a scale, a bias and a last key. Missing ones cost nothing.
@@ -102,18 +123,37 @@ struct Call {
   Range seeing_rows(const Tile& j, const Tile& row_tiles) const;
 };
 
+// A tile of scores. whole: it is known to see all of them, so that nothing hides any or adds to them.
+struct Place {
+  Tile i, j;
+  std::optional<Tile> whole = std::nullopt;
+};
+// The tiles that a list names, by their order in it.
+class Visited {
+ public:
+  Visited(const Array& list, const Tile& head, const Tile& batch, const Tile& own);
+  Range each() const { return range(count_); }
+  Tile tile(const Tile& at) const { return number(at + list_head); }
+  Tile whole(const Tile& at) const { return at >= partly_; }
+
+ private:
+  Tile number(const Operand& at) const { return list_[{at}].tiled_view(Shape{}).load({}); }
+  Array list_;
+  Tile partly_, count_;
+};
+
 // Which scores of a tile are seen, and what becomes of their products. `transposed`: a row of the tile is a
 // key.
 class ScoreRule {
  public:
-  ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool transposed);
+  ScoreRule(const Call& call, const Tile& head, const Inputs<Array>& in, bool transposed);
 
   // Returns true if a score is a product times the scale.
   bool plain() const { return !bias_ && !slope_ && !cap_; }
   // `values` where a score is seen, else `hidden`.
-  Tile only(Tile values, double hidden, const Tile& i, const Tile& j) const;
+  Tile only(Tile values, double hidden, const Place& at) const;
   // The scores; with a cap `slope` becomes their derivatives by the scaled products.
-  Tile score(const Tile& product, const Tile& i, const Tile& j, std::optional<Tile>* slope = nullptr) const;
+  Tile score(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
   // Which probabilities dropout leaves, nothing without it; and values scaled where they are left, else 0.
   std::optional<Tile> kept(const Tile& i, const Tile& j) const;
   Tile only_kept(const Tile& values, const std::optional<Tile>& kept) const;
@@ -123,14 +163,15 @@ class ScoreRule {
  private:
   Tile row(const Tile& i) const;
   Tile col(const Tile& j) const;
-  Tile load(const View& view, const Tile& i, const Tile& j) const {
-    return transposed_ ? view.load({j, i}) : view.load({i, j});
+  Tile load(const View& view, const Place& at) const {
+    return transposed_ ? view.load({at.j, at.i}) : view.load({at.i, at.j});
   }
+  Tile seen_by_bits(const Place& at) const;
 
   Call call_;
   Tile head_, key_count_;
   bool transposed_;
-  std::optional<View> bias_, mask_;
+  std::optional<View> bias_, mask_, bits_;
   std::optional<Tile> slope_, cap_;
 };
 
@@ -146,12 +187,12 @@ class Scores {
   Tile product(Tile q, Tile k) const {
     return mma(q, k.t(), zeros({call_.rows, call_.cols}, rule.scale.dtype()));
   }
-  Tile greatest(Tile product, Tile i, Tile j, bool negative) const;
-  Tile exponentials(Tile product, Tile top, Tile i, Tile j, std::optional<Tile>* slope = nullptr) const;
+  Tile greatest(Tile product, const Place& at, bool negative) const;
+  Tile exponentials(Tile product, Tile top, const Place& at, std::optional<Tile>* slope = nullptr) const;
   Tile exponential(Tile x) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
-  // j.
+  // j, where no list names them.
   Range visible_keys(Tile i) const;
   Range seeing_rows(Tile j) const { return call_.seeing_rows(j, query_.num_tiles(0)); }
 
@@ -267,6 +308,28 @@ struct BackwardTransposed {
 void backward_transposed(const BackwardTransposed<Array, Tile>& of);
 void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>> members,
                       const Options& options, int rows, int depth);
+
+// A summary of a mask [batch, heads, query, key], bool or floating: flags [batch, heads, query / 32, key /
+// 32], and bits [batch, heads, query, words], or by_keys [batch, heads, key, words].
+template <class Array, class Tile>
+struct MaskFlags {
+  Array mask, flags;
+  std::optional<Array> bits;
+  Tile offset;  // as in rules, whose masks are summed up too
+  std::optional<Tile> first;
+  bool by_keys;
+  int rows;  // that a block reads
+};
+void mask_flags(const MaskFlags<Array, Tile>& of);
+// The lists of tiles. A tile has so many flags along the axis of the lists, and along that of the tiles that
+// they name: by_keys a list is of a tile of keys.
+template <class Array>
+struct MaskLists {
+  Array flags, list;
+  int rows, cols;
+  bool by_keys;
+};
+void mask_lists(const MaskLists<Array>& of);
 
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
 template <class Array, class Tile>

@@ -2,6 +2,7 @@
 #include "problem.h"
 
 #include "../common/tuning.h"
+#include "mask_blocks.h"
 #include "splits.h"
 
 namespace tile::attention {
@@ -106,17 +107,24 @@ struct Problem {
   }
 };
 
+// Tiles of at most so many rows and columns are whole blocks of a summary.
+constexpr TileSize word_tile{flag_side, word_columns, 0};
+// Returns true if the mask is summed up in bits.
+bool has_bits(const Tensor& bias, const Problem& p) {
+  return bias.scalar_type() == at::kBool && pays_for_summary(p.rows, p.keys, word_tile);
+}
+
 // Returns true if warpgroup instructions can read the tensor.
 bool read_by_groups(const Tensor& tensor) {
   const ArrayArgument array = to_array_argument(tensor);
   return multiplies_by_groups(array) && has_tensor_map(array);
 }
 // Returns true if the kernels run on warpgroup instructions: besides query, key and value they only take what
-// is computed from positions.
+// is computed from positions, and a mask's bits.
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  return !bias && !options.dropout && !options.query_starts && read_by_groups(of.query) &&
-         read_by_groups(of.key) && read_by_groups(of.value);
+  return (!bias || has_bits(*bias, p)) && !options.dropout && !options.query_starts &&
+         read_by_groups(of.query) && read_by_groups(of.key) && read_by_groups(of.value);
 }
 
 // In 16 bits that pass has sums of the queries' gradient besides the result, for so many key heads at once.
@@ -140,6 +148,32 @@ Tensor four_dimensions(Tensor bias) {
   while (bias.dim() < 4) bias = bias.unsqueeze(0);
   return bias;
 }
+// [batch or 1, heads or 1, query or 1, key or 1]: samples and heads whose mask is in the same memory share
+// it.
+Tensor shared_mask(const Tensor& bias) {
+  Tensor mask = four_dimensions(bias);
+  for (const int64_t axis : {0, 1})
+    if (mask.size(axis) > 1 && mask.stride(axis) == 0) mask = mask.narrow(axis, 0, 1);
+  return mask;
+}
+// Returns true if a summary pays: on a CPU it takes as long as a few heads of a short head dim.
+bool is_summed_up(const Tensor& bias, const Problem& p, const TileSize& tile) {
+  const Tensor mask = shared_mask(bias);
+  const int64_t shared_by = p.batch * p.heads / std::max<int64_t>(mask.size(0) * mask.size(1), 1);
+  return pays_for_summary(p.rows, p.keys, tile) &&
+         (!bias.is_cpu() || shared_by >= tuning::attention_cpu_shared_mask);
+}
+// Heads and samples that share a mask share its summary.
+MaskSummary summary_of(const Tensor& bias, const Problem& p, BitsOf bits) {
+  const Tensor mask = shared_mask(bias);
+  return {
+      mask.expand({mask.size(0), mask.size(1), p.rows, p.keys}), {p.rule.offset, p.rule.options.first}, bits};
+}
+// A mask's bits hide what options hide as well, so that kernels have to ask neither.
+void hide_in_bits(OptionalTensor& bias, HostRule& rule) {
+  bias.reset();
+  rule.options.first.reset();
+}
 OptionalTensor if_any(const OptionalTensor& tensor) {
   return tensor && tensor->numel() ? tensor : std::nullopt;
 }
@@ -156,7 +190,7 @@ bool in_vectors(const Tensor& x) {
 }
 // Returns true if the gradients' kernels run on warpgroup instructions.
 bool gradients_by_groups(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  return p.beside(bias) == Beside::nothing && runs_by_groups(call.operands, bias, p) &&
+  return p.beside(std::nullopt) == Beside::nothing && runs_by_groups(call.operands, bias, p) &&
          (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
 }
 // The heads of their tiles. Two groups divide the columns of the query's gradient, and each takes half of a
@@ -178,6 +212,7 @@ bool takes_transposed(const Backward& call, const OptionalTensor& bias, const Pr
 struct Pass {
   TileSize tile;
   bool key = true, value = true;
+  std::optional<Visits<Tensor>> visits = std::nullopt;
 };
 // On warpgroup instructions the registers hold the sums of all five products, or those of one deep gradient,
 // beside which fewer rows of query and grad_out leave room for two stages. Otherwise 32 rows a warp where the
@@ -263,20 +298,23 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
   OptionalTensor sums;
   if (adds)
     sums = at::empty({part.samples, heads, row_tiles, first.rows * first.depth}, top.options()).zero_();
-  for (const auto& [tile, of_key, of_value] : passes)
+  for (const auto& [tile, of_key, of_value, visits] : passes) {
+    std::optional<Visits<Tensor>> own_visits;
+    if (visits) own_visits = {own(visits->list, p.group), own_if(visits->bits, p.group)};
     if (const int64_t key_tiles = ceil_div(p.keys, tile.cols))
-      transposed_kernel.launch(
-          {part.key_heads, key_tiles, part.samples},
-          {.in = {own(query, p.group), own(key, 1), own(value, 1), own_if(bias, p.group)},
-           .grad_out = own_if(call.incoming.grad_out, p.group),
-           .shift = shift,
-           .delta = delta,
-           .grad_key = of_key ? own_if(call.grads.key, 1) : std::nullopt,
-           .grad_value = of_value ? own_if(call.grads.value, 1) : std::nullopt,
-           .sums = sums,
-           .rule = as_launched(rule),
-           .more = part.first > 0,
-           .tile = tile});
+      transposed_kernel.launch({part.key_heads, key_tiles, part.samples},
+                               {.in = {own(query, p.group), own(key, 1), own(value, 1), own_if(bias, p.group),
+                                       as_launched(own_visits)},
+                                .grad_out = own_if(call.incoming.grad_out, p.group),
+                                .shift = shift,
+                                .delta = delta,
+                                .grad_key = of_key ? own_if(call.grads.key, 1) : std::nullopt,
+                                .grad_value = of_value ? own_if(call.grads.value, 1) : std::nullopt,
+                                .sums = sums,
+                                .rule = as_launched(rule),
+                                .more = part.first > 0,
+                                .tile = tile});
+  }
   if (adds && shift.numel())
     rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grads.query, p.group),
                           rule.members, rule.options, first.rows, first.depth);
@@ -284,9 +322,13 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
-bool run_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  const std::vector<Pass> passes = transposed_passes(call, bias, p);
+bool run_transposed(const Backward& call, OptionalTensor bias, const std::optional<MaskSummary>& summary,
+                    Problem p) {
+  std::vector<Pass> passes = transposed_passes(call, bias, p);
   const TileSize& tile = passes[0].tile;
+  if (summary)
+    for (Pass& pass : passes) pass.visits = summary->queries_of_keys(pass.tile, p.batch, p.heads);
+  if (summary && passes[0].visits->bits) hide_in_bits(bias, p.rule);
   const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
   const int64_t row_bytes =
       ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
@@ -316,8 +358,15 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.
   p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
+  OptionalTensor scores_bias = whole_bias(bias, p);
+  std::optional<Visits<Tensor>> visits;
+  if (bias && is_summed_up(*bias, p, tile)) {
+    visits = summary_of(*bias, p, groups ? BitsOf::queries : BitsOf::nothing)
+                 .keys_of_queries(tile, p.batch, p.heads);
+    if (groups) hide_in_bits(scores_bias, p.rule), p.rule.options.all_keys = true;
+  }
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
-                        {.in = {query, operands.key, operands.value, whole_bias(bias, p)},
+                        {.in = {query, operands.key, operands.value, scores_bias, as_launched(visits)},
                          .out = results.out,
                          .lse = lse,
                          .top = results.top ? *results.top : at::empty(lse.sizes(), lse.options()),
@@ -341,22 +390,29 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const bool transposed = for_keys && takes_transposed(call, scores_bias, p);
-  const bool for_query =
-      !(transposed && run_transposed(call, scores_bias, p)) && call.grads.query.defined() && !one_pass;
+  std::optional<MaskSummary> summary;
+  if (call.bias && is_summed_up(*call.bias, p, tile))
+    summary =
+        summary_of(*call.bias, p, transposed && has_bits(*call.bias, p) ? BitsOf::keys : BitsOf::nothing);
+  const bool for_query = !(transposed && run_transposed(call, scores_bias, summary, p)) &&
+                         call.grads.query.defined() && !one_pass;
   const Tensor delta = at::empty(top.sizes(), top.options());
   if (delta.numel() && (!transposed || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch},
                         {call.incoming.grad_out, out, if_any(residual), call.incoming.grad_lse}, delta,
                         as_launched(p.rule.options), tile.rows, static_cast<int>(most_depth));
 
-  const auto incoming = [&] {
-    return Incoming<Tensor>{{query, key, value, scores_bias}, call.incoming.grad_out, top, weight, delta};
+  const auto incoming = [&](std::optional<Visits<Tensor>> visits = std::nullopt) {
+    return Incoming<Tensor>{
+        {query, key, value, scores_bias, std::move(visits)}, call.incoming.grad_out, top, weight, delta};
   };
   const DType operand = operand_dtype(query);
   if (for_keys && !transposed && p.batch * p.key_heads > 0) {
+    std::optional<Visits<Tensor>> queries;
+    if (summary) queries = summary->queries_of_keys(tile, p.batch, p.heads);
     const auto launch = [&](const Grid& grid, int64_t span, const OptionalTensor& result,
                             const OptionalTensor& sums, std::optional<int> first) {
-      keys_kernel.launch(grid, {.from = as_launched(incoming()),
+      keys_kernel.launch(grid, {.from = as_launched(incoming(queries)),
                                 .grad_key = if_defined(call.grads.key),
                                 .grad_value = if_defined(call.grads.value),
                                 .grad_query = result,
@@ -381,10 +437,18 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   }
   if (for_query && delta.numel()) {
     const TileSize own_tile = query_tile(call, scores_bias, p, tile);
+    Incoming<Tensor> from = incoming();
+    HostRule rule = p.rule;
+    if (summary && gradients_by_groups(call, scores_bias, p)) {
+      from.in.visits = summary_of(*call.bias, p, BitsOf::queries).keys_of_queries(own_tile, p.batch, p.heads);
+      hide_in_bits(from.in.bias, rule);
+    } else if (summary) {
+      from.in.visits = summary->keys_of_queries(own_tile, p.batch, p.heads);
+    }
     query_kernel.launch(grid_of(query, ceil_div(p.rows, own_tile.rows), p.heads, p.batch),
-                        {.from = as_launched(incoming()),
+                        {.from = as_launched(from),
                          .grad_query = call.grads.query,
-                         .rule = as_launched(p.rule),
+                         .rule = as_launched(rule),
                          .tile = own_tile,
                          .operand = operand,
                          .heads_first = heads_first(query)});

@@ -48,14 +48,20 @@ Range Call::seeing_rows(const Tile& j, const Tile& row_tiles) const {
   return range(low, min(row_tiles, cdiv(max((j + 1) * cols - *options.first, 0), rows)));
 }
 
-ScoreRule::ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool transposed)
+Visited::Visited(const Array& list, const Tile& head, const Tile& batch, const Tile& own)
+    : list_(list[{batch, head, own}]), partly_(number(0)), count_(number(1)) {}
+
+ScoreRule::ScoreRule(const Call& call, const Tile& head, const Inputs<Array>& in, bool transposed)
     : scale(call.scale), call_(call), head_(head), key_count_(call.key_count()), transposed_(transposed) {
-  if (bias) {
-    Array own = call.keys.of(*bias, head);
-    (bias->dtype() == boolean ? mask_ : bias_) = transposed
-                                                     ? own.permute({1, 0}).tiled_view({call.cols, call.rows})
-                                                     : own.tiled_view({call.rows, call.cols});
+  if (in.bias) {
+    Array own = call.keys.of(*in.bias, head);
+    (in.bias->dtype() == boolean ? mask_ : bias_) =
+        transposed ? own.permute({1, 0}).tiled_view({call.cols, call.rows})
+                   : own.tiled_view({call.rows, call.cols});
   }
+  if (in.visits && in.visits->bits)
+    bits_ =
+        (*in.visits->bits)[{call.batch, head}].tiled_view({transposed ? call.cols : call.rows, words_a_row});
   if (call.options.slopes)
     slope_ = scalar_of((*call.options.slopes)[{call.batch}], head).astype(scale.dtype());
   if (call.options.softcap) cap_ = call.options.softcap->astype(scale.dtype());
@@ -70,23 +76,40 @@ Tile ScoreRule::col(const Tile& j) const {
          arange(call_.cols).reshape(transposed_ ? Shape{call_.cols, 1} : Shape{1, call_.cols});
 }
 
-Tile ScoreRule::only(Tile values, double hidden, const Tile& i, const Tile& j) const {
-  if (mask_) values = where(load(*mask_, i, j), values, hidden);
-  Tile r = row(i), c = col(j), seen = c < key_count_;
-  if (!call_.options.all_keys) seen = seen & (c <= r + call_.offset);
-  if (call_.options.first) seen = seen & (c >= r + *call_.options.first);
-  return where(seen, values, hidden);
+Tile ScoreRule::seen_by_bits(const Place& at) const {
+  const int rows = transposed_ ? call_.cols : call_.rows, cols = transposed_ ? call_.rows : call_.cols,
+            of_word = word_columns / cols;  // tiles whose bits are in one word
+  const Tile &row = transposed_ ? at.j : at.i, &col = transposed_ ? at.i : at.j;
+  Tile word = bits_->load({row, col / of_word}).reshape({rows, 1, words_a_row, 1});
+  Tile number = arange(cols / words_a_row).reshape({1, cols / (2 * words_a_row), 1, 2});
+  if (of_word > 1) number += col % of_word * (word_bits / of_word);
+  return ((word >> number & 1) != 0).reshape({rows, cols});
 }
 
-Tile ScoreRule::score(const Tile& product, const Tile& i, const Tile& j, std::optional<Tile>* slope) const {
+Tile ScoreRule::only(Tile values, double hidden, const Place& at) const {
+  const auto or_whole = [&](const Tile& seen) { return at.whole ? seen | *at.whole : seen; };
+  if (bits_) return where(or_whole(seen_by_bits(at)), values, hidden);
+  if (mask_) values = where(or_whole(load(*mask_, at)), values, hidden);
+  Tile r = row(at.i), c = col(at.j), seen = c < key_count_;
+  if (!call_.options.all_keys) seen = seen & (c <= r + call_.offset);
+  if (call_.options.first) seen = seen & (c >= r + *call_.options.first);
+  return where(or_whole(seen), values, hidden);
+}
+
+Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>* slope) const {
+  const auto bias = [&] {
+    Tile added = load(*bias_, at).astype(scale.dtype());
+    return at.whole ? where(*at.whole, 0.0, added) : added;
+  };
+  const auto& [i, j, whole] = at;
   Tile score;
   if (cap_) {
     Tile t = tanh(product * (scale / *cap_));
     if (slope) *slope = 1 - t * t;
     score = t * *cap_;
-    if (bias_) score += load(*bias_, i, j).astype(scale.dtype());
+    if (bias_) score += bias();
   } else {
-    score = bias_ ? fma(product, scale, load(*bias_, i, j).astype(scale.dtype())) : product * scale;
+    score = bias_ ? fma(product, scale, bias()) : product * scale;
   }
   if (slope_)
     score = fma(abs(row(i) + *call_.options.diagonal - col(j)).astype(scale.dtype()), -*slope_, score);
@@ -114,31 +137,31 @@ Tile ScoreRule::only_kept(const Tile& values, const std::optional<Tile>& kept) c
 }
 
 Scores::Scores(const Call& call, const Inputs<Array>& in, const Tile& head, int depth, DType operand)
-    : rule(call, head, in.bias, false),
+    : rule(call, head, in, false),
       call_(call),
       query_(call.queries.of(in.query, head).tiled_view({call.rows, depth})),
       key_(call.keys.of(in.key, head / call.group).tiled_view({call.cols, depth})),
       operand_(operand) {}
 
-Tile Scores::greatest(Tile product, Tile i, Tile j, bool negative) const {
+Tile Scores::greatest(Tile product, const Place& at, bool negative) const {
   const double least = least_number(product.dtype());
   // Without anything to add, a product a row is scaled, not one a score.
   if (rule.plain())
-    return (negative ? rule.only(product, -least, i, j).min(1, true)
-                     : rule.only(product, least, i, j).max(1, true)) *
+    return (negative ? rule.only(product, -least, at).min(1, true)
+                     : rule.only(product, least, at).max(1, true)) *
            rule.scale;
-  return rule.only(rule.score(product, i, j), least, i, j).max(1, true);
+  return rule.only(rule.score(product, at), least, at).max(1, true);
 }
 
 Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) : exp(x); }
 
-Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j, std::optional<Tile>* slope) const {
+Tile Scores::exponentials(Tile product, Tile top, const Place& at, std::optional<Tile>* slope) const {
   // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after
   // exp, which is slow where its results are too small.
   if (rule.plain() && to_base_2())
-    return rule.only(exp2(fma(product, rule.scale * log2_e, top * -log2_e)), 0.0, i, j);
-  Tile s = rule.plain() ? fma(product, rule.scale, -top) : rule.score(product, i, j, slope) - top;
-  return rule.only(exp(s), 0.0, i, j);
+    return rule.only(exp2(fma(product, rule.scale * log2_e, top * -log2_e)), 0.0, at);
+  Tile s = rule.plain() ? fma(product, rule.scale, -top) : rule.score(product, at, slope) - top;
+  return rule.only(exp(s), 0.0, at);
 }
 
 Range Scores::visible_keys(Tile i) const {

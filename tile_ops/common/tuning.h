@@ -87,6 +87,11 @@ inline constexpr int64_t attention_part_blocks = 512, attention_fewest_blocks = 
 // On warpgroup instructions, queries of at least this length take tiles of 192 rows: few of these are empty
 // then.
 inline constexpr int64_t attention_long_query = 2048;
+// Masks of at least so many queries and keys are summed up: two launches then cost less than the tiles that
+// kernels need not visit.
+inline constexpr int64_t attention_summed_rows = 128, attention_summed_keys = 256;
+// On a CPU, if at least so many heads and samples share the mask.
+inline constexpr int64_t attention_cpu_shared_mask = 4;
 // Shared memory, of the 227 KiB that a block of an H100 may have: tiles of key and value, two of scores, two
 // each of query and grad_out. GPUs with less take tiles of half the size.
 inline constexpr int attention_large_tiles_bytes = 160 * kib;

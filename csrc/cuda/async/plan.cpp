@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
-constexpr int64_t most_row = 256;      // elements of a tile that threads load in a loop of products
+// Elements of a tile that threads load in a loop of products: a row, or so many a thread.
+constexpr int64_t most_row = 256, most_a_thread = 2;
 constexpr int instruction_bytes = 32;  // of an operand's row that an instruction multiplies
 constexpr int least_columns = 32;      // of a group, where groups divide columns
 
@@ -220,8 +221,9 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
   // Loads of other tiles would not run ahead.
   const Op* loop = mma.parent->parent;
   if (!loop || (persistent && !loop->parent->parent)) return true;
+  const int64_t most = std::max(most_row, int64_t{groups} * group_threads * most_a_thread);
   for (const auto& op : mma.parent->ops)
-    if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > most_row &&
+    if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > most &&
         !only_multiplied(op->results[0], users, multiplies_on_wgmma))
       return decline(*op, "the loop of a product loads a tile that is no operand");
   return true;

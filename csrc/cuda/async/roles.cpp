@@ -14,11 +14,7 @@
 namespace tile::cuda {
 namespace {
 
-bool is_scalar_or_view(const Op& op) {
-  return op.traits().pure() && op.regions.empty() && !op.results.empty() && !is_tile(op.results[0]);
-}
-
-// Removes pure ops whose results are unused, from the last to the first.
+// Removes pure ops and loads whose results are unused, from the last to the first.
 void remove_unused(Block& block) {
   UseCounts uses = count_uses(block);
   const auto remove = [&](Block& from, const auto& self) -> void {
@@ -27,7 +23,7 @@ void remove_unused(Block& block) {
       for (const auto& region : op.regions) self(*region, self);
       const bool used = std::any_of(op.results.begin(), op.results.end(),
                                     [&](const Value* result) { return uses[result] > 0; });
-      if (used || !op.traits().pure() || !op.regions.empty()) continue;
+      if (used || !(op.traits().pure() || op.is("load")) || !op.regions.empty()) continue;
       for (const Value* operand : op.operands) --uses[operand];
       from.ops.erase(from.ops.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -37,7 +33,7 @@ void remove_unused(Block& block) {
 
 class Divider {
  public:
-  Divider(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
+  Divider(Function& function, const AsyncPlan& plan) : function_(function), arrays_(function), plan_(plan) {}
 
   std::optional<std::string> run() {
     std::vector<std::unique_ptr<Op>> all = std::exchange(function_.body().ops, {});
@@ -83,6 +79,11 @@ class Divider {
   }
 
  private:
+  // Returns true for what every role may compute for itself.
+  bool is_scalar_or_view(const Op& op) const {
+    return op.regions.empty() && !op.results.empty() && !is_tile(op.results[0]) &&
+           (op.traits().pure() || loads_scalar(op, arrays_));
+  }
   void end(Builder& build, Block& block) {
     build.to_end(block);
     build.create(primitive("yield"), {});
@@ -345,6 +346,7 @@ class Divider {
   }
 
   Function& function_;
+  const KernelArrays arrays_;
   const AsyncPlan& plan_;
   bool of_epilogue_ = false;  // the second producer is built
   ValueMap copies_;

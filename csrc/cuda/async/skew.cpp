@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cuda/array_facts.h"
 #include "cuda/layout.h"
 #include "cuda/staging.h"
 #include "ir/build.h"
@@ -23,9 +24,10 @@ bool same(const Value* a, const Value* b) {
   return a == b || (x && y && *x == *y);
 }
 
-// A loop's body: the back computes the sum, the front all else.
+// A loop's body: the back computes the sum, the front all else. Both compute what is shared.
 struct Halves {
   Op* loop = nullptr;
+  std::unordered_set<const Op*> shared;
   size_t sum = 0;              // the number of the carried sum
   std::vector<Op*> back;       // in order; the last is the product
   std::vector<Value*> passed;  // what the back takes from the front of its iteration, without the index
@@ -38,7 +40,22 @@ bool is_free(const Op& op) {
   return !is_tile(op.results[0]) || op.is("broadcast") || op.is("permute");
 }
 
-std::optional<Halves> halves_of(Op& loop, size_t sum) {
+// Returns the ops of the body that compute scalars and views of the index alone.
+std::unordered_set<const Op*> ops_of_index(const Block& body, const KernelArrays& arrays) {
+  std::unordered_set<const Op*> found;
+  for (const auto& op : body.ops) {
+    const bool computes = op->regions.empty() && !op->results.empty() && !is_tile(op->results[0]) &&
+                          (op->traits().pure() || loads_scalar(*op, arrays));
+    const bool of_index = std::all_of(op->operands.begin(), op->operands.end(), [&](const Value* operand) {
+      return operand->owner != &body || operand == body.arguments[0] ||
+             (operand->definition && found.count(operand->definition));
+    });
+    if (computes && of_index) found.insert(op.get());
+  }
+  return found;
+}
+
+std::optional<Halves> halves_of(Op& loop, size_t sum, const KernelArrays& arrays) {
   Halves halves{.loop = &loop, .sum = sum};
   Block& body = loop.region();
   Op* product = body.terminator()->operands[sum]->definition;
@@ -78,6 +95,13 @@ std::optional<Halves> halves_of(Op& loop, size_t sum) {
     if (&op != body.terminator() && (&op == right || is_free(op)) && only_back(op)) back.insert(&op);
   }
   if (!back.count(right)) return std::nullopt;
+  const std::unordered_set<const Op*> of_index = ops_of_index(body, arrays);
+  for (size_t i = body.ops.size(); i-- > 0;) {
+    if (!back.count(body.ops[i].get())) continue;
+    for (const Value* operand : body.ops[i]->operands)
+      if (const Op* made = operand->definition; made && of_index.count(made) && back.insert(made).second)
+        halves.shared.insert(made);
+  }
   bool front_multiplies = false;
   for (const auto& op : body.ops) {
     if (!op->regions.empty() || op->traits().acts()) return std::nullopt;
@@ -218,7 +242,7 @@ class Skew {
     for (Value* result : made.results) result->owner = made.parent;
   }
   static bool is_back(const Halves& part, const Op& op) {
-    return std::find(part.back.begin(), part.back.end(), &op) != part.back.end();
+    return !part.shared.count(&op) && std::find(part.back.begin(), part.back.end(), &op) != part.back.end();
   }
   static Value* mapped(const ValueMap& map, Value* value) {
     const auto found = map.find(value);
@@ -345,6 +369,7 @@ bool goes_on(const Op& loop, const Op& next, const Users& users) {
 }
 
 bool skew_one(Function& function, Block& block) {
+  const KernelArrays arrays(function);
   const Users users = users_of(block);
   const auto& ops = block.ops;
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -355,7 +380,7 @@ bool skew_one(Function& function, Block& block) {
         // The parts move behind the last one.
         if (!ops[k]->is("for") && ops[k]->traits().pure()) continue;
         if (!ops[k]->is("for") || (!parts.empty() && !goes_on(*parts.back().loop, *ops[k], users))) break;
-        auto halves = halves_of(*ops[k], sum);
+        auto halves = halves_of(*ops[k], sum, arrays);
         if (!halves || !fits_registers(*halves)) break;
         if (!parts.empty() && !same_backs(parts[0], *halves)) break;
         parts.push_back(std::move(*halves));

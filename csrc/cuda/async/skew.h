@@ -14,6 +14,9 @@ namespace tile::cuda {
 //
 // The parts of a loop that split_loops has made are one loop here. Loops of another step than 1 stay as they
 // are, and those whose tiles a thread's registers would not hold. The kernel computes the same bits.
+//
+// Scalars that only depend on the iteration, such as an index that is loaded from an array, are computed for
+// both.
 void skew_loops(Function& function);
 
 }  // namespace tile::cuda
