@@ -24,7 +24,14 @@ def case(m, n, k, x_scales="each", y_scales="each", dtypes=FLOAT8[:1] * 2):
 
 
 def check(args, **options):
-    check_call(op, scaled_reference.scaled_matmul, args, options)
+    if options.get("out_dtype") != torch.float32 or torch.get_default_device().type == "cpu":
+        return check_call(op, scaled_reference.scaled_matmul, args, options)
+    # Tensor cores keep about 14 bits of a sum of 8-bit floats, and torch's float32 reference all of them.
+    x, y, *rest = args
+    exact = scaled_reference.scaled_matmul(x.double(), y.double(), *rest, **options | {"out_dtype": torch.float64})
+    most = scaled_reference.scaled_matmul(x.double().abs(), y.double().abs(), *rest, out_dtype=torch.float64)
+    error = (op(*args, **options).double() - exact).abs()
+    assert (error <= 2**-12 * most).all(), f"error {error.max().item():.3g}, largest sum {most.max().item():.3g}"
 
 
 NAMES = list(shapes_of_scales(1, 1, 0))

@@ -117,11 +117,15 @@ struct FmaOperand {
   }
 };
 
-// Adds left * right to the sums in ascending order of k. Of two operands that are read along k the left one
+// Adds left * right to the sums in ascending order of k. Small blocks have registers for a sum of their own, which
+// is added at the end: shorter sums round less. Of two operands that are read along k the left one
 // has only one vector at a time in registers, whose four elements serve all columns.
 template <int k, int rows, int columns, bool left_across, bool right_across, class Left, class Right, class L>
-TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, Tile<f32, L> sums, int line) {
+TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, const Tile<f32, L>& before, int line) {
   static_assert(L::registers == rows * columns, "the sums have another layout");
+  constexpr bool own_sum = L::registers <= 32;
+  Tile<f32, L> sums = before;
+  if constexpr (own_sum) sums = full<L>(0.0f);
   // Steps of a loop's body. Operands that are read along k occupy registers for four steps, which leaves none
   // to read more of them ahead: other warps hide the wait.
   constexpr bool ahead = left_across && right_across;
@@ -157,6 +161,10 @@ TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, Tile<f32, L> 
         }
       }
     }
+  }
+  if constexpr (own_sum) {
+    TILE_UNROLL
+    for (int r = 0; r < L::registers; ++r) sums.x[r] = before.x[r] + sums.x[r];
   }
   return sums;
 }
