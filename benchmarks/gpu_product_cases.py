@@ -83,19 +83,17 @@ def gated_matmul_work(rows, width, hidden, backward):
 def scaled_work(m, n, k, by_blocks=False):
     """Products of 8-bit floats, with a scale for each row and column, or for 128 of them and 128 of k."""
     x, y = random(m, k).to(torch.float8_e4m3fn), random(n, k).to(torch.float8_e4m3fn).t()
-    one = (-(-k // 128), m), (-(-k // 128), -(-n // 128))
-    scales = [random(*shape).float().abs() + 0.5 for shape in (one if by_blocks else ((m, 1), (1, n)))]
+    of_blocks = (-(-k // 128), m), (-(-n // 128), -(-k // 128))
+    scales = [random(*shape).float().abs() + 0.5 for shape in (of_blocks if by_blocks else ((m, 1), (1, n)))]
     if by_blocks:
-        scales[0] = scales[0].t()
+        scales = [each.t() for each in scales]
 
     def wide(x, y, a, b):
         if by_blocks:
             a, b = a.repeat_interleave(128, 1)[:, :k], b.repeat_interleave(128, 0)[:k].repeat_interleave(128, 1)[:, :n]
         return (x * a) @ (y * b)
 
-    peers = {}
-    if not by_blocks:
-        peers["torch"] = lambda: lambda: torch._scaled_mm(x, y, *scales, out_dtype=torch.bfloat16)
+    peers = {"torch._scaled_mm": lambda: lambda: torch._scaled_mm(x, y, *scales, out_dtype=torch.bfloat16)}
     moved = m * k + k * n + 2 * m * n
     return Work(lambda: ops.scaled_matmul(x, y, *scales), moved, 2 * m * n * k, peers, exactly(wide, (x, y, *scales)))
 
@@ -120,9 +118,7 @@ def product_cases():
         direction = "backward" if backward else "forward"
         ratios = {} if backward else better
         yield Case(f"gated_matmul [4096,4096]x[4096,11008], {direction}", make, ratios=ratios, product=True)
-    rows = {"torch": 0.97}
-    yield Case(
-        "scaled_matmul 8192x8192x8192, rows", functools.partial(scaled_work, 8192, 8192, 8192), ratios=rows, product=True
-    )
-    blocks = functools.partial(scaled_work, 4096, 7168, 16384, True)
-    yield Case("scaled_matmul 4096x7168x16384, blocks", blocks, ratios={}, product=True)
+    for name, shape in (("rows", (8192, 8192, 8192)), ("blocks", (4096, 7168, 16384))):
+        make = functools.partial(scaled_work, *shape, name == "blocks")
+        title = f"scaled_matmul {'x'.join(map(str, shape))}, {name}"
+        yield Case(title, make, ratios={"torch._scaled_mm": 0.97}, product=True)

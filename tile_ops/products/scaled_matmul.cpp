@@ -66,16 +66,25 @@ void scaled_product_kernel(const ScaledProductOf<Array, Tile>& of) {
     return columns == Scaled::each ? y_scales.tiled_view({1, bn}).load({k, at[half]})
                                    : y_scales.tiled_view({1, 1}).load({k, block_of(columns, at[half], bn)});
   };
+  struct Scales {
+    Tile rows;
+    std::vector<Tile> columns;
+  };
+  const auto scales_of = [&](const Tile& k) {
+    Scales scales{row_scales(k), {}};
+    for (size_t half = 0; half < count; ++half) scales.columns.push_back(column_scales(k, half));
+    return scales;
+  };
   const Tile zero = zeros({bm, bn}, f32);
   std::vector<Tile> sums(count, zero);
+  // Scales are loaded an iteration ahead, unless those of each column would fill the registers.
+  const bool ahead = by_blocks && columns != Scaled::each;
+  std::optional<Scales> now;
+  if (ahead) now = scales_of(low);
   for (Tile k : range(low, high)) {
-    // The scales' loads begin before the products, and end while these run.
-    std::optional<Tile> scale;
-    std::vector<Tile> scales;
-    if (by_blocks) {
-      scale = row_scales(k);
-      for (size_t half = 0; half < count; ++half) scales.push_back(column_scales(k, half));
-    }
+    std::optional<Scales> next;
+    if (by_blocks) next = scales_of(ahead ? k + 1 : k);
+    if (by_blocks && !ahead) now = next;
     Tile rows_of_x = left.load({i, k});
     for (size_t half = 0; half < count; ++half) {
       Tile columns_of_y = right.load({k, at[half]});
@@ -85,10 +94,13 @@ void scaled_product_kernel(const ScaledProductOf<Array, Tile>& of) {
       }
       Tile product = mma(rows_of_x, columns_of_y, zero);
       if (by_blocks)
-        sums[half] = fma(product, (*scale * scales[half]).broadcast_to({bm, bn}), sums[half]);
+        sums[half] = fma(product, (now->rows * now->columns[half]).broadcast_to({bm, bn}), sums[half]);
       else
         sums[half] += product;
     }
+    if (!ahead) continue;
+    now->rows = next->rows;
+    for (size_t half = 0; half < count; ++half) now->columns[half] = next->columns[half];
   }
   for (size_t half = 0; half < count; ++half) {
     Tile sum = sums[half];
