@@ -146,7 +146,7 @@ def by_operator():
 KINDS = {  # by the first word of a file's name: what it measures, and the outcome of its rows
     "cpu": ("time of each case against torch eager and `torch.compile`", _cpu),
     "gpu": ("time of each case against a copy, torch and other libraries", _gpu),
-    "attention": ("attention against FlashAttention-2, few rows against cuBLAS, a loss against torch eager", _attention),
+    "attention": ("attention against FlashAttention-2 and cuDNN", _attention),
     "products": ("products against cuBLAS, torch eager and `torch.compile`", _products),
     "tiles": ("products in tiles of many sizes against cuBLAS", _tiles),
     "host": ("the host's time of a call", _host),
@@ -162,10 +162,6 @@ def _column(name, pattern=r"([\d.]+)$"):
 
 def _medians(rows):
     return [statistics.median(_numbers(rows, "ratio"))]
-
-
-def _of_torch(rows):
-    return [float(row["torch us"]) / float(row["C++ us"]) for row in rows]
 
 
 STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's rows): README.md shows these lines
@@ -195,6 +191,17 @@ STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's r
         r"attention \[",
         _column("other peers", r"FlashAttention-2 ([\d.]+)"),
     ),
+    *(
+        (
+            "behind",
+            f"attention, {direction}, H200",
+            "cuDNN",
+            "attention-h200",
+            rf"attention \[.*{direction}",
+            _column("other peers", r"cuDNN ([\d.]+)"),
+        )
+        for direction in ("forward", "backward")
+    ),
     ("behind", "GroupNorm + SiLU, H100", "a copy", "gpu-h100*", "group_norm", _column("of copy")),
     (
         "behind",
@@ -217,16 +224,15 @@ STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's r
             state,
             f"bfloat16 products of {rows}, H200",
             "cuBLAS",
-            "attention-h200",
+            "products-h200",
             f"matmul {rows.split()[0]}x",
             _column("other peers", r"cuBLAS ([\d.]+)"),
         )
         for state, rows in (("ahead", "1 row"), ("behind", "16 rows"))
     ),
     ("behind", "gated products, backward, H200", "torch eager", "products-h200", "gated_matmul.*backward", _column("eager")),
-    ("behind", "attention, forward, H100, an earlier version", "torch's attention", "python-h100*", "attention", _of_torch),
     ("behind", "attention in Python, H100", "Triton", "python-h100*", "attention", _column("Triton / Python")),
-    ("ahead", "linear + cross entropy, H200", "torch eager", "attention-h200", "linear_cross_entropy", _column("eager")),
+    ("ahead", "linear + cross entropy, H200", "torch eager", "products-h200", "linear_cross_entropy", _column("eager")),
     ("behind", "attention on a CPU without AVX2", "torch eager", "cpu-baseline*", "attention", _column("ratio")),
 ]
 
@@ -262,7 +268,7 @@ def page():
 torch version.
 
 {index()}
-The tables are from different versions of the library. `attention-h200.md` is the newest. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
+The tables are from different versions of the library. `attention-h200.md` and `products-h200.md` are the newest. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
 while the kernel before it ends. `python-h200.md` and `gpu-h200.md`, except its rows of add_rms_norm, measure earlier versions.
 
 ## GPU: the share of a copy's speed
