@@ -53,6 +53,28 @@ def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_head
     assert sum(own * samples for _, own, samples in grids("attention_backward_rows")) == heads * batch
 
 
+@pytest.mark.parametrize("masks", (0, 1, 4, 6))
+def test_bits_of_masks_and_sums_share_the_memory(masks):
+    samples = max(masks, 4)
+    q, k, v = (torch.empty(samples, 8, 8192, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for _ in range(3))
+    mask = [torch.empty(masks, 1, 8192, 8192, dtype=torch.bool, device="meta").expand(samples, 1, 8192, 8192)] if masks else []
+
+    def gradients(q, k, v, *mask):
+        out = torch.ops.tile.attention(q, k, v, attn_bias=mask[0] if mask else None)[0]
+        return torch.autograd.grad(out, (q, k, v), out.detach())
+
+    text = tile_ops.inspect(gradients, q, k, v, *mask, what="ir", arch=90)
+    rounded = [
+        tuple(map(int, each)) for each in re.findall(r"// attention_backward_rounded, grid \((\d+), (\d+), (\d+)\)", text)
+    ]
+    bits, rows = masks * 8192 * 8192 // 8, 64
+    if bits > 40 * MIB:  # the kernels read the mask itself, and run on mma.sync
+        assert "wgmma" not in {row["path"] for row in tile_ops.inspect(gradients, q, k, v, *mask, what="resources", arch=90)}
+        bits, rows = 0, 32
+    assert rounded and sum(heads * samples for _, heads, samples in rounded) == 8 * len(q)
+    assert all(tiles * heads * samples * rows * 64 * 4 + bits <= 62 * MIB for tiles, heads, samples in rounded)
+
+
 @contextlib.contextmanager
 def sums_of(heads, depth=64):
     """Launches have the sums of so many query heads at most, of 64 rows; few blocks are enough."""

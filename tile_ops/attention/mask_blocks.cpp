@@ -1,6 +1,8 @@
 // The launches that sum a mask up.
 #include "mask_blocks.h"
 
+#include <algorithm>
+
 #include "../common/tuning.h"
 
 namespace tile::attention {
@@ -18,6 +20,15 @@ at::Tensor for_all(const at::Tensor& one, int64_t batch, int64_t heads) {
 bool pays_for_summary(int64_t rows, int64_t keys, const TileSize& tile) {
   return rows >= tuning::attention_summed_rows && keys >= tuning::attention_summed_keys &&
          tile.rows % flag_side == 0 && tile.cols % flag_side == 0;
+}
+
+int64_t bytes_of_bits(int64_t masks, int64_t rows, int64_t keys) {
+  const int64_t words = std::max(rows * ceil_div(keys, word_columns), keys * ceil_div(rows, word_columns));
+  return masks * words * words_a_row * static_cast<int64_t>(sizeof(int32_t));
+}
+
+int64_t MaskSummary::bytes() const {
+  return static_cast<int64_t>(flags_.nbytes() + (bits_.defined() ? bits_.nbytes() : 0));
 }
 
 MaskSummary::MaskSummary(const at::Tensor& mask, const SeenKeys& seen, BitsOf bits) : bits_of_(bits) {

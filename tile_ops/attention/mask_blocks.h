@@ -15,6 +15,9 @@ struct SeenKeys {
 // Returns true if a summary pays for its launches, and if the tiles are whole blocks of it.
 bool pays_for_summary(int64_t rows, int64_t keys, const TileSize& tile);
 
+// Returns the bytes of the bits of so many masks, whichever rows they have.
+int64_t bytes_of_bits(int64_t masks, int64_t rows, int64_t keys);
+
 // Whose rows bits have.
 enum class BitsOf { nothing, queries, keys };
 class MaskSummary {
@@ -26,6 +29,10 @@ class MaskSummary {
   // for so many samples and heads.
   Visits<at::Tensor> keys_of_queries(const TileSize& tile, int64_t batch, int64_t heads) const;
   Visits<at::Tensor> queries_of_keys(const TileSize& tile, int64_t batch, int64_t heads) const;
+
+  // The memory that it takes. Bits may be given back once no kernel is launched with them.
+  int64_t bytes() const;
+  void drop_bits() { bits_.reset(); }
 
  private:
   at::Tensor lists(int rows, int cols, bool by_keys) const;

@@ -107,11 +107,25 @@ struct Problem {
   }
 };
 
+Tensor four_dimensions(Tensor bias) {
+  while (bias.dim() < 4) bias = bias.unsqueeze(0);
+  return bias;
+}
+// [batch or 1, heads or 1, query or 1, key or 1]: samples and heads whose mask is in the same memory share
+// it.
+Tensor shared_mask(const Tensor& bias) {
+  Tensor mask = four_dimensions(bias);
+  for (const int64_t axis : {0, 1})
+    if (mask.size(axis) > 1 && mask.stride(axis) == 0) mask = mask.narrow(axis, 0, 1);
+  return mask;
+}
 // Tiles of at most so many rows and columns are whole blocks of a summary.
 constexpr TileSize word_tile{flag_side, word_columns, 0};
 // Returns true if the mask is summed up in bits.
 bool has_bits(const Tensor& bias, const Problem& p) {
-  return bias.scalar_type() == at::kBool && pays_for_summary(p.rows, p.keys, word_tile);
+  const Tensor mask = shared_mask(bias);
+  return bias.scalar_type() == at::kBool && pays_for_summary(p.rows, p.keys, word_tile) &&
+         bytes_of_bits(mask.size(0) * mask.size(1), p.rows, p.keys) <= tuning::attention_bits_bytes;
 }
 
 // Returns true if warpgroup instructions can read the tensor.
@@ -143,18 +157,6 @@ Grid grid_of(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
 OptionalTensor whole_bias(const OptionalTensor& bias, const Problem& p) {
   if (!bias) return std::nullopt;
   return bias->expand({p.batch, p.heads, p.rows, p.keys});
-}
-Tensor four_dimensions(Tensor bias) {
-  while (bias.dim() < 4) bias = bias.unsqueeze(0);
-  return bias;
-}
-// [batch or 1, heads or 1, query or 1, key or 1]: samples and heads whose mask is in the same memory share
-// it.
-Tensor shared_mask(const Tensor& bias) {
-  Tensor mask = four_dimensions(bias);
-  for (const int64_t axis : {0, 1})
-    if (mask.size(axis) > 1 && mask.stride(axis) == 0) mask = mask.narrow(axis, 0, 1);
-  return mask;
 }
 // Returns true if a summary pays: on a CPU it takes as long as a few heads of a short head dim.
 bool is_summed_up(const Tensor& bias, const Problem& p, const TileSize& tile) {
@@ -326,16 +328,22 @@ bool run_transposed(const Backward& call, OptionalTensor bias, const std::option
                     Problem p) {
   std::vector<Pass> passes = transposed_passes(call, bias, p);
   const TileSize& tile = passes[0].tile;
-  if (summary)
-    for (Pass& pass : passes) pass.visits = summary->queries_of_keys(pass.tile, p.batch, p.heads);
-  if (summary && passes[0].visits->bits) hide_in_bits(bias, p.rule);
+  Limits limits = split_limits;
+  if (summary) {
+    limits.bytes -= summary->bytes();
+    for (Pass& pass : passes) {
+      pass.visits = summary->queries_of_keys(pass.tile, p.batch, p.heads);
+      limits.bytes -= static_cast<int64_t>(pass.visits->list.storage().nbytes());
+    }
+    if (passes[0].visits->bits) hide_in_bits(bias, p.rule);
+  }
   const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
   const int64_t row_bytes =
       ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
   std::optional<std::vector<Split>> of_sums;
   if (call.grads.query.defined() && tile.depth <= 128 && !wants_fixed_order())
-    of_sums = splits_of_sums(heads, row_bytes * tile.depth);
-  for (const Split& part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes))
+    of_sums = splits_of_sums(heads, row_bytes * tile.depth, limits);
+  for (const Split& part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes, limits))
     run_part(call, bias, p, passes, part, of_sums.has_value());
   return of_sums.has_value();
 }
@@ -396,6 +404,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
         summary_of(*call.bias, p, transposed && has_bits(*call.bias, p) ? BitsOf::keys : BitsOf::nothing);
   const bool for_query = !(transposed && run_transposed(call, scores_bias, summary, p)) &&
                          call.grads.query.defined() && !one_pass;
+  if (summary) summary->drop_bits();
   const Tensor delta = at::empty(top.sizes(), top.options());
   if (delta.numel() && (!transposed || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch},

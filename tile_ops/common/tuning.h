@@ -90,6 +90,8 @@ inline constexpr int64_t attention_long_query = 2048;
 // Masks of at least so many queries and keys are summed up: two launches then cost less than the tiles that
 // kernels need not visit.
 inline constexpr int64_t attention_summed_rows = 128, attention_summed_keys = 256;
+// In bits, if these take so many bytes at most: sums of gradients beside them have the fewer.
+inline constexpr int64_t attention_bits_bytes = 40 * mib;
 // On a CPU, if at least so many heads and samples share the mask.
 inline constexpr int64_t attention_cpu_shared_mask = 4;
 // Shared memory, of the 227 KiB that a block of an H100 may have: tiles of key and value, two of scores, two
