@@ -1,23 +1,18 @@
 // Tests the passes of asynchronous kernels: which kernels they take, and their text before and after.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "cuda/async/epilogue.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/plan.h"
 #include "cuda/async/roles.h"
 #include "cuda/async/skew.h"
+#include "cuda/async_cases.h"
 #include "cuda/program.h"
 #include "ir/print.h"
 #include "ir/verify.h"
-#include "runtime/text_kernel.h"
 #include "support/text.h"
 
 namespace tile::cuda {
 namespace {
-
-constexpr Target hopper{.arch = 90, .shared_bytes = 227 * 1024, .wgmma = true};
 
 // A product of two matrices, whose rows are aligned. `left` and `right` load the operands of tile k.
 struct Text {
@@ -55,11 +50,7 @@ std::string text_of(const Text& of) {
 }
 Function kernel(const Text& of) {
   Function function = parse(text_of(of));
-  for (int i = 0; i < 3; ++i) {
-    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-    for (const char* fact : {"aligned", "whole", "small", "forward"})
-      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-  }
+  make_dense(function, 3);
   return function;
 }
 
@@ -199,254 +190,6 @@ TEST(Roles, DivideAProduct) {
   EXPECT_EQ(print(parse(text), false), text);
 }
 
-// An epilogue of a bias of each column, a residual and a scale of each row, whose store replaces the
-// residual.
-constexpr const char* epilogue =
-    R"(kernel k(%a: array<f32,2>, %b: array<f32,2>, %bias: array<f32,2>, %c: array<f32,2>) {
-  %i: i32 = bid {axis=0}
-  %j: i32 = bid {axis=1}
-  %0: i32 = constant {dtype=i32, value=0}
-  %1: i32 = constant {dtype=i32, value=1}
-  %t: i32 = constant {dtype=i32, value=3}
-  %z: f32 = constant {dtype=f32, value=0.0}
-  %zs: f32[8,128] = broadcast %z {shape=[8,128]}
-  %r: f32[8,128] = for %0, %t, %1, %zs (%k: i32, %acc: f32[8,128]) {
-    %x: f32[8,16] = load %a, %i, %k {pad=0.0, shape=[8,16], steps=[8,16]}
-    %y: f32[16,128] = load %b, %k, %j {pad=0.0, shape=[16,128], steps=[16,128]}
-    %m: f32[8,128] = mma %x, %y, %acc
-    yield %m
-  }
-  %row: f32[1,128] = load %bias, %0, %j {pad=0.0, shape=[1,128], steps=[1,128]}
-  %rows: f32[8,128] = broadcast %row {shape=[8,128]}
-  %s: f32[8,128] = add %r, %rows
-  %column: f32[8,1] = load %a, %i, %0 {pad=0.0, shape=[8,1], steps=[8,1]}
-  %columns: f32[8,128] = broadcast %column {shape=[8,128]}
-  %p: f32[8,128] = mul %s, %columns
-  %u: f32[8,128] = load %c, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}
-  %e: f32[8,128] = add %p, %u
-  store %c, %e, %i, %j {steps=[8,128]}
-}
-)";
-
-TEST(Epilogue, IsRepeatedForPanels) {
-  Function function = parse(epilogue);
-  divide_epilogues(function);
-  verify(function, "divide_epilogues");
-  const std::string text = print(function, false);
-  EXPECT_EQ(text.substr(text.find("  %17")),
-            R"(  %17: f32[8,1] = load %0, %4, %6 {pad=0.0, shape=[8,1], steps=[8,1]}
-  %18: i32 = constant {dtype=i32, value=0}
-  %19: i32 = constant {dtype=i32, value=0}
-  %20: f32[8,64] = extract %11, %18, %19 {panel=0, shape=[8,64]}
-  %21: i64 = astype %5 {dtype=i64}
-  %22: i64 = constant {dtype=i64, value=2}
-  %23: i64 = mul %21, %22
-  %24: f32[1,64] = load %2, %6, %23 {pad=0.0, panel=0, shape=[1,64], steps=[1,64]}
-  %25: f32[8,64] = broadcast %24 {shape=[8,64]}
-  %26: f32[8,64] = add %20, %25
-  %27: f32[8,64] = broadcast %17 {shape=[8,64]}
-  %28: f32[8,64] = mul %26, %27
-  %29: f32[8,64] = load %3, %4, %23 {pad=0.0, panel=0, shape=[8,64], steps=[8,64]}
-  %30: f32[8,64] = add %28, %29
-  store %3, %30, %4, %23 {panel=0, steps=[8,64]}
-  %31: i32 = constant {dtype=i32, value=1}
-  %32: f32[8,64] = extract %11, %18, %31 {panel=1, shape=[8,64]}
-  %33: i64 = constant {dtype=i64, value=1}
-  %34: i64 = add %23, %33
-  %35: f32[1,64] = load %2, %6, %34 {pad=0.0, panel=1, shape=[1,64], steps=[1,64]}
-  %36: f32[8,64] = broadcast %35 {shape=[8,64]}
-  %37: f32[8,64] = add %32, %36
-  %38: f32[8,64] = broadcast %17 {shape=[8,64]}
-  %39: f32[8,64] = mul %37, %38
-  %40: f32[8,64] = load %3, %4, %34 {pad=0.0, panel=1, shape=[8,64], steps=[8,64]}
-  %41: f32[8,64] = add %39, %40
-  store %3, %41, %4, %34 {panel=1, steps=[8,64]}
-}
-)");
-}
-
-TEST(Epilogue, ComputesTheSame) {
-  Function function = parse(epilogue);
-  divide_epilogues(function);
-  const auto run = [](const std::string& kernel) {
-    std::vector<std::vector<float>> data{std::vector<float>(20 * 40), std::vector<float>(40 * 200),
-                                         std::vector<float>(200), std::vector<float>(20 * 200)};
-    std::vector<Argument> arguments;
-    const int64_t sizes[][2] = {{20, 40}, {40, 200}, {1, 200}, {20, 200}};
-    for (size_t i = 0; i < data.size(); ++i) {
-      for (size_t at = 0; at < data[i].size(); ++at)
-        data[i][at] = static_cast<float>((at * 37 + i * 11) % 101) / 64 - 0.7f;
-      ArrayArgument array;
-      array.data = data[i].data(), array.dtype = DType::f32, array.rank = 2;
-      array.sizes[0] = static_cast<int32_t>(sizes[i][0]), array.sizes[1] = static_cast<int32_t>(sizes[i][1]);
-      array.strides[0] = sizes[i][1], array.strides[1] = 1;
-      arguments.emplace_back(array);
-    }
-    TextKernel(kernel).launch({3, 2, 1}, arguments);
-    return data[3];
-  };
-  EXPECT_EQ(run(print(function, false)), run(epilogue));
-}
-
-// Kernels whose epilogue cannot be repeated stay as they are.
-TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
-  const auto changed = [](const std::string& from, const std::string& to) {
-    std::string text = epilogue;
-    const size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
-    Function function = parse(text);
-    const std::string before = print(function, false);
-    divide_epilogues(function);
-    return print(function, false) != before;
-  };
-  EXPECT_TRUE(changed("mul %s, %columns", "sub %s, %columns"));
-  // An op that moves elements to other columns.
-  EXPECT_FALSE(changed("%e: f32[8,128] = add %p, %u",
-                       "%q: f32[128,8] = permute %p {axes=[1,0]}\n"
-                       "  %qs: f32[8,128] = permute %q {axes=[1,0]}\n"
-                       "  %e: f32[8,128] = add %qs, %u"));
-  // The residual is another tile of the array that is stored.
-  EXPECT_FALSE(changed("load %c, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}",
-                       "load %c, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}"));
-  // Two stores to one array.
-  EXPECT_FALSE(changed("%u: f32", "store %c, %p, %i, %0 {steps=[8,128]}\n  %u: f32"));
-  // A store of other values to a part of what is stored.
-  EXPECT_FALSE(changed("  store %c, %e, %i, %j {steps=[8,128]}\n",
-                       "  store %c, %e, %i, %j {steps=[8,128]}\n"
-                       "  %v: f32[8,8] = broadcast %z {shape=[8,8]}\n  store %c, %v, %i, %j {steps=[8,8]}\n"
-                       "  store %b, %s, %i, %j {steps=[8,128]}\n"));
-  // A load of what the first of two stores writes.
-  EXPECT_FALSE(changed("%u: f32",
-                       "store %bias, %p, %i, %j {steps=[8,128]}\n"
-                       "  %v: f32[1,1] = load %bias, %0, %0 {pad=0.0, shape=[1,1], steps=[1,1]}\n"
-                       "  store %b, %v, %0, %0 {steps=[1,1]}\n  %u: f32"));
-}
-
-std::string with(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
-// A sum of weights and of weighted values over tiles of 64 keys, for 128 queries. Tiles before %at are taken
-// by the first loop, and those from there on, whose scores are not below 0, by the second.
-std::string two_loops(const std::string& dtype) {
-  const auto loop = [](const std::string& n, const std::string& head, const std::string& mask) {
-    return with(
-        with(R"(  %x*: f32[128,1], %o*: f32[128,64] = for HEAD (%j*: i32, %a*: f32[128,1], %b*: f32[128,64]) {
-    %k*: TYPE[64,64] = load %key, %j*, %0 {pad=0.0, shape=[64,64], steps=[64,64]}
-    %t*: TYPE[64,64] = permute %k* {axes=[1,0]}
-    %u*: f32[128,64] = mma %q, %t*, %zs
-    )",
-             "HEAD", head) +
-            mask + R"(
-    %e*: f32[128,64] = abs %w*
-    %s*: f32[128] = reduce_sum %e* {axes=[1]}
-    %c*: f32[128,1] = reshape %s* {shape=[128,1]}
-    %d*: f32[128,1] = add %a*, %c*
-    %h*: f32[128,1] = minimum %c*, %twos
-    %p*: TYPE[128,64] = astype %e* {dtype=TYPE}
-    %v*: TYPE[64,64] = load %value, %j*, %0 {pad=0.0, shape=[64,64], steps=[64,64]}
-    %f*: f32[128,64] = broadcast %h* {shape=[128,64]}
-    %g*: f32[128,64] = mul %b*, %f*
-    %m*: f32[128,64] = mma %p*, %v*, %g*
-    yield %d*, %m*
-  }
-)",
-        "*", n);
-  };
-  return with(
-      R"(kernel k(%query: array<TYPE,2>, %key: array<TYPE,2>, %value: array<TYPE,2>, %out: array<TYPE,2>, %low: i32, %at: i32, %high: i32) {
-  %i: i32 = bid {axis=0}
-  %0: i32 = constant {dtype=i32, value=0}
-  %1: i32 = constant {dtype=i32, value=1}
-  %z: f32 = constant {dtype=f32, value=0.0}
-  %zs: f32[128,64] = broadcast %z {shape=[128,64]}
-  %zc: f32[128,1] = broadcast %z {shape=[128,1]}
-  %two: f32 = constant {dtype=f32, value=2.0}
-  %twos: f32[128,1] = broadcast %two {shape=[128,1]}
-  %from: i32 = maximum %low, %at
-  %q: TYPE[128,64] = load %query, %i, %0 {pad=0.0, shape=[128,64], steps=[128,64]}
-)" + loop("m", "%low, %at, %1, %zc, %zs {split=1}", "%wm: f32[128,64] = neg %um") +
-          loop("n", "%from, %high, %1, %xm, %om {edge=1, split=1}", R"(%ln: bool = lt %jn, %at
-    %ls: bool[128,64] = broadcast %ln {shape=[128,64]}
-    %yn: f32[128,64] = maximum %un, %zs
-    %rn: f32[128,64] = where %ls, %un, %yn
-    %wn: f32[128,64] = neg %rn)") +
-          R"(  %h: f32[128,64] = broadcast %xn {shape=[128,64]}
-  %r: f32[128,64] = add %on, %h
-  %w: TYPE[128,64] = astype %r {dtype=TYPE}
-  store %out, %w, %i, %0 {steps=[128,64]}
-}
-)",
-      "TYPE", dtype);
-}
-
-// The same where the tiles' numbers are in a list.
-std::string two_loops_over_a_list(const std::string& dtype) {
-  std::string text = with(two_loops(dtype), "%low: i32", "%list: array<i32,1>, %low: i32");
-  for (const char* loop : {"m", "n"}) {
-    const auto replace = [&](const char* from, const char* to) {
-      text = with(text, with(from, "*", loop), with(to, "*", loop));
-    };
-    replace(
-        "    %k*: ",
-        "    %at*: array<i32,0> = index %list, %j*\n    %of*: i32 = load %at* {pad=0, shape=[], steps=[]}\n "
-        "   %k*: ");
-    replace("load %key, %j*", "load %key, %of*");
-    replace("load %value, %j*", "load %value, %of*");
-  }
-  return text;
-}
-
-// All numbers are small integers: products of a few tiles have no rounding that another order could change.
-void check_skewed(const std::string& before, bool has_list) {
-  Function function = parse(before);
-  skew_loops(function);
-  verify(function, "skew_loops");
-  const std::string text = print(function, false);
-  EXPECT_NE(text, print(parse(before), false));
-  const auto run = [&](const std::string& kernel, int low, int at, int high) {
-    std::vector<std::vector<float>> data;
-    std::vector<Argument> arguments;
-    std::vector<int32_t> list{3, 0, 4, 1, 2};
-    for (size_t i = 0; i < 4; ++i) {
-      const int64_t rows = i % 3 ? 300 : 200, columns = 60;
-      std::vector<float>& values = data.emplace_back(static_cast<size_t>(rows * columns));
-      for (size_t k = 0; k < values.size(); ++k)
-        values[k] = static_cast<float>((k * 37 + i * 11) % 101 % 3) - 1;
-      ArrayArgument array;
-      array.data = values.data(), array.dtype = DType::f32, array.rank = 2;
-      array.sizes[0] = static_cast<int32_t>(rows), array.sizes[1] = columns;
-      array.strides[0] = columns, array.strides[1] = 1;
-      arguments.emplace_back(array);
-    }
-    if (has_list) {
-      ArrayArgument array;
-      array.data = list.data(), array.dtype = DType::i32, array.rank = 1;
-      array.sizes[0] = static_cast<int32_t>(list.size()), array.strides[0] = 1;
-      arguments.emplace_back(array);
-    }
-    for (const int32_t bound : {low, at, high}) arguments.push_back(scalar_argument(bound));
-    TextKernel(kernel).launch({2, 1, 1}, arguments);
-    return data[3];
-  };
-  for (const auto& [low, at, high] : {std::array{0, 0, 0},
-                                      {0, 0, 1},
-                                      {0, 1, 1},
-                                      {0, 0, 3},
-                                      {0, 2, 3},
-                                      {0, 5, 5},
-                                      {1, 3, 5},
-                                      {2, 0, 4},
-                                      {2, -1, 2},
-                                      {3, 1, 2}})
-    EXPECT_EQ(run(text, low, at, high), run(before, low, at, high)) << low << ' ' << at << ' ' << high;
-}
-TEST(Skew, ComputesTheSame) { check_skewed(two_loops("f32"), false); }
-TEST(Skew, LoadsTheNumberOfATileForBothParts) { check_skewed(two_loops_over_a_list("f32"), true); }
-
 // A block that stores two tiles side by side. The copy unit may still read the first when the second is
 // stored, but not one that the second replaces.
 TEST(AsyncPlan, TilesOfOneArrayAreStoredTogetherIfTheyAreApart) {
@@ -457,11 +200,7 @@ TEST(AsyncPlan, TilesOfOneArrayAreStoredTogetherIfTheyAreApart) {
                                    "  %right: i32 = add %left, %1\n  store %c, %o, %i, %left "
                                    "{steps=[128,256]}\n  store %c, %o, " +
                                        second + " {steps=[128,256]}\n"));
-    for (int i = 0; i < 3; ++i) {
-      function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-      for (const char* fact : {"aligned", "whole", "small", "forward"})
-        function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-    }
+    make_dense(function, 3);
     return AsyncPlan(function, KernelArrays(function), hopper, false).stores.size();
   };
   EXPECT_EQ(stores("%i, %right"), 2);
@@ -469,59 +208,11 @@ TEST(AsyncPlan, TilesOfOneArrayAreStoredTogetherIfTheyAreApart) {
   EXPECT_EQ(stores("%i, %two"), 0);
 }
 
-// Loops whose last product does not only add to a sum stay as they are. Both loops are changed.
-TEST(Skew, LeavesOtherLoops) {
-  const auto changed = [](const std::string& from, const std::string& to) {
-    std::string text = two_loops("bf16");
-    for (const char* loop : {"m", "n"}) {
-      EXPECT_NE(text.find(with(from, "*", loop)), std::string::npos) << from;
-      text = with(text, with(from, "*", loop), with(to, "*", loop));
-    }
-    Function function = parse(text);
-    const std::string before = print(function, false);
-    skew_loops(function);
-    return print(function, false) != before;
-  };
-  EXPECT_TRUE(changed("%g*: f32[128,64] = mul", "%g*: f32[128,64] = sub"));
-  // The other ops read the sum.
-  EXPECT_FALSE(
-      changed("%e*: f32[128,64] = abs", "%read*: f32[128,64] = abs %b*\n    %e*: f32[128,64] = sub %read*,"));
-  // The left operand is loaded: both products may start at once.
-  EXPECT_FALSE(changed("%p*: bf16[128,64] = astype %e* {dtype=bf16}",
-                       "%p*: bf16[128,64] = load %query, %j*, %0 {pad=0.0, shape=[128,64], steps=[128,64]}"));
-  // The right operand is computed.
-  EXPECT_FALSE(changed("mma %p*, %v*, %g*", "mma %p*, %t*, %g*"));
-  // An op of the loop acts.
-  EXPECT_FALSE(changed("yield %d*", "store %out, %p*, %i, %j* {steps=[128,64]}\n    yield %d*"));
-}
-
-// Loops that split_loops did not make of one, or between which something acts, are not skewed as one: the
-// first iteration of the second would otherwise run with the body of the first.
-TEST(Skew, TakesOnlyPartsOfOneLoopTogether) {
-  const auto loops = [](const std::string& text) {
-    Function function = parse(text);
-    skew_loops(function);
-    int count = 0;
-    for (const auto& op : function.body().ops) count += op->is("for");
-    return count;
-  };
-  const std::string text = two_loops("bf16");
-  constexpr int together = 4, apart = 6;
-  EXPECT_EQ(loops(text), together);
-  EXPECT_EQ(loops(with(text, "{edge=1, split=1}", "{edge=1, split=2}")), apart);
-  EXPECT_EQ(loops(with(with(text, "{edge=1, split=1}", ""), "{split=1}", "")), apart);
-  EXPECT_EQ(loops(with(text, "  %xn:", "  store %out, %q, %i, %0 {steps=[128,64]}\n  %xn:")), apart);
-}
-
 // The region of the groups: products of an iteration are in flight at once, and rings are freed as soon as
 // their products have ended.
 TEST(Issue, AwaitsProductsWhereTheyAreUsed) {
   Function function = parse(two_loops("bf16"));
-  for (int i = 0; i < 4; ++i) {
-    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-    for (const char* fact : {"aligned", "whole", "small", "forward"})
-      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-  }
+  make_dense(function, 4);
   skew_loops(function);
   const KernelArrays arrays(function);
   const AsyncPlan plan(function, arrays, hopper, false);
@@ -561,11 +252,8 @@ TEST(Issue, StartsAProductInFrontOfSmallLoads) {
            "%g\n%m: f32[128,256] = add %acc, %h"});
   Function function =
       parse(with(text, "%a: array<bf16,2>, %b: array<bf16,2>", "%a: array<f8e4m3,2>, %b: array<f8e4m3,2>"));
-  for (int i = 0; i < 3; ++i) {
-    function.attributes().set(str("array.", i, ".unit"), int64_t{i != 1});
-    for (const char* fact : {"aligned", "whole", "small", "forward"})
-      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-  }
+  make_dense(function, 3);
+  function.attributes().set("array.1.unit", int64_t{0});
   const KernelArrays arrays(function);
   const AsyncPlan plan(function, arrays, hopper, false);
   ASSERT_EQ(plan.why_not, "");
@@ -601,15 +289,9 @@ TEST(Persist, ComputesTheSame) {
   make_persistent(function);
   verify(function, "make_persistent");
   const auto run = [](const std::string& kernel, Grid grid, const std::vector<Argument>& extents) {
-    std::vector<float> data(16);
-    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
-    ArrayArgument array;
-    array.data = data.data(), array.dtype = DType::f32, array.rank = 2;
-    array.sizes[0] = array.sizes[1] = 4, array.strides[0] = 4, array.strides[1] = 1;
-    std::vector<Argument> arguments{array};
-    arguments.insert(arguments.end(), extents.begin(), extents.end());
-    TextKernel(kernel).launch(grid, arguments);
-    return data;
+    Matrices matrices;
+    matrices.add(4, 4, [](size_t at) { return static_cast<float>(at); });
+    return matrices.run(kernel, grid, extents);
   };
   const std::vector<float> expected = run(text, {2, 2, 2}, {});
   EXPECT_EQ(expected[5], 9);

@@ -6,15 +6,12 @@
 #include "cuda/async/persist.h"
 #include "cuda/async/plan.h"
 #include "cuda/async/roles.h"
-#include "cuda/program.h"
+#include "cuda/async_cases.h"
 #include "ir/print.h"
 #include "ir/verify.h"
-#include "support/text.h"
 
 namespace tile::cuda {
 namespace {
-
-constexpr Target hopper{.arch = 90, .shared_bytes = 227 * 1024, .wgmma = true};
 
 // A product of 128 rows to which an epilogue adds tiles: `loads` from %r to %e. Arrays are aligned.
 struct Text {
@@ -56,11 +53,7 @@ std::string text_of(const Text& of) {
 }
 Function kernel(const Text& of) {
   Function function = parse(text_of(of));
-  for (int i = 0; i < 5; ++i) {
-    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-    for (const char* fact : {"aligned", "whole", "small", "forward"})
-      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-  }
+  make_dense(function, 5);
   make_persistent(function);
   divide_epilogues(function);
   return function;
@@ -120,9 +113,9 @@ TEST(EpilogueTiles, OtherLoadsStayPlain) {
       "6, none");
 }
 
-// What the store replaces is loaded before it, if both take the same panel. Otherwise the array may change
-// first.
-TEST(EpilogueTiles, WhatIsStoredIsLoadedFirst) {
+// A kernel may load the tile that its store replaces, if both access it panel by panel: each panel is loaded
+// before it is stored. Otherwise the array may change first.
+TEST(EpilogueTiles, AReplacedTileIsLoadedFirst) {
   EXPECT_EQ(stages_of({.stored = "%d"}), "5, 2 of 2");
   EXPECT_EQ(stages_of({.loads = added(128, load("u", "%d", 128, "%j, %i")), .stored = "%d"}), "7, none");
   // Without panels nothing says that both are the same tile.

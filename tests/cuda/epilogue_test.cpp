@@ -1,0 +1,101 @@
+// Tests the pass that divides epilogues into panels: its text before and after, and what kernels compute.
+#include "cuda/async/epilogue.h"
+
+#include <gtest/gtest.h>
+
+#include "cuda/async_cases.h"
+#include "ir/print.h"
+#include "ir/verify.h"
+
+namespace tile::cuda {
+namespace {
+
+// An epilogue of a bias of each column, a residual and a scale of each row, whose store replaces the
+// residual.
+const std::string epilogue =
+    product_and(R"(  %column: f32[8,1] = load %a, %i, %0 {pad=0.0, shape=[8,1], steps=[8,1]}
+  %columns: f32[8,128] = broadcast %column {shape=[8,128]}
+  %p: f32[8,128] = mul %s, %columns
+  %u: f32[8,128] = load %c, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}
+  %e: f32[8,128] = add %p, %u
+  store %c, %e, %i, %j {steps=[8,128]}
+)",
+                128);
+
+TEST(Epilogue, IsRepeatedForPanels) {
+  Function function = parse(epilogue);
+  divide_epilogues(function);
+  verify(function, "divide_epilogues");
+  const std::string text = print(function, false);
+  EXPECT_EQ(text.substr(text.find("  %17")),
+            R"(  %17: f32[8,1] = load %0, %4, %6 {pad=0.0, shape=[8,1], steps=[8,1]}
+  %18: i32 = constant {dtype=i32, value=0}
+  %19: i32 = constant {dtype=i32, value=0}
+  %20: f32[8,64] = extract %11, %18, %19 {panel=0, shape=[8,64]}
+  %21: i64 = astype %5 {dtype=i64}
+  %22: i64 = constant {dtype=i64, value=2}
+  %23: i64 = mul %21, %22
+  %24: f32[1,64] = load %2, %6, %23 {pad=0.0, panel=0, shape=[1,64], steps=[1,64]}
+  %25: f32[8,64] = broadcast %24 {shape=[8,64]}
+  %26: f32[8,64] = add %20, %25
+  %27: f32[8,64] = broadcast %17 {shape=[8,64]}
+  %28: f32[8,64] = mul %26, %27
+  %29: f32[8,64] = load %3, %4, %23 {pad=0.0, panel=0, shape=[8,64], steps=[8,64]}
+  %30: f32[8,64] = add %28, %29
+  store %3, %30, %4, %23 {panel=0, steps=[8,64]}
+  %31: i32 = constant {dtype=i32, value=1}
+  %32: f32[8,64] = extract %11, %18, %31 {panel=1, shape=[8,64]}
+  %33: i64 = constant {dtype=i64, value=1}
+  %34: i64 = add %23, %33
+  %35: f32[1,64] = load %2, %6, %34 {pad=0.0, panel=1, shape=[1,64], steps=[1,64]}
+  %36: f32[8,64] = broadcast %35 {shape=[8,64]}
+  %37: f32[8,64] = add %32, %36
+  %38: f32[8,64] = broadcast %17 {shape=[8,64]}
+  %39: f32[8,64] = mul %37, %38
+  %40: f32[8,64] = load %3, %4, %34 {pad=0.0, panel=1, shape=[8,64], steps=[8,64]}
+  %41: f32[8,64] = add %39, %40
+  store %3, %41, %4, %34 {panel=1, steps=[8,64]}
+}
+)");
+}
+
+TEST(Epilogue, ComputesTheSame) {
+  Function function = parse(epilogue);
+  divide_epilogues(function);
+  EXPECT_EQ(run_product(print(function, false)), run_product(epilogue));
+}
+
+// Kernels whose epilogue cannot be repeated stay as they are.
+TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
+  const auto changed = [](const std::string& from, const std::string& to) {
+    EXPECT_NE(epilogue.find(from), std::string::npos) << from;
+    Function function = parse(with(epilogue, from, to));
+    const std::string before = print(function, false);
+    divide_epilogues(function);
+    return print(function, false) != before;
+  };
+  EXPECT_TRUE(changed("mul %s, %columns", "sub %s, %columns"));
+  // An op that moves elements to other columns.
+  EXPECT_FALSE(changed("%e: f32[8,128] = add %p, %u",
+                       "%q: f32[128,8] = permute %p {axes=[1,0]}\n"
+                       "  %qs: f32[8,128] = permute %q {axes=[1,0]}\n"
+                       "  %e: f32[8,128] = add %qs, %u"));
+  // The residual is another tile of the array that is stored.
+  EXPECT_FALSE(changed("load %c, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}",
+                       "load %c, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}"));
+  // Two stores to one array.
+  EXPECT_FALSE(changed("%u: f32", "store %c, %p, %i, %0 {steps=[8,128]}\n  %u: f32"));
+  // A store of other values to a part of what is stored.
+  EXPECT_FALSE(changed("  store %c, %e, %i, %j {steps=[8,128]}\n",
+                       "  store %c, %e, %i, %j {steps=[8,128]}\n"
+                       "  %v: f32[8,8] = broadcast %z {shape=[8,8]}\n  store %c, %v, %i, %j {steps=[8,8]}\n"
+                       "  store %b, %s, %i, %j {steps=[8,128]}\n"));
+  // A load of what the first of two stores writes.
+  EXPECT_FALSE(changed("%u: f32",
+                       "store %bias, %p, %i, %j {steps=[8,128]}\n"
+                       "  %v: f32[1,1] = load %bias, %0, %0 {pad=0.0, shape=[1,1], steps=[1,1]}\n"
+                       "  store %b, %v, %0, %0 {steps=[1,1]}\n  %u: f32"));
+}
+
+}  // namespace
+}  // namespace tile::cuda
