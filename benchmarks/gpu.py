@@ -22,7 +22,7 @@ from gpu_cases import all_cases
 from gpu_work import bf16, device, random
 from report import Table, digits, driver, file_name, judged, ratio_bars
 
-OTHERS = ("cuBLAS", "cuDNN", "FlashAttention-2", "FlashAttention-4", "Liger", "torch._scaled_mm")
+OTHERS = ("cuBLAS", "cuDNN", "FlashAttention-2", "FlashAttention-4", "Liger", "torch._scaled_mm", "the option")
 HEAD = ["case", "MB", "GF", "ours us", "TB/s", "TF/s", "of copy", "eager", "torch.compile", "other peers", "bars"]
 ROW_SECONDS, PEER_SECONDS = 60, 45
 KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL

@@ -63,6 +63,49 @@ def attention_cases():
         yield Case(f"{name}, {'backward' if backward else 'forward'}", make, ratios=ratios, product=True)
 
 
+# Rules that a mask tells as well as an option does: the option, and the distances to keys that it leaves.
+RULES = {
+    "causal": ({"is_causal": True}, lambda distance: distance >= 0),
+    "window": ({"is_causal": True, "window": [1024, 0]}, lambda distance: (distance >= 0) & (distance <= 1024)),
+}
+
+
+def mask_work(rule, backward, added=False, batch=4, heads=32, length=4096, depth=128):
+    """A rule given as a mask [1, 1, query, key], bool or added, beside the same rule given as an option."""
+    q, k, v = (random(batch, heads, length, depth) for _ in range(3))
+    option, leaves = RULES[rule]
+    position = torch.arange(length, device=q.device)
+    seen = leaves(position[:, None] - position)
+    mask = torch.zeros(seen.shape, device=q.device, dtype=q.dtype).masked_fill(~seen, -torch.inf) if added else seen
+    mask = mask[None, None]
+    flops = 4 * batch * heads * depth * int(seen.sum())
+
+    def plain(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype) if added else mask)
+
+    def ours(q, k, v):
+        return ops.attention(q, k, v, attn_bias=mask)[0]
+
+    def by_option(q, k, v):
+        return ops.attention(q, k, v, **option)[0]
+
+    if not backward:
+        peers = {"eager": lambda: lambda: plain(q, k, v), "the option": lambda: lambda: by_option(q, k, v)}
+        return Work(lambda: ours(q, k, v), 8 * q.numel(), flops, peers, exactly(plain, (q, k, v)))
+    g = torch.randn_like(q)
+    peers = {"eager": lambda: gradient(plain, (q, k, v), g), "the option": lambda: gradient(by_option, (q, k, v), g)}
+    exact = exactly(plain, (q, k, v), grads=g)
+    return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers, exact)
+
+
+def mask_cases():
+    for (rule, added), backward in itertools.product((("causal", False), ("window", False), ("causal", True)), (False, True)):
+        name = f"attention [4,32,4096,128], a {rule} mask{' that is added' if added else ''}"
+        make = functools.partial(mask_work, rule, backward, added)
+        direction = "backward" if backward else "forward"
+        yield Case(f"{name}, {direction}", make, ratios={"the option": round(1 / 1.15, 2)}, product=True)
+
+
 def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128):
     """One query per head over a cache; all sequences have the cache's length. The bytes are those of the cache."""
     query = random(batch, heads, 1, depth)

@@ -8,7 +8,7 @@ import sys
 import gpu_work
 import tile_ops
 import torch
-from gpu_attention_cases import attention_cases, decode_cases
+from gpu_attention_cases import attention_cases, decode_cases, mask_cases
 from gpu_loss_cases import loss_cases
 from gpu_optimizer_cases import adamw_cases
 from gpu_product_cases import product_cases
@@ -307,5 +307,6 @@ def all_cases():
         decode_cases,
         product_cases,
         attention_cases,
+        mask_cases,
     ):
         yield from family()

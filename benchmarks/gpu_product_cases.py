@@ -23,13 +23,20 @@ SMALL = [(2048, 2048, 2048), (1024, 1024, 1024), (128, 4096, 4096), (16, 4096, 4
 # Rows whose bytes are no multiple of 16, with the required ratio to cuBLAS.
 ODD = {(4095, 4097, 4096): 3, (3000, 5000, 1111): 2}
 
+# Products of 8-bit floats: the scales, the extents, and arguments of scaled_work.
+SCALED = [
+    ("rows", (8192, 8192, 8192), {}),
+    ("rows, fast", (8192, 8192, 8192), {"fast": True}),
+    ("blocks", (4096, 7168, 16384), {"by_blocks": True}),
+]
 
-def matmul_work(m, n, k, layout):
+
+def matmul_work(m, n, k, layout, dtype=torch.bfloat16):
     """layout: of the operands as they are multiplied, N for row-major and T for column-major."""
-    a = random(m, k) if layout[0] == "N" else random(k, m).t()
-    b = random(k, n) if layout[1] == "N" else random(n, k).t()
+    a = (random(m, k) if layout[0] == "N" else random(k, m).t()).to(dtype)
+    b = (random(k, n) if layout[1] == "N" else random(n, k).t()).to(dtype)
     peers, exact = {"cuBLAS": lambda: lambda: a @ b}, exactly(torch.matmul, (a, b))
-    return Work(lambda: ops.matmul(a, b), 2 * (m * k + k * n + m * n), 2 * m * n * k, peers, exact)
+    return Work(lambda: ops.matmul(a, b), dtype.itemsize * (m * k + k * n + m * n), 2 * m * n * k, peers, exact)
 
 
 def epilogue_work(ours, theirs, rows=8192, width=4096, hidden=4096):
@@ -80,7 +87,7 @@ def gated_matmul_work(rows, width, hidden, backward):
     return Work(gradient(tile_ops.gated_linear, (x, *weights), g), 2 * moved, 2 * flops, peers, exact)
 
 
-def scaled_work(m, n, k, by_blocks=False):
+def scaled_work(m, n, k, by_blocks=False, fast=False):
     """Products of 8-bit floats, with a scale for each row and column, or for 128 of them and 128 of k."""
     x, y = random(m, k).to(torch.float8_e4m3fn), random(n, k).to(torch.float8_e4m3fn).t()
     of_blocks = (-(-k // 128), m), (-(-n // 128), -(-k // 128))
@@ -93,9 +100,11 @@ def scaled_work(m, n, k, by_blocks=False):
             a, b = a.repeat_interleave(128, 1)[:, :k], b.repeat_interleave(128, 0)[:k].repeat_interleave(128, 1)[:, :n]
         return (x * a) @ (y * b)
 
-    peers = {"torch._scaled_mm": lambda: lambda: torch._scaled_mm(x, y, *scales, out_dtype=torch.bfloat16)}
+    peers = {"torch._scaled_mm": lambda: lambda: torch._scaled_mm(x, y, *scales, out_dtype=torch.bfloat16, use_fast_accum=fast)}
     moved = m * k + k * n + 2 * m * n
-    return Work(lambda: ops.scaled_matmul(x, y, *scales), moved, 2 * m * n * k, peers, exactly(wide, (x, y, *scales)))
+    return Work(
+        lambda: ops.scaled_matmul(x, y, *scales, fast_accum=fast), moved, 2 * m * n * k, peers, exactly(wide, (x, y, *scales))
+    )
 
 
 def product_cases():
@@ -118,7 +127,12 @@ def product_cases():
         direction = "backward" if backward else "forward"
         ratios = {} if backward else better
         yield Case(f"gated_matmul [4096,4096]x[4096,11008], {direction}", make, ratios=ratios, product=True)
-    for name, shape in (("rows", (8192, 8192, 8192)), ("blocks", (4096, 7168, 16384))):
-        make = functools.partial(scaled_work, *shape, name == "blocks")
+    make = functools.partial(gated_matmul_work, 16384, 2048, 5632, True)
+    yield Case("gated_matmul [16384,2048]x[2048,5632], backward", make, product=True)
+    for layout in ("NN", "NT", "TN"):
+        make = functools.partial(matmul_work, 4096, 4096, 4096, layout, torch.float32)
+        yield Case(f"matmul float32 4096x4096x4096 {layout}", make, ratios={"cuBLAS": 0.9}, product=True)
+    for name, shape, options in SCALED:
+        make = functools.partial(scaled_work, *shape, **options)
         title = f"scaled_matmul {'x'.join(map(str, shape))}, {name}"
         yield Case(title, make, ratios={"torch._scaled_mm": 0.97}, product=True)

@@ -41,6 +41,8 @@ def work_of(cases, name, backward):
         "group_norm channels_last": lambda: cases.group_norm_work(2, 64, 5, True, backward),
         "attention": lambda: attention.attention_work(1, 16, 40, 64, False, backward),
         "attention causal": lambda: attention.attention_work(1, 16, 40, 64, True, backward),
+        "attention with a mask": lambda: attention.mask_work("causal", backward, False, 1, 2, 300, 64),
+        "attention with an added mask": lambda: attention.mask_work("causal", backward, True, 1, 2, 300, 64),
     }[name]()
 
 
@@ -85,17 +87,28 @@ def check_against_float64(make, gradient=False):
         "group_norm channels_last",
         "attention",
         "attention causal",
+        "attention with a mask",
+        "attention with an added mask",
     ],
 )
 def test_a_case_computes_what_its_peer_does(cases, name, backward):
     check_against_float64(lambda: work_of(cases, name, backward), backward)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
-def test_matmul_computes_what_its_peer_does(cases, layout):
+def test_matmul_computes_what_its_peer_does(cases, layout, dtype):
     import gpu_product_cases
 
-    check_against_float64(lambda: gpu_product_cases.matmul_work(60, 40, 70, layout))
+    check_against_float64(lambda: gpu_product_cases.matmul_work(60, 40, 70, layout, dtype))
+
+
+@pytest.mark.parametrize("by_blocks", [False, True])
+def test_scaled_matmul_computes_the_product_of_the_scaled_matrices(cases, by_blocks):
+    import gpu_product_cases
+
+    work = gpu_product_cases.scaled_work(60, 48, 272, by_blocks)
+    torch.testing.assert_close(work.ours().double(), work.exact(), rtol=2**-8, atol=2**-6)
 
 
 @pytest.mark.parametrize("tile", [(64, 128), (192, 32)])
