@@ -17,13 +17,12 @@ std::string tile_type(const Staged& staged) {
 }
 
 void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, const std::string& wanted) {
-  if (staged.by_blocks) emitter.need("fma.cuh");
   const Op& load = *staged.load;
-  emitter.line(load, str(staged.transposed ? "copy_transposed_" : "copy_tile_",
-                         staged.by_blocks ? "afresh<" : "async<", emitter.plan().threads(),
-                         emitter.facts(load.operands[0]).whole_vectors ? ", whole_vectors>(" : ", plain>(",
-                         to, ", ", emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1), ", ",
-                         wanted, ", ", line_number(load), ");"));
+  emitter.line(
+      load, str(staged.transposed ? "copy_transposed_async<" : "copy_tile_async<", emitter.plan().threads(),
+                emitter.facts(load.operands[0]).whole_vectors ? ", whole_vectors" : ", plain",
+                staged.by_blocks ? ", true>(" : ">(", to, ", ", emitter.name(load.operands[0]), ", ",
+                start_text(emitter, load, 1), ", ", wanted, ", ", line_number(load), ");"));
 }
 
 int64_t bytes_of(const std::vector<const Staged*>& all) {

@@ -41,7 +41,7 @@ def test_blocks_of_threads(shape, threads, block):
         text = text_of(shape, by_rows)
         across = ", ".join(str(yes).lower() for yes in (not by_rows[0], by_rows[1]))
         assert f"fma_blocks<{shape[2]}, {block[0]}, {block[1]}, {across}>(" in text, text
-        assert text.count("copy_tile_afresh<") + text.count("copy_transposed_afresh<") == 2
+        assert len(re.findall(r"copy_(tile|transposed)_async<\d+, \w+, true>", text)) == 2
         assert f"TILE_KERNEL({threads}, " in text
         # Only rows that are read along k are permuted.
         assert text.count("= {staged_memory()") == 2
@@ -54,7 +54,7 @@ def test_blocks_of_threads(shape, threads, block):
 @pytest.mark.parametrize("shape", [(24, 40, 20), (16, 16, 32), (128, 128, 18)], ids=str)
 def test_other_extents_are_summed_element_by_element(shape):
     text = text_of(shape)
-    assert "mma_fma<" in text and "fma_blocks<" not in text and "afresh" not in text
+    assert "mma_fma<" in text and "fma_blocks<" not in text and "_async<" not in text
 
 
 SHAPES = [
@@ -86,6 +86,13 @@ def loop(body, carried, arrays, results):
     return prims.kernel(["f32"] * arrays, "\n".join(lines))
 
 
+def emulated(text, *arguments):
+    """The kernel's text, and the arguments after its run."""
+    case = emulate.Case(text, (1, 1, 1), list(arguments))
+    assert emulate.run([case]) == [None]
+    return case.program["text"], case.arguments
+
+
 def whole(*sizes):
     return torch.randint(-4, 5, sizes).float()
 
@@ -101,13 +108,11 @@ yield %p, %q"""
     stores = "store %c, %r0, %z, %z {steps=[32, 32]}\nstore %d, %r1, %z, %z {steps=[64, 64]}"
     text = loop(body, ["[32, 32]", "[64, 64]"], 4, stores)
     x, y = whole(96, 64), whole(64, 96)
-    case = emulate.Case(text, (1, 1, 1), [x, y, torch.zeros(32, 32), torch.zeros(64, 64)])
-    program = case.program["text"]
+    program, results = emulated(text, x, y, torch.zeros(32, 32), torch.zeros(64, 64))
     assert program.count("fma_blocks<") == 2 and "SharedTile<f32, 32, 64>" in program and "FlatTile<f32, 64, 32>" in program
-    assert emulate.run([case]) == [None]
     parts = [(x[i : i + 32], y[:, i : i + 32]) for i in (0, 32, 64)]
-    assert torch.equal(case.arguments[2], sum(a @ b for a, b in parts))
-    assert torch.equal(case.arguments[3], sum(a.t() @ a for a, _ in parts))
+    assert torch.equal(results[2], sum(a @ b for a, b in parts))
+    assert torch.equal(results[3], sum(a.t() @ a for a, _ in parts))
 
 
 def test_products_of_other_orders_add_to_one_sum_without_moves():
@@ -122,11 +127,9 @@ def test_products_of_other_orders_add_to_one_sum_without_moves():
 yield %q"""
     text = loop(body, ["[32, 64]"], 5, "store %e, %r0, %z, %z {steps=[32, 64]}")
     x, y, v, w = whole(32, 192), whole(192, 64), whole(32, 192), whole(64, 192)
-    case = emulate.Case(text, (1, 1, 1), [x, y, v, w, torch.zeros(32, 64)])
-    program = case.program["text"]
+    program, results = emulated(text, x, y, v, w, torch.zeros(32, 64))
     assert program.count("fma_blocks<") == 2 and "moved" not in program and "shuffle" not in program
-    assert emulate.run([case]) == [None]
-    assert torch.equal(case.arguments[4], x @ y + v @ w.t())
+    assert torch.equal(results[4], x @ y + v @ w.t())
 
 
 def test_computed_operands_are_written_once():
@@ -143,13 +146,11 @@ yield %p, %q"""
     stores = "store %c, %r0, %z, %z {steps=[32, 64]}\nstore %d, %r1, %z, %z {steps=[32, 64]}"
     text = loop(body, ["[32, 64]", "[32, 64]"], 4, stores)
     x, y = torch.randint(-1, 2, (96, 32)).float(), torch.randint(-2, 3, (32, 64)).float()
-    case = emulate.Case(text, (1, 1, 1), [x, y, torch.zeros(32, 64), torch.zeros(32, 64)])
-    program = case.program["text"]
+    program, results = emulated(text, x, y, torch.zeros(32, 64), torch.zeros(32, 64))
     assert program.count("fma_blocks<") == 3 and program.count("write_tile<") == 2
-    assert emulate.run([case]) == [None]
     parts = [a @ a + a for a in (x[:32], x[32:64], x[64:])]
-    assert torch.equal(case.arguments[2], sum(u @ y for u in parts))
-    assert torch.equal(case.arguments[3], sum(u.t() @ y for u in parts))
+    assert torch.equal(results[2], sum(u @ y for u in parts))
+    assert torch.equal(results[3], sum(u.t() @ y for u in parts))
 
 
 def test_sums_of_many_products_round_as_float32_does():

@@ -165,3 +165,11 @@ def test_code_of_scaled_matmul():
     assert row["path"] == "wgmma" and row["text"].count("store_panels<") == 2
     code = _C.compile_text(row["text"], row["kernel"], row["entry"], 90, row["path"])
     assert (code["spill_stores"], code["spill_loads"], code["warning"]) == (0, 0, "")
+
+
+@pytest.mark.parametrize("side, path", [(4001, "wgmma"), (4999, "mma.sync")])
+def test_operands_are_copied_if_both_are_small_together(side, path):
+    x, y = (torch.empty(side, side, dtype=torch.float8_e4m3fn, device="meta") for _ in range(2))
+    scale = torch.empty((), device="meta")
+    rows = tile_ops.inspect(torch.ops.tile.scaled_matmul, x, y.t(), scale, scale, what="resources", arch=90)
+    assert [row["path"] for row in rows if row["kernel"] == "scaled_matmul"] == [path]

@@ -84,9 +84,9 @@ void run_gradients(const Tensor& grad_out, const Operands& of, Activation activa
   const Tensor memory = at::empty({2 * together}, pre_gate.options());
   // A chunk larger than half of the memory takes all of it, and as much of the input's gradient.
   const auto most = [&](const std::vector<const ChunkGradient*>& later) {
-    const bool unwritten =
-        std::any_of(later.begin(), later.end(),
-                    [&](const ChunkGradient* gradient) { return gradient->out.is_same(grad_input); });
+    const bool unwritten = std::any_of(later.begin(), later.end(), [&](const ChunkGradient* gradient) {
+      return gradient->out.is_same(grad_input);
+    });
     return unwritten && grad_input.is_non_overlapping_and_dense()
                ? std::max(together, std::min(2 * together, grad_input.numel()))
                : together;

@@ -5,6 +5,7 @@
 
 #include "../common/arguments.h"
 #include "../common/tuning.h"
+#include "product_operands.h"
 #include "product_parts.h"
 #include "thin_product.h"
 #include "tiles.h"
@@ -30,15 +31,7 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
                chain] = of;
   const Array& out = epilogue.out;
   DType compute = x.dtype() == f64 ? f64 : f32;
-  Tile i = bid(0), j = bid(1);
-  if (together > 1) {
-    // Blocks that run at once share rows and columns in the cache: `together` rows of them at a time.
-    Tile rows = cdiv(out.dim(2), bm), columns = cdiv(out.dim(3), bn),
-         first = i / (columns * together) * together;
-    Tile here = min(rows - first, together), rest = mod(i, columns * together);
-    j = rest / here;
-    i = first + mod(rest, here);
-  }
+  const auto [i, j] = tile_of_block(cdiv(out.dim(2), bm), cdiv(out.dim(3), bn), together);
   PartOfBlock part = part_of_block(x, out, batched, part_tiles);
   const Tile &b0 = part.b0, &b1 = part.b1;
   Tile acc = zeros({bm, bn}, compute), factor = acc;
@@ -108,12 +101,7 @@ struct Matrix {
   void copy_to_aligned_rows(std::array<int64_t, 2> sizes) {
     const at::Tensor given = tensor.as_strided(sizes, {row, column}, tensor.storage_offset() + offset);
     const bool by_columns = row == 1;
-    const int64_t length = sizes[by_columns ? 0 : 1], vector = 16 / tensor.element_size();
-    const at::Tensor rows =
-        at::empty({sizes[by_columns ? 1 : 0], ceil_div(length, vector) * vector}, tensor.options())
-            .narrow(1, 0, length);
-    tensor = by_columns ? rows.t() : rows;
-    tensor.copy_(given);
+    tensor = by_columns ? copy_in_aligned_rows(given.t()).t() : copy_in_aligned_rows(given);
     offset = 0, row = tensor.stride(0), column = tensor.stride(1);
   }
 };

@@ -26,6 +26,13 @@ Kernel kernel("matmul_add_parts", add_parts_kernel);
 
 }  // namespace
 
+TileOfBlock tile_of_block(const Tile& rows, const Tile& columns, int together) {
+  if (together == 1) return {bid(0), bid(1)};
+  Tile block = bid(0), first = block / (columns * together) * together;
+  Tile here = min(rows - first, together), rest = mod(block, columns * together);
+  return {first + mod(rest, here), rest / here};
+}
+
 PartOfBlock part_of_block(const Array& x, const Array& out, bool batched,
                           const std::optional<Tile>& part_tiles) {
   PartOfBlock of{0, 0, 0, 0, part_tiles};

@@ -1,9 +1,17 @@
-// Products whose inner extent is divided into parts: each part has blocks of its own, which store their sums,
-// and another kernel adds these up in order. On a GPU only.
+// The work of a block of a product. Its inner extent may be divided into parts: each part has blocks of its
+// own, which store their sums, and another kernel adds these up in order. On a GPU only.
 #pragma once
 #include "product_epilogue.h"
 
 namespace tile {
+
+// The tile of the result that a block computes, of so many rows and columns of tiles. With together > 1, axis
+// 0 of the grid counts all tiles: blocks that run at once then share rows and columns in the cache,
+// `together` rows of tiles at a time.
+struct TileOfBlock {
+  Tile i, j;
+};
+TileOfBlock tile_of_block(const Tile& rows, const Tile& columns, int together);
 
 // The part of the inner extent that a block adds up. Axis 2 of a grid counts slots: batches, and with parts
 // all batches of the first part, then those of the second.

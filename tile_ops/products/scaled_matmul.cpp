@@ -14,7 +14,8 @@ using namespace tile;  // NOLINT: an operator's file is written in the kernel la
 // The extent of a block with one scale, along any axis.
 constexpr int scaled_block = 128;
 
-// What of a matrix's rows (or of other's columns) has a scale of its own: each, 128 together, or all.
+// How many of a matrix's rows (or of other's columns) share a scale: each has its own, 128 share one, or all
+// do.
 enum class Scaled { each, block, all };
 
 template <class Array, class Tile>
@@ -36,15 +37,8 @@ void scaled_product_kernel(const ScaledProductOf<Array, Tile>& of) {
   const auto& [x, y, x_scales, y_scales, bias, out, part_tiles, rows, columns, by_blocks, promoted, bm, bn,
                bk, halves, together] = of;
   const auto count = static_cast<size_t>(halves);
-  Tile i = bid(0), j = bid(1), part = 0;
-  if (together > 1) {
-    // As the blocks of matmul: those that run at once share rows and columns in the cache.
-    Tile all = cdiv(out.dim(1), bm), across = cdiv(out.dim(2), bn * halves),
-         first = i / (across * together) * together;
-    Tile here = min(all - first, together), rest = mod(i, across * together);
-    j = rest / here;
-    i = first + mod(rest, here);
-  }
+  const auto [i, j] = tile_of_block(cdiv(out.dim(1), bm), cdiv(out.dim(2), bn * halves), together);
+  Tile part = 0;
   const View left = x.tiled_view({bm, bk}), right = y.tiled_view({bk, bn});
   Tile low = 0, high = left.num_tiles(1);
   if (part_tiles) {
@@ -206,29 +200,29 @@ struct Scales {
   }
 };
 
-// Returns the matrix, or a copy that warpgroup instructions can read: contiguous along k, in rows that begin
-// at multiples of 16 bytes. Large matrices are not copied.
-Tensor along_k(const Tensor& rows, bool may_copy) {
-  const ArrayArgument array = at::to_array_argument(rows);
-  if (!may_copy || !multiplies_by_groups(array) || (rows.stride(1) == 1 && has_tensor_map(array)) ||
-      rows.numel() > tuning::product_chunk_bytes)
-    return rows;
-  const int64_t k = rows.size(1), vector = 16;
-  const Tensor copy = at::empty({rows.size(0), ceil_div(k, vector) * vector}, rows.options()).narrow(1, 0, k);
-  copy.copy_(rows);
-  return copy;
-}
+// Returns true if warpgroup instructions can read the matrix, whose rows lie along k.
 bool reads_by_groups(const Tensor& rows) {
   const ArrayArgument array = at::to_array_argument(rows);
   return multiplies_by_groups(array) && rows.stride(1) == 1 && has_tensor_map(array);
+}
+// Replaces matrices that they cannot read by copies, if these are small together.
+void copy_for_groups(Tensor& x, Tensor& y) {
+  if (!multiplies_by_groups(at::to_array_argument(x))) return;
+  int64_t bytes = 0;
+  for (const Tensor* rows : {&x, &y})
+    if (!reads_by_groups(*rows)) bytes += rows->numel();
+  if (bytes > tuning::product_chunk_bytes) return;
+  for (Tensor* rows : {&x, &y})
+    if (!reads_by_groups(*rows)) *rows = copy_in_aligned_rows(*rows);
 }
 
 void run(const Call& call, Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t m = out.size(0), n = out.size(1), k = call.input.size(1);
-  const bool may_copy = std::min(m, n) >= tuning::group_copied_extent, cpu = out.is_cpu();
-  const Tensor x = along_k(call.input, may_copy), y = along_k(call.other.t(), may_copy).t();
-  const bool groups = reads_by_groups(x) && reads_by_groups(y.t());
+  const bool cpu = out.is_cpu();
+  Tensor x = call.input, columns_of_y = call.other.t();
+  if (std::min(m, n) >= tuning::group_copied_extent) copy_for_groups(x, columns_of_y);
+  const bool groups = reads_by_groups(x) && reads_by_groups(columns_of_y);
   Scales x_scales(call.scale_input, m, 0), y_scales(call.scale_other, n, 1);
   const bool by_blocks = x_scales.by_blocks || y_scales.by_blocks,
              promoted = by_blocks || (!cpu && !call.fast_accum);
@@ -253,7 +247,7 @@ void run(const Call& call, Tensor& out) {
     scaled_product.launch(
         {cpu ? ceil_div(m, rows) : ceil_div(m, rows) * across, cpu ? across : 1, division.parts},
         {.x = at::to_array_argument(x),
-         .y = at::to_array_argument(y),
+         .y = at::to_array_argument(columns_of_y.t()),
          .x_scales = x_scales.array,
          .y_scales = y_scales.array,
          .bias = added,

@@ -74,7 +74,7 @@ int64_t group_cycles(const ProductShape& shape, const Division& of) {
   // barriers.
   const int64_t products = rows * multiplied * depth * shape.element / 2 / tuning::group_products_a_cycle;
   const int64_t operands = (rows + multiplied) * depth * shape.element / tuning::l2_bytes_a_cycle;
-  // Of two groups one multiplies while the other adds.
+  // Where there are two groups, one multiplies while the other adds.
   const int64_t added = shape.promoted && rows == 64 ? rows * multiplied / tuning::group_sums_a_cycle : 0;
   const int64_t iteration =
       std::max({products, operands, tuning::group_iteration_cycles}) + tuning::group_barrier_cycles + added;

@@ -18,44 +18,6 @@ struct FlatTile {
   TILE char* address(int row, int c) const { return memory + (row * chunks + c) * 16; }
 };
 
-// The same as copy_tile_async, but every copy computes the thread's part of the addresses anew: blocks of
-// sums leave no registers to keep it.
-template <int threads, int flags, class To, class T, class S>
-TILE void copy_tile_afresh(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
-                           bool wanted, int line) {
-  constexpr int chunk = To::chunk, across = To::chunks < threads ? To::chunks : threads,
-                down = threads / across;
-  u32 own = (u32)thread();
-  keep_here(own);
-  const int own_row = (int)(own / across), own_chunk = (int)(own % across);
-  if (threads % across != 0 && own_row >= down) return;
-  const Reach rows = reach(start[0], own_row, from.first[0], from.size[0]);
-  const Reach columns = reach(start[1], own_chunk * chunk, from.first[1], from.size[1]);
-  T* const source = from.moved(from.data + (start[1] + own_chunk * chunk), start[0] + own_row, 0);
-  TILE_UNROLL
-  for (int x = 0; x < To::chunks; x += across) {
-    if (x + across > To::chunks && x + own_chunk >= To::chunks) continue;
-    const u32 left = wanted && columns.inside(x * chunk) ? columns.count - (u32)(columns.at + x * chunk) : 0;
-    const int bytes = left < (u32)chunk ? (int)left * (int)sizeof(T) : 16;
-    TILE_UNROLL
-    for (int y = 0; y < To::rows; y += down) {
-      if (y + down > To::rows && y + own_row >= To::rows) continue;
-      char* const address = down % To::period == 0 ? to.address(own_row, x + own_chunk) + y * To::chunks * 16
-                                                   : to.address(y + own_row, x + own_chunk);
-      if (flags & whole_vectors)
-        copy_async_if(address, from.moved(source + x * chunk, y, 0), left && rows.inside(y), line);
-      else
-        copy_async(address, from.moved(source + x * chunk, y, 0), rows.inside(y) ? bytes : 0, line);
-    }
-  }
-}
-// The same for an array whose rows are the tile's columns.
-template <int threads, int flags, class To, class T, class S>
-TILE void copy_transposed_afresh(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
-                                 bool wanted, int line) {
-  copy_tile_afresh<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
-}
-
 struct alignas(16) FourFloats {
   f32 x[4];
 };
@@ -117,9 +79,9 @@ struct FmaOperand {
   }
 };
 
-// Adds left * right to the sums in ascending order of k. Small blocks have registers for a sum of their own, which
-// is added at the end: shorter sums round less. Of two operands that are read along k the left one
-// has only one vector at a time in registers, whose four elements serve all columns.
+// Adds left * right to the sums in ascending order of k. Small blocks have registers for a sum of their own,
+// which is added at the end: shorter sums round less. If both operands are read along k, only one vector of
+// the left one is in registers at a time, and its four elements serve all columns.
 template <int k, int rows, int columns, bool left_across, bool right_across, class Left, class Right, class L>
 TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, const Tile<f32, L>& before, int line) {
   static_assert(L::registers == rows * columns, "the sums have another layout");

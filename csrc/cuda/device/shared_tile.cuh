@@ -40,13 +40,19 @@ struct SharedTile {
 
 // Starts the copy of a tile of an array. Elements outside the array, or all if the tile is not wanted, are 0.
 // A thread copies one chunk of some rows; the last threads copy none if the chunks of a row do not divide the
-// threads evenly. `whole_vectors` means that no edge splits a chunk.
-template <int threads, int flags, class To, class T, class S>
+// threads evenly. `whole_vectors` means that no edge splits a chunk. afresh: each copy computes the thread's
+// part of the addresses again, for kernels that have no registers left to keep it.
+template <int threads, int flags, bool afresh = false, class To, class T, class S>
 TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
                           bool wanted, int line) {
   constexpr int chunk = To::chunk, across = To::chunks < threads ? To::chunks : threads,
                 down = threads / across;
-  const int own_row = thread() / across, own_chunk = thread() % across;
+  int own_row = thread() / across, own_chunk = thread() % across;
+  if constexpr (afresh) {
+    u32 number = (u32)thread();
+    keep_here(number);
+    own_row = (int)(number / across), own_chunk = (int)(number % across);
+  }
   if (threads % across != 0 && own_row >= down) return;
   const Reach rows = reach(start[0], own_row, from.first[0], from.size[0]);
   const Reach columns = reach(start[1], own_chunk * chunk, from.first[1], from.size[1]);
@@ -63,6 +69,8 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
       T* const source = from.moved(own + x * chunk, y, 0);
       char* const address = across == To::chunks && down % To::period == 0
                               ? own_address + y * To::chunks * 16
+                            : afresh && down % To::period == 0
+                              ? to.address(own_row, x + own_chunk) + y * To::chunks * 16
                               : to.address(y + own_row, x + own_chunk);
       if (flags & whole_vectors)
         copy_async_if(address, source, left && rows.inside(y), line);
@@ -72,10 +80,10 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
   }
 }
 // The same for an array whose rows are the tile's columns: its unit axis is the first.
-template <int threads, int flags, class To, class T, class S>
+template <int threads, int flags, bool afresh = false, class To, class T, class S>
 TILE void copy_transposed_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
                             bool wanted, int line) {
-  copy_tile_async<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
+  copy_tile_async<threads, flags, afresh>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
 }
 
 // Writes a tile from registers, `together` adjacent elements at once: 4 bytes, or one element.
