@@ -45,26 +45,27 @@ std::vector<Type> infer_mma(const Op& op) {
   return {acc};
 }
 
-const Register mma_{{.name = "mma",
-                     .operands = 3,
-                     .infer = infer_mma,
-                     .doc =
-                         "x @ y + accumulator; products in the accumulator's dtype, summed in any order.\n"
-                         "operands: x [m, k] or [b, m, k], y [k, n] or [b, k, n], accumulator [m, n] or [b, "
-                         "m, n].\n"
-                         "result: the accumulator's type.\n"
-                         "dtypes: f16, bf16, tf32, f32, f64, f8e4m3, f8e5m2, i8 and u8.\n"
-                         "f16 takes an accumulator of f16 or f32; bf16, tf32 and f32 one of f32; f64 of "
-                         "f64; f8e4m3 and f8e5m2, also mixed, of f16 or f32; i8 and u8, also mixed, of i32, "
-                         "which wraps. f32 is never rounded to tf32. A CPU with AVX512_BF16 and without AMX "
-                         "treats bf16 elements below 2^-126 as 0 if an operand is loaded from memory.\n"
-                         "GPU: tensor cores multiply all dtypes except f32, and all accumulators except "
-                         "f16, if m is a multiple of 16, n of 8 (8-bit operands: 16) and the depth in bytes "
-                         "of 32 (f64: 64); 8-bit floats from sm_89 on, on sm_100 as f16, and on sm_90 too "
-                         "unless both operands are loaded and contiguous along k. Other "
-                         "products, and those of 8-bit floats on sm_80 and sm_86, use FMA: slower, with the "
-                         "same results except for rounding.\n"
-                         "C++: mma."}};
+const Register mma_{
+    {.name = "mma",
+     .operands = 3,
+     .infer = infer_mma,
+     .doc =
+         "x @ y + accumulator; products in the accumulator's dtype, summed in any order.\n"
+         "operands: x [m, k] or [b, m, k], y [k, n] or [b, k, n], accumulator [m, n] or [b, "
+         "m, n].\n"
+         "result: the accumulator's type.\n"
+         "dtypes: f16, bf16, tf32, f32, f64, f8e4m3, f8e5m2, i8 and u8.\n"
+         "f16 takes an accumulator of f16 or f32; bf16, tf32 and f32 one of f32; f64 of "
+         "f64; f8e4m3 and f8e5m2, also mixed, of f16 or f32; i8 and u8, also mixed, of i32, "
+         "which wraps. f32 is never rounded to tf32. A CPU with AVX512_BF16 and without AMX "
+         "treats bf16 elements below 2^-126 as 0 if an operand is loaded from memory.\n"
+         "GPU: tensor cores multiply all dtypes except f32, and all accumulators except "
+         "f16, if m is a multiple of 16, n of 8 (8-bit operands: 16) and the depth in bytes "
+         "of 32 (f64: 64); 8-bit floats from sm_89 on, on sm_100 as f16, and on sm_90 too "
+         "unless both operands are loaded and contiguous along k, where their sums keep about "
+         "14 bits. Other products, and those of 8-bit floats on sm_80 and sm_86, use FMA: slower, with the "
+         "same results except for rounding.\n"
+         "C++: mma."}};
 
 // Returns operand i's axis along k.
 size_t deep_axis(const Op& op, size_t i) { return op.type(i).shape.size() - (i == 0 ? 1 : 2); }

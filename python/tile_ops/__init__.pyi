@@ -255,8 +255,9 @@ def attention(
       after]` shows that many keys before and after it, -1 all; with `is_causal`, `after` is 0. Tiles of
       keys that no query of a tile sees are not read; from 128 queries and 256 keys on, also those that
       `attn_bias` hides (False, or -inf; on a CPU, if four heads or samples share it): it is summed up
-      by blocks once a call, in one byte for 32 x 32 scores and, of bool masks on a GPU, a bit a score.
-      There a mask of bool runs on warpgroup instructions of sm_90, a floating bias does not.
+      by blocks once a call, in one byte for 32 x 32 scores and, of bool masks on a GPU, a bit a score
+      if these take up to 40 MiB. A bool mask then runs on warpgroup instructions of sm_90; a floating
+      bias does not.
     - `softcap` > 0 makes a score `softcap * tanh(score / softcap)` (Gemma 2). Then comes `attn_bias`,
       bool (True: attend) or floats, of any shape that broadcasts to [batch, heads, length, keys], and
       ALiBi's `-slope * |distance to the own place|` (Press et al., 2022), `alibi_slopes` [heads] or
@@ -737,8 +738,8 @@ def scaled_matmul(
       keeps all of them.
     - Strides. Any. On sm_90 the tensor cores multiply 8-bit floats that are contiguous along k, in rows
       of a multiple of 16 bytes, so `input` is row-major and `other` the transpose of a row-major
-      tensor. Other operands of up to 40 MiB are copied if the result has at least 256 rows and columns,
-      else multiplied as 16-bit floats, which takes longer.
+      tensor. Other operands of up to 43 MiB together are copied if the result has at least 256 rows and
+      columns, else multiplied as 16-bit floats, which takes longer.
     - Accuracy. Products of 8-bit floats are exact in float32. The tensor cores of sm_90 keep about 14
       bits of their sums, so a sum of 128 products is added to another one in float32, as
       `use_fast_accum=False` of torch does. With `fast_accum` only the tensor cores add, which is faster

@@ -28,7 +28,7 @@ struct TileSize {
 // word q.
 inline constexpr int flag_side = 32, flag_none = 0, flag_some = 1, flag_all = 2;
 inline constexpr int words_a_row = 4, word_bits = 32, word_columns = words_a_row * word_bits;
-// What a block of the grid reads at once, of the mask and of the flags along a list.
+// The rows and columns of the mask that a block of the grid reads at once, and the flags along a list.
 inline constexpr int cpu_mask_rows = flag_side, gpu_mask_rows = 64, mask_cols_read = word_columns,
                      flags_read = 256;
 // A list begins with how many tiles are seen in part, and how many are seen at all; these follow, first the

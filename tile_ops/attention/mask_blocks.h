@@ -6,7 +6,7 @@
 
 namespace tile::attention {
 
-// Which keys options leave a query, as in rules: the summary is of these and the mask together.
+// The keys that options leave a query, as in rules. A summary says what these and the mask leave together.
 struct SeenKeys {
   int offset;
   std::optional<int> first;
@@ -18,7 +18,7 @@ bool pays_for_summary(int64_t rows, int64_t keys, const TileSize& tile);
 // Returns the bytes of the bits of so many masks, whichever rows they have.
 int64_t bytes_of_bits(int64_t masks, int64_t rows, int64_t keys);
 
-// Whose rows bits have.
+// The rows of the bits: those of queries, those of keys, or none.
 enum class BitsOf { nothing, queries, keys };
 class MaskSummary {
  public:

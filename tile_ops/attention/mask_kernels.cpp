@@ -39,7 +39,8 @@ void mask_flags(const MaskFlags<Array, Tile>& of) {
 
 void mask_lists(const MaskLists<Array>& of) {
   const auto& [flags, list, rows, cols, by_keys] = of;
-  // Of flags, `rows` along the tile of a list and `cols` along the tiles that it names.
+  // A tile has `rows` flags along the axis of the lists, and `cols` along the axis of the tiles that they
+  // name.
   Tile i = bid(0), head = bid(1), batch = bid(2);
   const Array own = by_keys ? flags[{batch, head}].permute({1, 0}) : flags[{batch, head}];
   const int count = flags_read / cols;
@@ -48,8 +49,8 @@ void mask_lists(const MaskLists<Array>& of) {
   struct Kinds {
     Tile some, all;
   };
-  // Which of `count` tiles are partly seen and which wholly. Past the last key nothing is seen, past the last
-  // query it does not matter.
+  // Finds out which of `count` tiles are seen in part, and which are seen wholly. Nothing is seen past the
+  // last key. Past the last query it does not matter.
   const auto kinds = [&](const Tile& chunk) {
     Tile r = i * rows + arange(rows).reshape({rows, 1}),
          c = chunk * (count * cols) + arange(count * cols).reshape({1, count * cols});

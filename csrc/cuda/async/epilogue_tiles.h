@@ -13,8 +13,7 @@ struct PanelStore : CopiedTile {
   bool waits_all = false;  // the first panel's buffer was written last by the panel just before it
 };
 
-// What the tiles of an epilogue are: so many rows of sums, in blocks of 64, and the columns that groups can
-// have.
+// The extents of an epilogue's tiles: the rows of the sums, and the most columns that groups can have.
 struct EpilogueShape {
   int64_t rows, most_columns;
   bool persistent;  // the blocks of the grid are a loop

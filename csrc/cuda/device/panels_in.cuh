@@ -1,8 +1,8 @@
-// Tiles that an epilogue loads, which a producer has copied to the stages of a ring: each warp reads its rows in the
-// layout of an accumulator. From sm_90 on.
+// Tiles that an epilogue loads, which a producer has copied to the stages of a ring: each warp reads its rows
+// in the layout of an accumulator. From sm_90 on.
 //
-// P describes a tile: blocks of 64 rows of a group, panels of a row, 16-byte chunks of a panel's row, and the bytes
-// of a panel, which has the rows of all groups.
+// P describes a tile: blocks of 64 rows of a group, panels of a row, 16-byte chunks of a panel's row, and the
+// bytes of a panel, which has the rows of all groups.
 #pragma once
 #include "cuda/device/rings.cuh"
 #include "cuda/device/tensor_cores.cuh"

@@ -1,4 +1,4 @@
-// What the threads of a warp do together. The emulator replaces this file.
+// Synchronises the threads of a warp. The emulator replaces this file.
 #pragma once
 #include "cuda/device/machine.cuh"
 

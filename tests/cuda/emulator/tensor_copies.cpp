@@ -133,7 +133,8 @@ void copy_tensor(void* to, const void* from, const void* barrier, const int* at,
   const int64_t offset = shared_offset(to), signal = shared_offset(barrier), bytes = box_bytes(map);
   check_alignment(offset, line);
   const std::vector<Row> rows = rows_of(map, at);
-  // Who has waited for the copy knows that the array is read, too. Of copies to several blocks nobody does.
+  // A thread that has waited for the copy also knows that the array has been read. If the copy goes to
+  // several blocks, no thread knows that.
   const bool to_one = !(blocks & (blocks - 1));
   for (const Row& row : rows) {
     const int inside = static_cast<int>(row.inside), alignment = static_cast<int>(map.element_bytes);

@@ -1,4 +1,4 @@
-// What the threads of a warp do together, on the host; replaces the file of this name in csrc.
+// Synchronises the threads of a warp on the host; replaces the file of this name in csrc.
 #pragma once
 #include "cuda/device/machine.cuh"
 #include "cuda/emulator/asynchronous.h"
