@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/async/early_loads.h"
+#include "cuda/async/early_products.h"
 #include "cuda/async/epilogue.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
@@ -91,8 +92,10 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   }
   Function function = with_narrow_storage(given, true);
   if (wanted.skew) skew_loops(function);
-  const bool is_persistent = !work_varies(function);
-  if (is_persistent) make_persistent(function);
+  begin_products_early(function);
+  const Work work = work_of(function);
+  const bool is_persistent = getenv("TILE_PERSIST") ? work == Work::even : work != Work::by_data;
+  if (is_persistent) make_persistent(function, work);
   divide_epilogues(function);
   begin_loads_early(function);
   const KernelArrays arrays(function);
