@@ -93,9 +93,8 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   Function function = with_narrow_storage(given, true);
   if (wanted.skew) skew_loops(function);
   begin_products_early(function);
-  const Work work = work_of(function);
-  const bool is_persistent = getenv("TILE_PERSIST") ? work == Work::even : work != Work::by_data;
-  if (is_persistent) make_persistent(function, work);
+  const bool is_persistent = !work_varies(function);
+  if (is_persistent) make_persistent(function);
   divide_epilogues(function);
   begin_loads_early(function);
   const KernelArrays arrays(function);

@@ -139,7 +139,7 @@ TEST(AsyncPlan, StoresOfLoopsAreNotLeftToTheCopyUnit) {
   };
   EXPECT_EQ(stores(function, false), 1);
   Function in_loop = kernel({});
-  make_persistent(in_loop, Work::even);
+  make_persistent(in_loop);
   EXPECT_EQ(stores(in_loop, true), 1);
   EXPECT_EQ(stores(in_loop, false), 0);
 }
@@ -285,6 +285,9 @@ TEST(Persist, ComputesTheSame) {
   store %x, %s, %cb, %a {steps=[1,2]}
 }
 )";
+  Function function = parse(text);
+  make_persistent(function);
+  verify(function, "make_persistent");
   const auto run = [](const std::string& kernel, Grid grid, const std::vector<Argument>& extents) {
     Matrices matrices;
     matrices.add(4, 4, [](size_t at) { return static_cast<float>(at); });
@@ -293,41 +296,8 @@ TEST(Persist, ComputesTheSame) {
   const std::vector<float> expected = run(text, {2, 2, 2}, {});
   EXPECT_EQ(expected[5], 9);
   const std::vector<Argument> extents(3, scalar_argument(int32_t{2}));
-  for (const Work work : {Work::even, Work::by_index}) {
-    Function function = parse(text);
-    make_persistent(function, work);
-    verify(function, "make_persistent");
-    for (const int64_t blocks : {1, 2, 3, 5, 8, 11})
-      EXPECT_EQ(run(print(function, false), {blocks, 1, 1}, extents), expected) << blocks;
-  }
-}
-
-// The bounds of a product's loop say how much work a block has.
-TEST(Persist, KnowsWhatWorkFollowsFrom) {
-  const auto work = [](const std::string& bound) {
-    return work_of(parse(str(R"(kernel k(%x: array<f16,2>, %n: array<i32,1>, %all: i32) {
-  %b: i32 = bid {axis=0}
-  %0: i32 = constant {dtype=i32, value=0}
-  %1: i32 = constant {dtype=i32, value=1}
-  %own: array<i32,0> = index %n, %b
-  %of_data: i32 = load %own {pad=0, shape=[], steps=[]}
-  %of_index: i32 = add %b, %1
-  %z: f32 = constant {dtype=f32, value=0.0}
-  %zs: f32[64,64] = broadcast %z {shape=[64,64]}
-  %sum: f32[64,64] = for %0, %)",
-                             bound, R"(, %1, %zs (%i: i32, %acc: f32[64,64]) {
-    %t: f16[64,64] = load %x, %i, %b {pad=0.0, shape=[64,64], steps=[64,64]}
-    %next: f32[64,64] = mma %t, %t, %acc
-    yield %next
-  }
-  %h: f16[64,64] = astype %sum {dtype=f16}
-  store %x, %h, %b, %b {steps=[64,64]}
-}
-)")));
-  };
-  EXPECT_EQ(work("all"), Work::even);
-  EXPECT_EQ(work("of_index"), Work::by_index);
-  EXPECT_EQ(work("of_data"), Work::by_data);
+  for (const int64_t blocks : {1, 3, 8, 11})
+    EXPECT_EQ(run(print(function, false), {blocks, 1, 1}, extents), expected) << blocks;
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ std::string text_of(const Text& of) {
 Function kernel(const Text& of) {
   Function function = parse(text_of(of));
   make_dense(function, 5);
-  make_persistent(function, Work::even);
+  make_persistent(function);
   divide_epilogues(function);
   return function;
 }

@@ -26,11 +26,15 @@ class Issuer {
     for (size_t i = 0; i < all.size(); ++i) {
       const Op& op = *all[i];
       if (const int ring = ring_of(op); ring >= 0) {
-        uses_.push_back({ring, &op, last_reader(op, all, i)});
+        if (plan_.rings[static_cast<size_t>(ring)].of_rows)
+          rows_.push_back({ring, std::move(all[i])});
+        else
+          uses_.push_back({ring, &op, last_reader(op, all, i)});
         continue;
       }
       if (transposes(op) && is_operand(op, all)) continue;
       build.location = op.location;
+      read_rows(op, build);
       wait_for_stages(op, build);
       await_operands(op, build);
       const bool ends = i + 1 == all.size();
@@ -48,6 +52,11 @@ class Issuer {
     const Op* load;
     const Op* last_reader;  // the last op of the block that reads the tile
     bool waited = false;
+  };
+  // A row of a ring that the block has not read yet.
+  struct Row {
+    int ring;
+    std::unique_ptr<Op> load;
   };
   struct Product {
     const Op* mma;
@@ -125,6 +134,25 @@ class Issuer {
       use.waited = true;
       build.location = at;
     }
+  }
+
+  // Reads the rows that the op uses first.
+  void read_rows(const Op& op, Builder& build) {
+    std::erase_if(rows_, [&](Row& row) {
+      const Value* loaded = row.load->results[0];
+      if (std::count(op.operands.begin(), op.operands.end(), loaded) == 0) return false;
+      const Location at = std::exchange(build.location, row.load->location);
+      const Attributes ring = ring_attribute(row.ring);
+      build.create(ring_wait, {}, ring);
+      awaited_[row.load->results[0]] =
+          build.emit(ring_row, {},
+                     {{"dtype", loaded->type.dtype}, {"ring", int64_t{row.ring}}, {"shape", loaded->type.shape}});
+      build.create(ring_release, {}, ring);
+      build.create(ring_next, {}, ring);
+      build.location = at;
+      kept_.push_back(std::move(row.load));
+      return true;
+    });
   }
 
   // Awaits the products whose results the op or an op inside of it uses.
@@ -213,6 +241,7 @@ class Issuer {
   const AsyncPlan& plan_;
   std::deque<Product> flight_;
   std::vector<Use> uses_;                // of this block
+  std::vector<Row> rows_;
   std::unordered_set<const Op*> loads_;  // of rings
   ValueMap tiles_, awaited_;
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to

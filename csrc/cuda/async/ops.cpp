@@ -83,6 +83,7 @@ const Register ring_load{ring_load_op()};
 const Register ring_wait{target_op("ring_wait", 0, no_results)};
 const Register ring_tile{target_op("ring_tile", 0, infer_from_attributes)};
 const Register ring_read{target_op("ring_read", 0, infer_from_attributes)};
+const Register ring_row{target_op("ring_row", 0, infer_from_attributes)};
 const Register ring_free{target_op("ring_free", 0, no_results)};
 const Register ring_drain{target_op("ring_drain", 0, no_results)};
 const Register ring_release{target_op("ring_release", 0, no_results)};

@@ -16,7 +16,8 @@
 //   ring_read {dtype, ring, shape}: the stage's tile in registers, which an epilogue loads
 //   ring_free {ring}: frees the stage of the iteration before
 //   ring_drain {ring}: frees the last stage
-//   ring_release {ring}: frees this stage; that of a ring_read once each warp has read its rows
+//   ring_row {dtype, ring, shape}: the stage's row in registers
+//   ring_release {ring}: frees this stage; that of a ring_read or ring_row once each warp has read it
 //   put_shared v {operand}: writes a tile that the groups have computed to shared memory, and waits until all
 //     of them have; only products read the result
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
@@ -33,7 +34,7 @@
 
 namespace tile::cuda {
 
-extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_read, ring_free, ring_drain,
+extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_read, ring_row, ring_free, ring_drain,
     ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless,
     store_async, store_wait;
 

@@ -5,21 +5,14 @@
 
 namespace tile::cuda {
 
-// How the numbers of products of a grid's blocks differ.
-enum class Work {
-  even,      // they are equal, as far as known
-  by_index,  // bounds of a loop around a product depend on the block's index
-  by_data,   // and on elements of arrays that the block's index selects
-};
-Work work_of(const Function& function);
+// Wraps the body in a loop over the grid's blocks, of which this block runs every num_blocks-th. The function
+// gets three more parameters, i32: the extents of the grid, whose product is below 2^31. The launch has one
+// axis.
+void make_persistent(Function& function);
 
-// Wraps the body in a loop over the grid's blocks. The function gets three more parameters, i32: the extents
-// of the grid, whose product is below 2^31. The launch has one axis.
-//
-// Where the blocks' work is even, a block runs every num_blocks-th block of the grid. Where it follows from
-// the index, neighbours in the grid have about the same and the first or last ones the most: the blocks take
-// turns in alternating order, so that all of them have about the same in the end. Work that follows from data
-// is not divided so; as blocks of a grid, the hardware starts them one after another where there is room.
-void make_persistent(Function& function, Work work);
+// Returns true if some blocks may have more products than others: the bounds of a loop around a product
+// depend on the block's index. As blocks of a grid, the hardware starts them one after another where there is
+// room.
+bool work_varies(const Function& function);
 
 }  // namespace tile::cuda

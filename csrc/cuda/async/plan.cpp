@@ -16,6 +16,7 @@ constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
 // Elements of a tile that threads load in a loop of products: a row, or so many a thread.
 constexpr int64_t most_row = 256, most_a_thread = 2;
+constexpr int64_t row_unit = 128;  // bytes to which the copy unit aligns rows in shared memory
 constexpr int instruction_bytes = 32;  // of an operand's row that an instruction multiplies
 constexpr int least_columns = 32;      // of a group, where groups divide columns
 
@@ -40,6 +41,17 @@ bool multiplies_on_wgmma(const Op& mma) {
            return row.each.has(x) && row.each.has(y) && (row.mixed || x == y) &&
                   mma.type(2).dtype == row.sums;
          });
+}
+// Returns true if the producer knows the indices of the op, and of the views it reads, in its block.
+bool is_known_ahead(const Op& op, const KernelArrays& arrays) {
+  return std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* operand) {
+    if (operand->owner != op.parent) return true;
+    const Op* made = operand->definition;
+    if (!made) return operand == op.parent->arguments[0];
+    const bool computes = made->regions.empty() && !is_tile(operand) &&
+                          (made->traits().pure() || loads_scalar(*made, arrays));
+    return computes && is_known_ahead(*made, arrays);
+  });
 }
 int element_bytes(const Op& mma) { return info(mma.type(0).dtype).bytes; }
 
@@ -88,6 +100,7 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     awaits = true;
     if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma); })) return;
   }
+  if (awaits) add_rows(function, arrays);
   add_epilogue(function, arrays);
   place(function, target);
 }
@@ -229,6 +242,45 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
   return true;
 }
 
+// Adds the rows that the loops of products load: the producer copies them ahead too. Threads would wait for
+// what they load themselves in each iteration.
+void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
+  const auto multiplies = [](const Block& block) {
+    return std::any_of(block.ops.begin(), block.ops.end(), [](const auto& op) { return op->is("mma"); });
+  };
+  walk(function.body(), [&](const Op& op) {
+    const Block& block = *op.parent;
+    const Op* loop = block.parent;
+    if (!op.is("load") || !loop || (persistent && !loop->parent->parent) || !multiplies(block)) return;
+    const Type& type = op.results[0]->type;
+    const ArrayFacts facts = arrays.facts(op.operands[0]);
+    const int bytes = info(type.dtype).bytes;
+    if (type.rank() != 1 || bytes != 4 || type.shape[0] > most_row || type.shape[0] * bytes % row_unit != 0)
+      return;
+    RingTile tile;
+    if (op.number("pad") != 0 || !facts.constant || !has_map(facts) || !tile.follow(function, op) ||
+        tile.axes.size() > CopiedTile::most_axes || !is_known_ahead(op, arrays))
+      return;
+    tile.layout = {.rows = 1,
+                   .width = type.shape[0],
+                   .element_bytes = bytes,
+                   .panel = type.shape[0],
+                   .pitch = type.shape[0] * bytes};
+    auto ring = std::find_if(rings.begin(), rings.end(), [&](const AsyncRing& each) {
+      const Op& known = *each.tiles[0].access;
+      return each.of_rows && known.operands[0] == op.operands[0] && known.results[0]->type == type &&
+             known.integers("steps") == op.integers("steps") && each.uses.back().block != &block;
+    });
+    if (ring == rings.end()) {
+      ring = rings.insert(rings.end(), AsyncRing{.of_rows = true});
+      ring->stage_bytes = tile.layout.stage_bytes();
+      ring->tiles.push_back(std::move(tile));
+    }
+    ring->uses.push_back({.block = &block});
+    ring->uses.back().add(op);
+  });
+}
+
 // Adds a left operand that is computed. A group has its rows in registers; it reads what other groups have
 // computed from shared memory.
 bool AsyncPlan::add_computed(const Op& mma, const MmaOperand& read) {
@@ -343,11 +395,13 @@ void AsyncPlan::place(const Function& function, const Target& target) {
   }
   const int most = repeated ? static_cast<int>(std::min<int64_t>(left / repeated, most_stages)) : 1;
   int64_t offset = 0;
-  for (AsyncRing& ring : rings) {
+  const auto place_ring = [&](AsyncRing& ring) {
     ring.stages = ring.of_epilogue ? of_epilogue : is_repeated(ring, function) ? most : second;
     ring.offset = offset;
     offset += ring.stages * ring.stage_bytes;
-  }
+  };
+  for (AsyncRing& ring : rings)
+    if (!ring.of_rows) place_ring(ring);
   for (SharedOperand& operand : operands) {
     operand.offset = offset;
     offset += shared_buffers * operand.layout.stage_bytes();
@@ -360,6 +414,8 @@ void AsyncPlan::place(const Function& function, const Target& target) {
   if (!stores.empty()) stores[0].waits_all = count % panel_buffers != 0;
   panels_offset = offset;
   offset += panels;
+  for (AsyncRing& ring : rings)
+    if (ring.of_rows) place_ring(ring);
   for (AsyncRing& ring : rings) {
     ring.full = offset;
     ring.empty = offset + 8 * ring.stages;

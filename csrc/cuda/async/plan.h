@@ -40,6 +40,9 @@ struct RingUse {
 struct AsyncRing {
   // Each use's tile is a stage of its own, which a second producer fills and each warp reads to registers.
   bool of_epilogue = false;
+  // A stage is a row of numbers beside products that are awaited, which each warp reads to registers.
+  bool of_rows = false;
+  bool read_by_warps() const { return of_epilogue || of_rows; }
   // The loop whose products go on from iteration to iteration, all onto the same sums. Without one, products
   // are awaited in their block.
   const Op* loop = nullptr;
@@ -90,6 +93,7 @@ struct AsyncPlan {
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool add_computed(const Op& mma, const MmaOperand& read);
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma);
+  void add_rows(const Function& function, const KernelArrays& arrays);
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);
   void add_epilogue(const Function& function, const KernelArrays& arrays);

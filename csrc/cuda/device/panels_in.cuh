@@ -32,11 +32,4 @@ TILE Tile<T, L> read_stage(const Ring& ring, SharedAddress memory, int group, in
   }
   return tile;
 }
-// Each warp arrives once all its threads have read.
-template <class R>
-TILE void release_by_warps(const Ring& ring, SharedAddress memory, int line) {
-  synchronize_warp(line);
-  if (lane() == 0) arrive(memory + R::empty + 8 * ring.stage, line);
-}
-
 }  // namespace tile

@@ -3,10 +3,11 @@
 // have read the stage.
 //
 // R describes a ring: stages, bytes of a stage, bytes that are copied to it, groups (how many arrive: groups, or
-// their warps in panels_in.cuh), and the offsets of the first stage and of the first barriers of either kind.
+// their warps where these read the stage to registers), and the offsets of the first stage and of the first barriers of either kind.
 #pragma once
 #include "cuda/device/barriers.cuh"
 #include "cuda/device/tensor_copies.cuh"
+#include "cuda/device/warps.cuh"
 
 namespace tile {
 
@@ -58,6 +59,12 @@ TILE void free_held_stage(const Ring& ring, SharedAddress memory, int line) {
 template <class R>
 TILE void release_stage(const Ring& ring, SharedAddress memory, int line) {
   if (thread() == 0) arrive(memory + R::empty + 8 * ring.stage, line);
+}
+// Each warp arrives once all its threads have read the stage to registers.
+template <class R>
+TILE void release_by_warps(const Ring& ring, SharedAddress memory, int line) {
+  synchronize_warp(line);
+  if (lane() == 0) arrive(memory + R::empty + 8 * ring.stage, line);
 }
 // Frees the stage before this iteration's, and holds this one.
 template <class R>

@@ -18,7 +18,7 @@ std::string ring_type(Emitter& emitter, size_t number) {
   return emitter.define_struct(
       "Ring", str("  static constexpr int stages = ", ring.stages, ", bytes = ", ring.stage_bytes,
                   ", copied = ", ring.copied_bytes(),
-                  ", groups = ", plan.groups * (ring.of_epilogue ? AsyncPlan::group_threads / 32 : 1),
+                  ", groups = ", plan.groups * (ring.read_by_warps() ? AsyncPlan::group_threads / 32 : 1),
                   ", offset = ", ring.offset, ", full = ", ring.full, ", empty = ", ring.empty, ";\n"));
 }
 
@@ -33,7 +33,7 @@ void emit_wait(Emitter& emitter, const Op& op) { call(emitter, op, "wait_for_sta
 void emit_free(Emitter& emitter, const Op& op) { call(emitter, op, "free_stage"); }
 void emit_drain(Emitter& emitter, const Op& op) { call(emitter, op, "drain_ring"); }
 void emit_release(Emitter& emitter, const Op& op) {
-  call(emitter, op, ring_of(emitter, op).of_epilogue ? "release_by_warps" : "release_stage");
+  call(emitter, op, ring_of(emitter, op).read_by_warps() ? "release_by_warps" : "release_stage");
 }
 void emit_next(Emitter& emitter, const Op& op) {
   emitter.line(op, str("ring", ring_number(op), ".next<", ring_of(emitter, op).stages, ">();"));
@@ -138,6 +138,14 @@ void emit_ring_read(Emitter& emitter, const Op& op) {
       op, sums,
       str("read_stage<", tile, ", ", ring_type(emitter, number), ", ", op.results[0]->type.dtype, ", ",
           emitter.layout(sums), ">(ring", number, ", memory, group, ", line_number(op), ")"));
+}
+
+void emit_ring_row(Emitter& emitter, const Op& op) {
+  const size_t number = ring_number(op);
+  emitter.need("rows_in.cuh");
+  emitter.result(op, str("read_row<", ring_type(emitter, number), ", ", op.results[0]->type.dtype, ", ",
+                         emitter.layout(emitter.layout_of(op.results[0])), ">(ring", number, ", memory, ",
+                         line_number(op), ")"));
 }
 
 // How wgmma reads an operand in shared memory.
@@ -298,6 +306,7 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("ring_wait", emit_wait)),
     AddLoweringRule(rule("ring_tile", emit_ring_tile)),
     AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
+    AddLoweringRule(rule("ring_row", emit_ring_row)),
     AddLoweringRule(rule("ring_free", emit_free)),
     AddLoweringRule(rule("ring_drain", emit_drain)),
     AddLoweringRule(rule("ring_release", emit_release)),
