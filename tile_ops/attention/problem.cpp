@@ -192,7 +192,7 @@ bool in_vectors(const Tensor& x) {
 }
 // Returns true if the gradients' kernels run on warpgroup instructions.
 bool gradients_by_groups(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  return p.beside(std::nullopt) == Beside::nothing && runs_by_groups(call.operands, bias, p) &&
+  return runs_by_groups(call.operands, bias, p) &&
          (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
 }
 // The heads of their tiles. Two groups divide the columns of the query's gradient, and each takes half of a
@@ -222,7 +222,7 @@ struct Pass {
 std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   if (gradients_by_groups(call, bias, p)) {
     const int depth = group_depth(p);
-    if (depth <= 128) return {{{64, 128, depth}}};
+    if (depth <= 128) return {{{depth <= 64 && p.beside(std::nullopt) == Beside::nothing ? 128 : 64, 128, depth}}};
     std::vector<Pass> passes;
     if (call.grads.value.defined()) passes.push_back({{64, 128, depth}, false, true});
     if (call.grads.key.defined()) passes.push_back({{32, 128, depth}, true, false});
