@@ -13,6 +13,8 @@
 namespace tile::cuda {
 namespace {
 
+constexpr int64_t other_registers = 40;
+
 class Issuer {
  public:
   Issuer(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
@@ -20,6 +22,7 @@ class Issuer {
   void block(Block& block) {
     std::vector<std::unique_ptr<Op>> all = std::exchange(block.ops, {});
     start_first_product(all);
+    start_products_early(block, all);
     std::deque<Product> outer_flight = std::exchange(flight_, {});
     std::vector<Use> outer_uses = std::exchange(uses_, {});
     const bool outer_loads =
@@ -89,6 +92,49 @@ class Issuer {
     std::stable_partition(all.begin(), product + 1, [&](const auto& op) { return !moved.count(op.get()); });
     raise_loads(all, static_cast<size_t>(product - all.begin()) + 1);
   }
+  // Starts a product in front of the op that awaits the one before, where a thread's registers hold the sums
+  // of both: tensor cores work while that op runs. Only for operands of 8 bits too: theirs are the products
+  // whose sums a loop adds to others.
+  void start_products_early(const Block& block, std::vector<std::unique_ptr<Op>>& all) {
+    const auto is_early = [](const auto& op) { return op->is("mma") && info(op->type(0).dtype).bytes == 1; };
+    int64_t left = product_registers();
+    for (const Value* carried : block.arguments)
+      if (is_tile(carried)) left -= registers_of(carried->type);
+    std::vector<const Op*> started;  // whose results no op has used yet
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto awaits = [&](const Op* product) { return uses(*all[i], *product); };
+      if (std::any_of(started.begin(), started.end(), awaits)) {
+        const auto next = std::find_if(all.begin() + static_cast<ptrdiff_t>(i) + 1, all.end(), is_early);
+        std::vector<const Op*> needed;
+        if (next != all.end() && registers_of((*next)->type(2)) <= left && gather(**next, all, i, needed)) {
+          started.push_back(next->get());
+          early_.insert(next->get());
+          left -= registers_of((*next)->type(2));
+          std::stable_partition(all.begin() + static_cast<ptrdiff_t>(i), next + 1, [&](const auto& each) {
+            return std::find(needed.begin(), needed.end(), each.get()) != needed.end();
+          });
+          i += needed.size();
+        }
+        std::erase_if(started, [&](const Op* product) {
+          if (!awaits(product)) return false;
+          left += registers_of(product->type(2));
+          return true;
+        });
+      }
+      if (!is_early(all[i])) continue;
+      started.push_back(all[i].get());
+      left -= registers_of(all[i]->type(2));
+    }
+  }
+  // Returns how many registers of a thread of the groups may hold sums; the others hold addresses and scales.
+  int64_t product_registers() const {
+    return (plan_.moves_registers() ? plan_.group_registers() : 255) - other_registers;
+  }
+  int64_t registers_of(const Type& type) const {
+    const int64_t threads = int64_t{plan_.groups} * AsyncPlan::group_threads;
+    return (element_count(type.shape) + threads - 1) / threads;
+  }
+
   void raise_loads(std::vector<std::unique_ptr<Op>>& all, size_t to) const {
     for (size_t i = to; i < all.size() && !all[i]->traits().acts() && all[i]->regions.empty(); ++i) {
       const Op& op = *all[i];
@@ -103,14 +149,16 @@ class Issuer {
       to += needed.size();
     }
   }
-  // Adds the op and the ops behind position `from` that it needs. Returns false if one of them is no scalar.
-  static bool gather(const Op& op, const std::vector<std::unique_ptr<Op>>& all, size_t from,
-                     std::vector<const Op*>& needed) {
+  // Adds the op and the ops behind position `from` that it needs. Returns false if one of them is neither a
+  // scalar nor a product's operand.
+  bool gather(const Op& op, const std::vector<std::unique_ptr<Op>>& all, size_t from,
+              std::vector<const Op*>& needed) const {
     if (std::find(needed.begin(), needed.end(), &op) != needed.end()) return true;
     needed.push_back(&op);
     return std::all_of(all.begin() + static_cast<ptrdiff_t>(from), all.end(), [&](const auto& made) {
-      const bool is_index = made->traits().pure() && !made->results.empty() && !is_tile(made->results[0]);
-      return !uses(op, *made) || (is_index && gather(*made, all, from, needed));
+      const bool is_index = made->traits().pure() && !made->results.empty() && !is_tile(made->results[0]),
+                 is_operand = ring_use_of(*made).second || transposes(*made);
+      return !uses(op, *made) || ((is_index || is_operand) && gather(*made, all, from, needed));
     });
   }
 
@@ -188,7 +236,9 @@ class Issuer {
       const Product product = flight_.front();
       flight_.pop_front();
       const Location at = std::exchange(build.location, product.mma->location);
-      awaited_[product.mma->results[0]] = build.emit(mma_await, {product.issued}, {{"pending", pending}});
+      Value* awaited = build.emit(mma_await, {product.issued}, {{"pending", pending}});
+      divide_loops(*product.mma, *awaited);
+      awaited_[product.mma->results[0]] = awaited;
       release(*product.mma, build);
       build.location = at;
     }
@@ -206,7 +256,7 @@ class Issuer {
   // registers the product cannot start before those reads. ptxas would start it earlier, in other registers,
   // which a loop that loads small tiles does not have.
   Value* spent_sums(const Op& mma, const std::vector<std::unique_ptr<Op>>& all, size_t from) {
-    if (info(mma.type(0).dtype).bytes != 1 || !loads_small_tiles_) return nullptr;
+    if (info(mma.type(0).dtype).bytes != 1 || !(loads_small_tiles_ || early_.count(&mma))) return nullptr;
     for (size_t i = 0; i < kept_.size(); ++i) {
       const Op& before = *kept_[i];
       const auto awaited = awaited_.find(before.results[0]);
@@ -239,6 +289,11 @@ class Issuer {
     to.ops.push_back(std::move(op));
     release(*to.ops.back(), build);
   }
+  // What stands in front of an early product, and in front of the wait for it, is computed there: it reads
+  // sums whose registers the next product takes, and runs while the product does.
+  void divide_loops(const Op& mma, const Value& made) const {
+    if (early_.count(&mma)) made.definition->attributes.set("early", int64_t{1});
+  }
   Value* issue(const Op& mma, Builder& build, Value* spent) {
     std::array<Value*, 2> read;
     std::array<int64_t, 2> transposed;
@@ -256,8 +311,11 @@ class Issuer {
     const Type& type = mma.type(2);
     Value* sums = adds ? current(mma.operands[2]) : spent;
     if (!sums) sums = build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
-    return build.emit(mma_issue, {read[0], read[1], sums, build.constant(DType::boolean, adds ? 1 : 0)},
-                      {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
+    Value* add = build.constant(DType::boolean, adds ? 1 : 0);
+    Value* issued = build.emit(mma_issue, {read[0], read[1], sums, add},
+                               {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
+    divide_loops(mma, *issued);
+    return issued;
   }
   // Returns the number of the product's left operand among those that groups write to shared memory, or -1.
   int64_t shared_number(const Op& mma) const {
@@ -277,6 +335,7 @@ class Issuer {
   std::unordered_set<const Op*> loads_;  // of rings
   ValueMap tiles_, awaited_;
   bool loads_small_tiles_ = false;         // this block
+  std::unordered_set<const Op*> early_;    // products that start_products_early() has moved
   std::unordered_set<const Op*> spent_;    // products whose sums' registers others have taken
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to
 };
