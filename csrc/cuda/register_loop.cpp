@@ -35,7 +35,7 @@ LoopSums loop_sums(const Function& function) {
 namespace {
 bool divides_loops(const Op& op) {
   const LoweringRule* lowering = find_lowering(op.name());
-  return lowering && lowering->divides_loops;
+  return lowering && (lowering->divides_loops || op.has("early"));
 }
 }  // namespace
 

@@ -240,6 +240,173 @@ TEST(Issue, AwaitsProductsWhereTheyAreUsed) {
   EXPECT_EQ(print(parse(text), false), text);
 }
 
+// Two products that share their left operand: one stage holds all three tiles.
+TEST(Issue, TilesOfAProductShareARing) {
+  Function function =
+      kernel({.n = 128,
+              .right = "%y: bf16[64,128] = load %b, %k, %j {pad=0.0, shape=[64,128], steps=[64,128]}\n"
+                       "%y2: bf16[64,128] = load %b, %k, %i {pad=0.0, shape=[64,128], steps=[64,128]}",
+              .product = "%p: f32[128,128] = mma %x, %y, %zs\n%q: f32[128,128] = mma %x, %y2, %zs\n"
+                         "%g: f32[128,128] = add %acc, %p\n%m: f32[128,128] = add %g, %q"});
+  const KernelArrays arrays(function);
+  const AsyncPlan plan(function, arrays, hopper, false);
+  ASSERT_EQ(plan.why_not, "");
+  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
+  verify(function, "divide_into_roles");
+  const std::string text = print(function, false);
+  EXPECT_EQ(text.substr(text.find("  roles")), R"(  roles () {
+    for %8, %7, %9 (%11: i32) {
+      ring_fill {ring=0}
+      ring_load %0, %3, %11 {ring=0, steps=[128,64], tile=0}
+      ring_load %1, %11, %4 {ring=0, steps=[64,128], tile=1}
+      ring_load %1, %11, %3 {ring=0, steps=[64,128], tile=2}
+      ring_next {ring=0}
+      yield
+    }
+    yield
+  } () {
+    yield
+  } () {
+    %12: f32[128,128] = broadcast %10 {shape=[128,128]}
+    %13: f32[128,128] = for %8, %7, %9, %12 (%14: i32, %15: f32[128,128]) {
+      ring_wait {ring=0}
+      %16: bf16[128,64] = ring_tile {dtype=bf16, ring=0, shape=[128,64], tile=0}
+      %17: bf16[64,128] = ring_tile {dtype=bf16, ring=0, shape=[64,128], tile=1}
+      %18: bf16[64,128] = ring_tile {dtype=bf16, ring=0, shape=[64,128], tile=2}
+      %19: f32[128,128] = undefined {dtype=f32, shape=[128,128]}
+      %20: bool = constant {dtype=bool, value=0}
+      %21: f32[128,128] = mma_issue %16, %17, %19, %20 {left_transposed=0, right_transposed=0}
+      %22: f32[128,128] = undefined {dtype=f32, shape=[128,128]}
+      %23: bool = constant {dtype=bool, value=0}
+      %24: f32[128,128] = mma_issue %16, %18, %22, %23 {left_transposed=0, right_transposed=0}
+      %25: f32[128,128] = mma_await %21 {pending=1}
+      %26: f32[128,128] = add %15, %25
+      %27: f32[128,128] = mma_await %24 {pending=0}
+      ring_release {ring=0}
+      ring_next {ring=0}
+      %28: f32[128,128] = add %26, %27
+      yield %28
+    }
+    %29: bf16[128,128] = astype %13 {dtype=bf16}
+    store_async %2, %29, %3, %4 {steps=[128,128], tile=0}
+    store_wait
+    yield
+  }
+}
+)");
+}
+
+// The wait for its own tile keeps a product behind the reads of a row of the product before.
+TEST(AsyncPlan, TilesDoNotShareARingWhereTheLoopLoadsRows) {
+  const auto rings = [](const std::string& shape) {
+    const Function function =
+        kernel({.product = "%e: bf16" + shape + " = load %c, %i, %k {pad=0.0, shape=" + shape +
+                           ", steps=" + shape + "}\n%f: f32" + shape +
+                           " = astype %e {dtype=f32}\n%g: f32[128,256] = broadcast %f "
+                           "{shape=[128,256]}\n%p: f32[128,256] = mma %x, %y, %zs\n"
+                           "%h: f32[128,256] = mul %p, %g\n%m: f32[128,256] = add %acc, %h"});
+    return AsyncPlan(function, KernelArrays(function), hopper, false).rings.size();
+  };
+  EXPECT_EQ(rings("[128,1]"), 1);
+  EXPECT_EQ(rings("[1,256]"), 2);
+}
+
+// Two products with a scale of each row, which the iteration before has loaded. The load follows the first
+// product's start, and the second product takes the registers of the first one's sums.
+TEST(Issue, LoadsForTheNextIterationAreNotWaitedFor) {
+  const std::string text = with(
+      text_of({.n = 256,
+               .left = "%x: f8e4m3[128,64] = load %a, %i, %k {pad=0.0, shape=[128,64], steps=[128,64]}",
+               .right = "%y: f8e4m3[64,256] = load %b, %k, %j {pad=0.0, shape=[64,256], steps=[64,256]}\n"
+                        "%y2: f8e4m3[64,256] = load %b, %k, %i {pad=0.0, shape=[64,256], steps=[64,256]}",
+               .product = "%p: f32[128,256] = mma %x, %y, %zs\n%g: f32[128,256] = add %acc, %p\n"
+                          "%q: f32[128,256] = mma %x, %y2, %zs\n%f: f32[128,1] = astype %s {dtype=f32}\n"
+                          "%h: f32[128,256] = broadcast %f {shape=[128,256]}\n"
+                          "%l: f32[128,256] = mul %q, %h\n%m: f32[128,256] = add %g, %l\n"
+                          "%next: i32 = add %k, %1\n"
+                          "%e: bf16[128,1] = load %c, %i, %next {pad=0.0, shape=[128,1], steps=[128,1]}",
+               .start = "%zs: f32[128,256] = broadcast %z {shape=[128,256]}\n"
+                        "%s0: bf16[128,1] = load %c, %i, %0 {pad=0.0, shape=[128,1], steps=[128,1]}"}),
+      "%a: array<bf16,2>, %b: array<bf16,2>", "%a: array<f8e4m3,2>, %b: array<f8e4m3,2>");
+  Function function = parse(with(
+      with(text, "%r: f32[128,256] = for %0, %t, %1, %zs (%k: i32, %acc: f32[128,256])",
+           "%r: f32[128,256], %rs: bf16[128,1] = for %0, %t, %1, %zs, %s0 (%k: i32, %acc: f32[128,256], %s: "
+           "bf16[128,1])"),
+      "yield %m", "yield %m, %e"));
+  make_dense(function, 3);
+  function.attributes().set("array.1.unit", int64_t{0});
+  const AsyncPlan plan(function, KernelArrays(function), hopper, false);
+  ASSERT_EQ(plan.why_not, "");
+  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
+  verify(function, "divide_into_roles");
+  const std::string divided = print(function, false);
+  const size_t wait = divided.find("ring_wait");
+  EXPECT_EQ(divided.substr(wait, divided.find("yield", wait) - wait), R"(ring_wait {ring=0}
+      %19: f8e4m3[128,64] = ring_tile {dtype=f8e4m3, ring=0, shape=[128,64], tile=0}
+      %20: f8e4m3[64,256] = ring_tile {dtype=f8e4m3, ring=0, shape=[64,256], tile=1}
+      %21: f8e4m3[64,256] = ring_tile {dtype=f8e4m3, ring=0, shape=[64,256], tile=2}
+      %22: f32[128,256] = undefined {dtype=f32, shape=[128,256]}
+      %23: bool = constant {dtype=bool, value=0}
+      %24: f32[128,256] = mma_issue %19, %20, %22, %23 {left_transposed=0, right_transposed=0}
+      %25: i32 = add %16, %9
+      %26: bf16[128,1] = load %2, %3, %25 {pad=0.0, shape=[128,1], steps=[128,1]}
+      %27: f32[128,256] = mma_await %24 {pending=0}
+      %28: f32[128,256] = add %17, %27
+      %29: bool = constant {dtype=bool, value=0}
+      %30: f32[128,256] = mma_issue %19, %21, %27, %29 {left_transposed=0, right_transposed=0}
+      %31: f32[128,1] = astype %18 {dtype=f32}
+      %32: f32[128,256] = broadcast %31 {shape=[128,256]}
+      %33: f32[128,256] = mma_await %30 {pending=0}
+      ring_release {ring=0}
+      ring_next {ring=0}
+      %34: f32[128,256] = mul %33, %32
+      %35: f32[128,256] = add %28, %34
+      )");
+}
+
+// While a loop adds the sums of one product to others, the next product runs.
+TEST(Issue, StartsAProductBeforeTheSumsOfTheLastOneAreAdded) {
+  Function function = parse(with(
+      text_of({.n = 128,
+               .left = "%x: f8e4m3[128,64] = load %a, %i, %k {pad=0.0, shape=[128,64], steps=[128,64]}\n"
+                       "%x2: f8e4m3[128,64] = load %a, %j, %k {pad=0.0, shape=[128,64], steps=[128,64]}",
+               .right = "%y: f8e4m3[64,128] = load %b, %k, %j {pad=0.0, shape=[64,128], steps=[64,128]}\n"
+                        "%y2: f8e4m3[64,128] = load %b, %k, %i {pad=0.0, shape=[64,128], steps=[64,128]}",
+               .product = "%p: f32[128,128] = mma %x, %y, %zs\n%g: f32[128,128] = add %acc, %p\n"
+                          "%q: f32[128,128] = mma %x2, %y2, %zs\n%m: f32[128,128] = add %g, %q"}),
+      "%a: array<bf16,2>, %b: array<bf16,2>", "%a: array<f8e4m3,2>, %b: array<f8e4m3,2>"));
+  make_dense(function, 3);
+  function.attributes().set("array.1.unit", int64_t{0});
+  const AsyncPlan plan(function, KernelArrays(function), hopper, false);
+  ASSERT_EQ(plan.why_not, "");
+  EXPECT_EQ(plan.rings.size(), 2);
+  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
+  verify(function, "divide_into_roles");
+  const std::string divided = print(function, false);
+  const size_t wait = divided.find("ring_wait");
+  EXPECT_EQ(divided.substr(wait, divided.find("yield", wait) - wait), R"(ring_wait {ring=0}
+      %16: f8e4m3[128,64] = ring_tile {dtype=f8e4m3, ring=0, shape=[128,64], tile=0}
+      %17: f8e4m3[64,128] = ring_tile {dtype=f8e4m3, ring=0, shape=[64,128], tile=1}
+      %18: f32[128,128] = undefined {dtype=f32, shape=[128,128]}
+      %19: bool = constant {dtype=bool, value=0}
+      %20: f32[128,128] = mma_issue %16, %17, %18, %19 {left_transposed=0, right_transposed=0}
+      ring_wait {ring=1}
+      %21: f8e4m3[128,64] = ring_tile {dtype=f8e4m3, ring=1, shape=[128,64], tile=0}
+      %22: f8e4m3[64,128] = ring_tile {dtype=f8e4m3, ring=1, shape=[64,128], tile=1}
+      %23: f32[128,128] = undefined {dtype=f32, shape=[128,128]}
+      %24: bool = constant {dtype=bool, value=0}
+      %25: f32[128,128] = mma_issue %21, %22, %23, %24 {early=1, left_transposed=0, right_transposed=0}
+      %26: f32[128,128] = mma_await %20 {pending=1}
+      ring_release {ring=0}
+      ring_next {ring=0}
+      %27: f32[128,128] = add %15, %26
+      %28: f32[128,128] = mma_await %25 {early=1, pending=0}
+      ring_release {ring=1}
+      ring_next {ring=1}
+      %29: f32[128,128] = add %27, %28
+      )");
+}
+
 // A small load in front of a product, and the index that only it needs, follow the product's start.
 TEST(Issue, StartsAProductInFrontOfSmallLoads) {
   const std::string text = text_of(

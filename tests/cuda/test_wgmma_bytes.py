@@ -115,6 +115,9 @@ BLOCKS = "each, in blocks of k"
 KERNELS = {
     "rows and columns": ((136, 392, 272), ("each", "each"), TWO),
     "rows and columns, fast": ((136, 392, 272), ("each", "each"), {**TWO, "fast_accum": True}),
+    "two tiles of k at a time": ((136, 392, 512), ("each", "each"), {"tile": (128, 192, 128), "bias": True}),
+    "two tiles of k, one product a tile": ((136, 136, 480), ("each", "one"), {"tile": (128, 128, 128)}),
+    "two tiles of k, one group": ((72, 136, 208), ("one", "each"), {"tile": (64, 128, 128)}),
     "one scale, bias": ((136, 264, 144), ("one", "one"), {**TWO, "bias": True}),
     "blocks": ((264, 392, 400), (BLOCKS, "blocks"), TWO),
     "blocks of both": ((264, 392, 400), ("blocks", "blocks"), {**TWO, "bias": True}),
@@ -155,16 +158,25 @@ def test_scaled_matmul(name):
 
 
 @pytest.mark.slow  # NVRTC
-def test_code_of_scaled_matmul():
-    """No register is spilled although a group holds three tiles of 64 x 128 sums, and stores go through panels."""
+@pytest.mark.parametrize("tile, shapes", [(WIDE, ((512, 4), (4, 4))), ((128, 192, 128), ((512, 1), (1, 512)))])
+def test_code_of_scaled_matmul(tile, shapes):
+    """No register is spilled although a group holds three tiles of 64 x 128 sums, or four of 64 x 96, and stores go through
+    panels."""
     x, y = (torch.empty(512, 512, dtype=e4m3, device="meta") for _ in range(2))
-    scales = [torch.empty(shape, device="meta") for shape in ((512, 4), (4, 4))]
-    with divided(tile=WIDE):
+    scales = [torch.empty(shape, device="meta") for shape in shapes]
+    with divided(tile=tile):
         rows = _C.inspect("usual", 90, 0, lambda: torch.ops.tile.scaled_matmul(x, y.t(), *scales))
     (row,) = rows
     assert row["path"] == "wgmma" and row["text"].count("store_panels<") == 2
     code = _C.compile_text(row["text"], row["kernel"], row["entry"], 90, row["path"])
     assert (code["spill_stores"], code["spill_loads"], code["warning"]) == (0, 0, "")
+
+
+def test_a_tile_has_one_scale_where_blocks_of_columns_do():
+    x, y = (torch.empty(8192, 1024, dtype=e4m3, device="meta") for _ in range(2))
+    scales = [torch.empty(shape, device="meta") for shape in ((8192, 1), (1, 64))]
+    (row,) = _C.inspect("usual", 90, 0, lambda: torch.ops.tile.scaled_matmul(x, y.t(), *scales, fast_accum=True))
+    assert row["path"] == "wgmma" and "columns = 128, rows = 1" in row["text"]
 
 
 @pytest.mark.parametrize("side, path", [(4001, "wgmma"), (4999, "mma.sync")])

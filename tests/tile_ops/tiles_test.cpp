@@ -65,8 +65,11 @@ TEST(ProductTiles, OfEightBits) {
     return group_division(of, 64);
   };
   const std::vector<std::tuple<ProductShape, bool, TileSize, int64_t>> cases{
-      {{.m = 8192, .n = 8192, .k = 8192}, true, {128, 256, 128}, 1},
+      {{.m = 8192, .n = 8192, .k = 8192}, true, {128, 192, 128}, 1},
       {{.m = 8192, .n = 8192, .k = 8192}, false, {128, 192, 128}, 1},
+      // A product has one scale of its columns.
+      {{.m = 8192, .n = 8192, .k = 8192, .blocks = true}, true, {128, 256, 128}, 1},
+      {{.m = 8192, .n = 8192, .k = 8192, .blocks = true}, false, {128, 128, 128}, 1},
       {{.m = 4096, .n = 7168, .k = 16384}, true, {128, 256, 128}, 1},
       {{.m = 4096, .n = 4096, .k = 70000}, false, {128, 256, 128}, 1},
       {{.m = 512, .n = 4096, .k = 4096}, true, {128, 128, 128}, 1},

@@ -30,12 +30,13 @@ struct ScaledProductOf {
   bool promoted;   // a tile of k has a sum of its own, which is added to another one
   int bm, bn, bk;  // the tile of a product
   int halves;      // products of a block, side by side
+  int steps;       // tiles of k of an iteration, which may end behind the last one; one where scales change
   int together;    // rows of tiles that share a GPU's cache
 };
 
 void scaled_product_kernel(const ScaledProductOf<Array, Tile>& of) {
   const auto& [x, y, x_scales, y_scales, bias, out, part_tiles, rows, columns, by_blocks, promoted, bm, bn,
-               bk, halves, together] = of;
+               bk, halves, steps, together] = of;
   const auto count = static_cast<size_t>(halves);
   const auto [i, j] = tile_of_block(cdiv(out.dim(1), bm), cdiv(out.dim(2), bn * halves), together);
   Tile part = 0;
@@ -75,22 +76,24 @@ void scaled_product_kernel(const ScaledProductOf<Array, Tile>& of) {
   const bool ahead = by_blocks && columns != Scaled::each;
   std::optional<Scales> now;
   if (ahead) now = scales_of(low);
-  for (Tile k : range(low, high)) {
+  for (Tile k : range(low, high, steps)) {
     std::optional<Scales> next;
     if (by_blocks) next = scales_of(ahead ? k + 1 : k);
     if (by_blocks && !ahead) now = next;
-    Tile rows_of_x = left.load({i, k});
-    for (size_t half = 0; half < count; ++half) {
-      Tile columns_of_y = right.load({k, at[half]});
-      if (!promoted) {
-        sums[half] = mma(rows_of_x, columns_of_y, sums[half]);
-        continue;
+    for (int step = 0; step < steps; ++step) {
+      Tile rows_of_x = left.load({i, k + step});
+      for (size_t half = 0; half < count; ++half) {
+        Tile columns_of_y = right.load({k + step, at[half]});
+        if (!promoted) {
+          sums[half] = mma(rows_of_x, columns_of_y, sums[half]);
+          continue;
+        }
+        Tile product = mma(rows_of_x, columns_of_y, zero);
+        if (by_blocks)
+          sums[half] = fma(product, (now->rows * now->columns[half]).broadcast_to({bm, bn}), sums[half]);
+        else
+          sums[half] += product;
       }
-      Tile product = mma(rows_of_x, columns_of_y, zero);
-      if (by_blocks)
-        sums[half] = fma(product, (now->rows * now->columns[half]).broadcast_to({bm, bn}), sums[half]);
-      else
-        sums[half] += product;
     }
     if (!ahead) continue;
     now->rows = next->rows;
@@ -234,10 +237,18 @@ void run(const Call& call, Tensor& out) {
   Division division{.tile = {m <= 16 ? 16 : 64, n <= 16 ? 16 : 64, scaled_block}};
   if (groups)
     division = group_division(
-        {.m = m, .n = n, .k = k, .element = 1, .promoted = promoted},
+        {.m = m,
+         .n = n,
+         .k = k,
+         .element = 1,
+         .promoted = promoted,
+         .blocks = by_blocks || y_scales.scaled == Scaled::block},
         std::clamp<int64_t>(tuning::part_sum_bytes / (m * n * 4), 1, tuning::most_product_parts));
   const auto [rows, columns, depth] = division.tile;
   const int halves = promoted && columns > scaled_block ? 2 : 1;
+  // Two tiles of k have sums of their own at a time, where the registers of a group hold them.
+  const bool in_pairs = groups && promoted && !by_blocks && columns < 2 * scaled_block &&
+                        division.parts == 1 && ceil_div(k, depth) % 2 == 0;
 
   optional<ArrayArgument> bias;
   if (call.bias) bias = strided(*call.bias, {1, n}, {0, call.bias->stride(0)});
@@ -261,6 +272,7 @@ void run(const Call& call, Tensor& out) {
          .bn = columns / halves,
          .bk = depth,
          .halves = halves,
+         .steps = in_pairs ? 2 : 1,
          .together = cpu ? 1 : 16});
   };
   if (division.parts == 1)

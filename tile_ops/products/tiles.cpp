@@ -139,7 +139,7 @@ Division group_division(const ProductShape& shape, int64_t most_parts) {
       const Division division = divided(shape, tile, parts);
       // The registers of a group hold 64 x 256 sums, or 64 x 256 and 64 x 128 that are added to them.
       if (tile.n > (shape.two || division.chained ? 128 : 256)) return;
-      if (shape.promoted && tile.n > 128 && tile.n != 256) return;
+      if (shape.blocks && tile.n > 128 && !(shape.promoted && tile.n == 256)) return;
       least.add(division, group_cycles(shape, division));
     });
   };

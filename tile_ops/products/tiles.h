@@ -16,10 +16,10 @@ struct ProductShape {
   int64_t m = 1, n = 1, k = 1, batches = 1;
   bool two = false;    // two right operands, and a sum for each
   int64_t summed = 1;  // so many products are added up
-  // For warpgroup instructions: the bytes of an operand's element, and whether each tile of k has a sum of
-  // its own, which is added to another one in registers.
+  // For warpgroup instructions: the bytes of an operand's element, whether each tile of k has a sum of its
+  // own, which is added to another one in registers, and whether blocks of 128 columns, or of k, have scales.
   int64_t element = 2;
-  bool promoted = false;
+  bool promoted = false, blocks = false;
 };
 
 // How a GPU divides a product into blocks: a tile of the result, and parts of the inner extent with blocks of
@@ -34,7 +34,8 @@ struct Division {
 // The divisions with the lowest estimated time, into at most so many parts, which need memory for their sums.
 // For mma.sync and FMA kernels:
 Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts);
-// For warpgroup instructions. A tile of 256 columns with promoted sums is two products of 128 columns.
+// For warpgroup instructions. A tile of 192 or 256 columns with promoted sums is two products of half
+// as many.
 Division group_division(const ProductShape& shape, int64_t most_parts);
 
 // Returns true if kernels of few rows can compute a product of m rows.

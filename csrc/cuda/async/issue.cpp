@@ -13,6 +13,8 @@
 namespace tile::cuda {
 namespace {
 
+constexpr int64_t other_registers = 40;
+
 class Issuer {
  public:
   Issuer(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
@@ -20,16 +22,21 @@ class Issuer {
   void block(Block& block) {
     std::vector<std::unique_ptr<Op>> all = std::exchange(block.ops, {});
     start_first_product(all);
+    start_products_early(block, all);
     std::deque<Product> outer_flight = std::exchange(flight_, {});
     std::vector<Use> outer_uses = std::exchange(uses_, {});
+    const bool outer_loads =
+        std::exchange(loads_small_tiles_, std::any_of(all.begin(), all.end(), [&](const auto& op) {
+                        return op->is("load") && is_tile(op->results[0]) && !ring_use_of(*op).second;
+                      }));
     Builder build(function_, block);
     for (size_t i = 0; i < all.size(); ++i) {
       const Op& op = *all[i];
-      if (const int ring = ring_of(op); ring >= 0) {
+      if (const auto [ring, use] = ring_use_of(op); use) {
         if (plan_.rings[static_cast<size_t>(ring)].of_rows)
           rows_.push_back({ring, std::move(all[i])});
-        else
-          uses_.push_back({ring, &op, last_reader(op, all, i)});
+        else if (use->loads[0] == &op)
+          uses_.push_back({ring, use, last_reader(*use, all)});
         continue;
       }
       if (transposes(op) && is_operand(op, all)) continue;
@@ -39,18 +46,20 @@ class Issuer {
       await_operands(op, build);
       const bool ends = i + 1 == all.size();
       if (ends) await(flight_.size(), build);
-      this->op(std::move(all[i]), build);
+      Value* spent = op.is("mma") ? spent_sums(op, all, i) : nullptr;
+      this->op(std::move(all[i]), build, spent);
     }
     flight_ = std::move(outer_flight);
     uses_ = std::move(outer_uses);
+    loads_small_tiles_ = outer_loads;
   }
 
  private:
-  // The tile that a load of this block takes from its ring, until the stage is freed.
+  // The tiles that loads of this block take from a ring, until the stage is freed.
   struct Use {
     int ring;
-    const Op* load;
-    const Op* last_reader;  // the last op of the block that reads the tile
+    const RingUse* loads;
+    const Op* last_reader;  // the last op of the block that reads one of the tiles
     bool waited = false;
   };
   // A row of a ring that the block has not read yet.
@@ -69,8 +78,10 @@ class Issuer {
     });
   }
   // Moves small loads, and the scalars that only they need, from in front of a block's first product to
-  // behind it: the product runs while their addresses are computed. Only for operands of 8 bits, whose
-  // products take half the time: attention's gradient, of 16 bits, would spill more registers.
+  // behind it: the product runs while their addresses are computed. Loads of a column, which take a register
+  // or two, come from further behind too: those for the next iteration have all of this one to arrive. Only
+  // for operands of 8 bits, whose products take half the time: attention's gradient, of 16 bits, would spill
+  // more registers.
   void start_first_product(std::vector<std::unique_ptr<Op>>& all) const {
     const auto product = std::find_if(all.begin(), all.end(), [](const auto& op) { return op->is("mma"); });
     if (product == all.end() || info((*product)->type(0).dtype).bytes != 1) return;
@@ -83,18 +94,90 @@ class Issuer {
       bool has_moved = false, stays = false;
       for (auto user = all.begin() + i + 1; user <= product; ++user)
         if (uses(**user, op)) (moved.count(user->get()) ? has_moved : stays) = true;
-      const bool loads = op.is("load") && ring_of(op) < 0,
+      const bool loads = op.is("load") && !ring_use_of(op).second,
                  is_index = op.traits().pure() && !op.results.empty() && !is_tile(op.results[0]);
       if (!stays && (loads || (is_index && has_moved))) moved.insert(&op);
     }
     std::stable_partition(all.begin(), product + 1, [&](const auto& op) { return !moved.count(op.get()); });
+    raise_loads(all, static_cast<size_t>(product - all.begin()) + 1);
+  }
+  // Starts a product in front of the op that awaits the one before, where a thread's registers hold the sums
+  // of both: tensor cores work while that op runs. Only for operands of 8 bits too: theirs are the products
+  // whose sums a loop adds to others.
+  void start_products_early(const Block& block, std::vector<std::unique_ptr<Op>>& all) {
+    const auto is_early = [](const auto& op) { return op->is("mma") && info(op->type(0).dtype).bytes == 1; };
+    int64_t left = product_registers();
+    for (const Value* carried : block.arguments)
+      if (is_tile(carried)) left -= registers_of(carried->type);
+    std::vector<const Op*> started;  // whose results no op has used yet
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto awaits = [&](const Op* product) { return uses(*all[i], *product); };
+      if (std::any_of(started.begin(), started.end(), awaits)) {
+        const auto next = std::find_if(all.begin() + static_cast<ptrdiff_t>(i) + 1, all.end(), is_early);
+        std::vector<const Op*> needed;
+        if (next != all.end() && registers_of((*next)->type(2)) <= left && gather(**next, all, i, needed)) {
+          started.push_back(next->get());
+          early_.insert(next->get());
+          left -= registers_of((*next)->type(2));
+          std::stable_partition(all.begin() + static_cast<ptrdiff_t>(i), next + 1, [&](const auto& each) {
+            return std::find(needed.begin(), needed.end(), each.get()) != needed.end();
+          });
+          i += needed.size();
+        }
+        std::erase_if(started, [&](const Op* product) {
+          if (!awaits(product)) return false;
+          left += registers_of(product->type(2));
+          return true;
+        });
+      }
+      if (!is_early(all[i])) continue;
+      started.push_back(all[i].get());
+      left -= registers_of(all[i]->type(2));
+    }
+  }
+  // Returns how many registers of a thread of the groups may hold sums; the others hold addresses and scales.
+  int64_t product_registers() const {
+    return (plan_.moves_registers() ? plan_.group_registers() : 255) - other_registers;
+  }
+  int64_t registers_of(const Type& type) const {
+    const int64_t threads = int64_t{plan_.groups} * AsyncPlan::group_threads;
+    return (element_count(type.shape) + threads - 1) / threads;
   }
 
-  int ring_of(const Op& op) const {
+  void raise_loads(std::vector<std::unique_ptr<Op>>& all, size_t to) const {
+    for (size_t i = to; i < all.size() && !all[i]->traits().acts() && all[i]->regions.empty(); ++i) {
+      const Op& op = *all[i];
+      std::vector<const Op*> needed;
+      if (!op.is("load") || !is_tile(op.results[0]) || op.results[0]->type.shape.back() != 1 ||
+          ring_use_of(op).second || !gather(op, all, to, needed))
+        continue;
+      std::stable_partition(all.begin() + static_cast<ptrdiff_t>(to),
+                            all.begin() + static_cast<ptrdiff_t>(i) + 1, [&](const auto& each) {
+                              return std::find(needed.begin(), needed.end(), each.get()) != needed.end();
+                            });
+      to += needed.size();
+    }
+  }
+  // Adds the op and the ops behind position `from` that it needs. Returns false if one of them is neither a
+  // scalar nor a product's operand.
+  bool gather(const Op& op, const std::vector<std::unique_ptr<Op>>& all, size_t from,
+              std::vector<const Op*>& needed) const {
+    if (std::find(needed.begin(), needed.end(), &op) != needed.end()) return true;
+    needed.push_back(&op);
+    return std::all_of(all.begin() + static_cast<ptrdiff_t>(from), all.end(), [&](const auto& made) {
+      const bool is_index = made->traits().pure() && !made->results.empty() && !is_tile(made->results[0]),
+                 is_operand = ring_use_of(*made).second || transposes(*made);
+      return !uses(op, *made) || ((is_index || is_operand) && gather(*made, all, from, needed));
+    });
+  }
+
+  // Returns the ring that the load fills, and the use that it is of, or null.
+  std::pair<int, const RingUse*> ring_use_of(const Op& op) const {
     for (size_t r = 0; r < plan_.rings.size(); ++r)
       for (const RingUse& use : plan_.rings[r].uses)
-        if (use.loads[0] == &op) return static_cast<int>(r);
-    return -1;
+        if (std::find(use.loads.begin(), use.loads.end(), &op) != use.loads.end())
+          return {static_cast<int>(r), &use};
+    return {-1, nullptr};
   }
   // Returns true if products read a tile through this op, which is then left to them.
   bool is_operand(const Op& op, const std::vector<std::unique_ptr<Op>>& all) const {
@@ -104,33 +187,40 @@ class Issuer {
       return other && other->is("mma") && other->operands[0] == op.results[0] && shared_number(*other) >= 0;
     });
   }
-  static bool reads(const Op& op, const Op& load) {
+  static bool reads(const Op& op, const RingUse& use) {
     bool found = false;
     const auto visit = [&](const Op& each) {
       for (size_t i = 0; each.is("mma") && i < 2; ++i)
-        found = found || mma_operand(each.operands[i]).value == load.results[0];
+        found = found || std::count(use.loads.begin(), use.loads.end(),
+                                    mma_operand(each.operands[i]).value->definition) != 0;
     };
     visit(op);
     for (const auto& region : op.regions) walk(*region, visit);
     return found;
   }
-  const Op* last_reader(const Op& load, const std::vector<std::unique_ptr<Op>>& all, size_t from) {
-    loads_.insert(&load);
+  const Op* last_reader(const RingUse& use, const std::vector<std::unique_ptr<Op>>& all) {
+    loads_.insert(use.loads.begin(), use.loads.end());
     const Op* last = nullptr;
-    for (size_t i = from + 1; i < all.size(); ++i)
-      if (reads(*all[i], load)) last = all[i].get();
+    for (const auto& op : all)
+      if (op && reads(*op, use)) last = op.get();
     return last;
   }
 
   void wait_for_stages(const Op& op, Builder& build) {
     for (Use& use : uses_) {
-      if (use.waited || !reads(op, *use.load)) continue;
-      const Type& type = use.load->results[0]->type;
-      const Location at = std::exchange(build.location, use.load->location);
+      if (use.waited || !reads(op, *use.loads)) continue;
+      const auto& loads = use.loads->loads;
+      const Location at = std::exchange(build.location, loads[0]->location);
       build.create(ring_wait, {}, ring_attribute(use.ring));
-      tiles_[use.load->results[0]] = build.emit(
-          ring_tile, {},
-          {{"dtype", type.dtype}, {"ring", int64_t{use.ring}}, {"shape", type.shape}, {"tile", int64_t{0}}});
+      for (size_t t = 0; t < loads.size(); ++t) {
+        const Type& type = loads[t]->results[0]->type;
+        build.location = loads[t]->location;
+        tiles_[loads[t]->results[0]] = build.emit(ring_tile, {},
+                                                  {{"dtype", type.dtype},
+                                                   {"ring", int64_t{use.ring}},
+                                                   {"shape", type.shape},
+                                                   {"tile", static_cast<int64_t>(t)}});
+      }
       use.waited = true;
       build.location = at;
     }
@@ -174,7 +264,9 @@ class Issuer {
       const Product product = flight_.front();
       flight_.pop_front();
       const Location at = std::exchange(build.location, product.mma->location);
-      awaited_[product.mma->results[0]] = build.emit(mma_await, {product.issued}, {{"pending", pending}});
+      Value* awaited = build.emit(mma_await, {product.issued}, {{"pending", pending}});
+      divide_loops(*product.mma, *awaited);
+      awaited_[product.mma->results[0]] = awaited;
       release(*product.mma, build);
       build.location = at;
     }
@@ -188,9 +280,28 @@ class Issuer {
     });
   }
 
-  void op(std::unique_ptr<Op> op, Builder& build) {
+  // Returns the sums of an earlier product of the block that no op reads any more, or null. In their
+  // registers the product cannot start before those reads. ptxas would start it earlier, in other registers,
+  // which a loop that loads small tiles does not have.
+  Value* spent_sums(const Op& mma, const std::vector<std::unique_ptr<Op>>& all, size_t from) {
+    if (info(mma.type(0).dtype).bytes != 1 || !(loads_small_tiles_ || early_.count(&mma))) return nullptr;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      const Op& before = *kept_[i];
+      const auto awaited = awaited_.find(before.results[0]);
+      const bool read =
+          std::any_of(all.begin() + static_cast<ptrdiff_t>(from), all.end(),
+                      [&](const auto& op) { return op->regions.empty() ? uses(*op, before) : true; });
+      if (awaited == awaited_.end() || before.parent != mma.parent || before.type(2) != mma.type(2) || read ||
+          !spent_.insert(&before).second)
+        continue;
+      return awaited->second;
+    }
+    return nullptr;
+  }
+
+  void op(std::unique_ptr<Op> op, Builder& build, Value* spent) {
     if (op->is("mma")) {
-      flight_.push_back({op.get(), issue(*op, build)});
+      flight_.push_back({op.get(), issue(*op, build, spent)});
       kept_.push_back(std::move(op));
       return;
     }
@@ -206,7 +317,12 @@ class Issuer {
     to.ops.push_back(std::move(op));
     release(*to.ops.back(), build);
   }
-  Value* issue(const Op& mma, Builder& build) {
+  // What stands in front of an early product, and in front of the wait for it, is computed there: it reads
+  // sums whose registers the next product takes, and runs while the product does.
+  void divide_loops(const Op& mma, const Value& made) const {
+    if (early_.count(&mma)) made.definition->attributes.set("early", int64_t{1});
+  }
+  Value* issue(const Op& mma, Builder& build, Value* spent) {
     std::array<Value*, 2> read;
     std::array<int64_t, 2> transposed;
     for (size_t i = 0; i < 2; ++i) {
@@ -221,10 +337,13 @@ class Issuer {
     const auto initial = constant_of(mma.operands[2]);
     const bool adds = !initial || initial->as_double() != 0;
     const Type& type = mma.type(2);
-    Value* sums = adds ? current(mma.operands[2])
-                       : build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
-    return build.emit(mma_issue, {read[0], read[1], sums, build.constant(DType::boolean, adds ? 1 : 0)},
-                      {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
+    Value* sums = adds ? current(mma.operands[2]) : spent;
+    if (!sums) sums = build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
+    Value* add = build.constant(DType::boolean, adds ? 1 : 0);
+    Value* issued = build.emit(mma_issue, {read[0], read[1], sums, add},
+                               {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
+    divide_loops(mma, *issued);
+    return issued;
   }
   // Returns the number of the product's left operand among those that groups write to shared memory, or -1.
   int64_t shared_number(const Op& mma) const {
@@ -244,6 +363,9 @@ class Issuer {
   std::vector<Row> rows_;
   std::unordered_set<const Op*> loads_;  // of rings
   ValueMap tiles_, awaited_;
+  bool loads_small_tiles_ = false;         // this block
+  std::unordered_set<const Op*> early_;    // products that start_products_early() has moved
+  std::unordered_set<const Op*> spent_;    // products whose sums' registers others have taken
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to
 };
 

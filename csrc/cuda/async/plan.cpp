@@ -2,6 +2,8 @@
 #include "cuda/async/plan.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <unordered_set>
 
 #include "cuda/async/epilogue.h"
@@ -55,6 +57,14 @@ bool is_known_ahead(const Op& op, const KernelArrays& arrays) {
 }
 int element_bytes(const Op& mma) { return info(mma.type(0).dtype).bytes; }
 
+// Returns true if the block loads rows of several elements that no product reads.
+bool loads_rows(const Block& block, const Users& users) {
+  return std::any_of(block.ops.begin(), block.ops.end(), [&](const auto& op) {
+    return op->is("load") && is_tile(op->results[0]) && op->results[0]->type.shape.back() > 1 &&
+           !only_multiplied(op->results[0], users, multiplies_on_wgmma);
+  });
+}
+
 }  // namespace
 
 void RingUse::add(const Op& load) {
@@ -64,7 +74,7 @@ void RingUse::add(const Op& load) {
 }
 void AsyncRing::add(RingTile tile) {
   tile.offset = stage_bytes;
-  stage_bytes += round_up(tile.layout.stage_bytes());
+  stage_bytes += of_rows ? tile.layout.stage_bytes() : round_up(tile.layout.stage_bytes());
   tiles.push_back(std::move(tile));
 }
 int64_t AsyncRing::copied_bytes() const {
@@ -98,9 +108,11 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     why_not.clear();
     rings.clear();
     awaits = true;
-    if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma); })) return;
+    std::vector<Together> together;
+    if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma, together); })) return;
+    add_rings(std::move(together), false);
+    add_rows(function, arrays);
   }
-  if (awaits) add_rows(function, arrays);
   add_epilogue(function, arrays);
   place(function, target);
 }
@@ -187,14 +199,18 @@ bool AsyncPlan::add_continued(const Function& function, const KernelArrays& arra
   return true;
 }
 
-// Adds a product that ends in its block. The ring of a tile has no other one: products of a block may read
-// several rings at different times.
-bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma) {
+// Adds a product that ends in its block. Tiles that one product reads, and that are loaded in its block,
+// share a ring; others do not, because products of a block may read them at different times. Nor do they
+// where the block loads rows: but for a product's own wait, ptxas loads the row that the next one needs too
+// early.
+bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma,
+                            std::vector<Together>& all) {
   // Without wgmma, 8-bit operands are converted to 16 bits, which takes longer than one group's waiting.
   if (groups == 1 && element_bytes(mma) != 1)
     return decline(mma, str("the loop computes more than products, and nothing runs while the one group of ",
                             mma.type(2).shape[0], " rows awaits them"));
   const Users users = users_of(function.body());
+  std::optional<size_t> own;  // the tiles of this block that the product reads
   for (size_t operand = 0; operand < 2; ++operand) {
     const MmaOperand read = mma_operand(mma.operands[operand]);
     const Op* load = read.value->definition;
@@ -208,28 +224,20 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
       return decline(*load, "other ops than products use the tile of an operand");
     RingTile tile;
     if (!describe(function, arrays, mma, operand, tile)) return false;
-    const auto is_same = [&](const AsyncRing& ring) {
-      const Op& known = *ring.tiles[0].access;
-      return known.operands[0] == load->operands[0] && known.results[0]->type == load->results[0]->type &&
-             known.integers("steps") == load->integers("steps");
-    };
-    const auto has_use = [&](const AsyncRing& ring) {
-      return std::any_of(ring.uses.begin(), ring.uses.end(),
-                         [&](const RingUse& use) { return use.block == load->parent; });
-    };
-    const auto has_load = [&](const AsyncRing& ring) {
-      return std::any_of(ring.uses.begin(), ring.uses.end(),
-                         [&](const RingUse& use) { return use.loads[0] == load; });
-    };
-    if (std::any_of(rings.begin(), rings.end(), has_load)) continue;
-    auto ring = std::find_if(rings.begin(), rings.end(),
-                             [&](const AsyncRing& each) { return is_same(each) && !has_use(each); });
-    if (ring == rings.end()) {
-      ring = rings.insert(rings.end(), AsyncRing{});
-      ring->add(std::move(tile));
+    const auto with_load = std::find_if(all.begin(), all.end(), [&](const Together& tiles) {
+      return std::any_of(tiles.begin(), tiles.end(),
+                         [&](const RingTile& each) { return each.access == load; });
+    });
+    auto at = static_cast<size_t>(with_load - all.begin());
+    if (with_load == all.end()) all.push_back({std::move(tile)});
+    if (load->parent != mma.parent || loads_rows(*mma.parent, users)) continue;
+    if (own && *own != at) {
+      const size_t first = std::min(*own, at), last = std::max(*own, at);
+      std::move(all[last].begin(), all[last].end(), std::back_inserter(all[first]));
+      all.erase(all.begin() + static_cast<ptrdiff_t>(last));
+      at = first;
     }
-    ring->uses.push_back({.block = load->parent});
-    ring->uses.back().add(*load);
+    own = at;
   }
   // Loads of other tiles would not run ahead.
   const Op* loop = mma.parent->parent;
@@ -248,6 +256,7 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
   const auto multiplies = [](const Block& block) {
     return std::any_of(block.ops.begin(), block.ops.end(), [](const auto& op) { return op->is("mma"); });
   };
+  std::vector<Together> rows;
   walk(function.body(), [&](const Op& op) {
     const Block& block = *op.parent;
     const Op* loop = block.parent;
@@ -266,19 +275,37 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
                    .element_bytes = bytes,
                    .panel = type.shape[0],
                    .pitch = type.shape[0] * bytes};
-    auto ring = std::find_if(rings.begin(), rings.end(), [&](const AsyncRing& each) {
-      const Op& known = *each.tiles[0].access;
-      return each.of_rows && known.operands[0] == op.operands[0] && known.results[0]->type == type &&
-             known.integers("steps") == op.integers("steps") && each.uses.back().block != &block;
-    });
-    if (ring == rings.end()) {
-      ring = rings.insert(rings.end(), AsyncRing{.of_rows = true});
-      ring->stage_bytes = tile.layout.stage_bytes();
-      ring->tiles.push_back(std::move(tile));
-    }
-    ring->uses.push_back({.block = &block});
-    ring->uses.back().add(op);
+    rows.emplace_back();
+    rows.back().push_back(std::move(tile));
   });
+  add_rings(std::move(rows), true);
+}
+
+// Adds the rings of products that end in their block. Blocks that load the same tiles, such as the parts of a
+// loop, use the same ring.
+void AsyncPlan::add_rings(std::vector<Together> all, bool of_rows) {
+  for (Together& tiles : all) {
+    const Block* block = tiles[0].access->parent;
+    const auto is_free = [&](const AsyncRing& ring) {
+      const auto same = [](const RingTile& known, const RingTile& tile) {
+        return known.access->operands[0] == tile.access->operands[0] &&
+               known.access->results[0]->type == tile.access->results[0]->type &&
+               known.access->integers("steps") == tile.access->integers("steps");
+      };
+      return ring.of_rows == of_rows &&
+             std::equal(ring.tiles.begin(), ring.tiles.end(), tiles.begin(), tiles.end(), same) &&
+             std::none_of(ring.uses.begin(), ring.uses.end(),
+                          [&](const RingUse& use) { return use.block == block; });
+    };
+    RingUse use{.block = block};
+    for (const RingTile& tile : tiles) use.add(*tile.access);
+    auto ring = std::find_if(rings.begin(), rings.end(), is_free);
+    if (ring == rings.end()) {
+      ring = rings.insert(rings.end(), AsyncRing{.of_rows = of_rows});
+      for (RingTile& tile : tiles) ring->add(std::move(tile));
+    }
+    ring->uses.push_back(std::move(use));
+  }
 }
 
 // Adds a left operand that is computed. A group has its rows in registers; it reads what other groups have

@@ -36,7 +36,8 @@ struct RingUse {
   void add(const Op& load);
 };
 
-// Tiles that products read, in stages that the producer fills ahead of the groups.
+// Tiles that products read, in stages that the producer fills ahead of the groups. All tiles of a stage are
+// announced, awaited and freed together.
 struct AsyncRing {
   // Each use's tile is a stage of its own, which a second producer fills and each warp reads to registers.
   bool of_epilogue = false;
@@ -92,7 +93,11 @@ struct AsyncPlan {
   bool fits(const Op& mma);
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool add_computed(const Op& mma, const MmaOperand& read);
-  bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma);
+  // The tiles of a block that share a ring, in the order in which products read them.
+  using Together = std::vector<RingTile>;
+  bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma,
+                   std::vector<Together>& all);
+  void add_rings(std::vector<Together> all, bool of_rows);
   void add_rows(const Function& function, const KernelArrays& arrays);
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);
