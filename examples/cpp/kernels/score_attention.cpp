@@ -77,7 +77,7 @@ Sizes sizes(const at::Tensor& q) {
   const int depth = q.size(3) <= 64 ? 64 : 128;
   if (q.is_cpu()) return {128, 128, depth, f32};
   if (q.scalar_type() == at::kFloat) return {32, 32, depth, f32};
-  return {64, 64, depth, to_dtype(q.scalar_type())};
+  return {128, 64, depth, to_dtype(q.scalar_type())};
 }
 Grid grid(const at::Tensor& q) { return {ceil_div(q.size(2), sizes(q).rows), q.size(1), q.size(0)}; }
 
