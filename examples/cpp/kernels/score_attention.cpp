@@ -76,13 +76,14 @@ at::Tensor result(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)
   return at::empty_like(q);
 }
 
-// A CPU multiplies in f32 anyway; a GPU's tensor cores take 16-bit floats. rows: of a GPU's tile of those;
-// with 128 the kernel runs on the warpgroup instructions of sm_90, if its function gathers nothing.
-Sizes sizes(const at::Tensor& q, int rows) {
+// A CPU multiplies in f32 anyway; a GPU's tensor cores take 16-bit floats, and the warpgroup instructions of
+// sm_90 larger tiles, but beside products they gather nothing.
+Sizes sizes(const at::Tensor& q, bool gathers) {
   const int depth = q.size(3) <= 64 ? 64 : 128;
   if (q.is_cpu()) return {128, 128, depth, f32};
   if (q.scalar_type() == at::kFloat) return {32, 32, depth, f32};
-  return {rows, 64, depth, to_dtype(q.scalar_type())};
+  const int side = multiplies_by_groups(to_array_argument(q)) && !gathers ? 128 : 64;
+  return {side, side, depth, to_dtype(q.scalar_type())};
 }
 Grid grid(const at::Tensor& q, const Sizes& of) { return {ceil_div(q.size(2), of.rows), q.size(1), q.size(0)}; }
 
@@ -101,7 +102,7 @@ const auto picture_attention =
         })
         .run([](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
                 double scale, double cap, at::Tensor& out) {
-          const Sizes of = sizes(q, 64);
+          const Sizes of = sizes(q, true);
           picture.launch(grid(q, of), q, k, v, bias, out, static_cast<float>(scale), static_cast<float>(cap), of);
         });
 
@@ -116,7 +117,7 @@ const auto slope_attention =
         })
         .run([](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& slope,
                 double scale, at::Tensor& out) {
-          const Sizes of = sizes(q, 128);
+          const Sizes of = sizes(q, false);
           slopes.launch(grid(q, of), q, k, v, slope, out, static_cast<float>(scale), of);
         });
 
