@@ -22,7 +22,7 @@ from gpu_cases import all_cases
 from gpu_work import bf16, device, random
 from report import Table, digits, driver, file_name, judged, ratio_bars
 
-OTHERS = ("cuBLAS", "cuDNN", "FlashAttention-2", "FlashAttention-4", "Liger", "torch._scaled_mm", "the option")
+NAMED = ("eager", "torch.compile")  # peers with a column of their own
 HEAD = ["case", "MB", "GF", "ours us", "TB/s", "TF/s", "of copy", "eager", "torch.compile", "other peers", "bars"]
 ROW_SECONDS, PEER_SECONDS = 60, 45
 KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL
@@ -158,7 +158,7 @@ def row(case, with_peers, complain):
         except Exception as error:  # the driver lacks these functions
             complain(f"{case.name}: its launches are not counted: {measure.reason(error)}")
     ratio = {name: digits(value / own) for name, value in others.items()}
-    rest = ", ".join(f"{name} {ratio[name]}" for name in OTHERS if name in ratio)
+    rest = ", ".join(f"{name} {ratio[name]}" for name in sorted(ratio, key=str.lower) if name not in NAMED)
     return [
         case.name,
         digits(work.bytes / 1e6),

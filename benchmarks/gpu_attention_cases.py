@@ -4,7 +4,7 @@ import functools
 import itertools
 
 import torch
-from gpu_work import Case, Work, exactly, gradient, random
+from gpu_work import Case, Work, bf16, exactly, gradient, random
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -24,12 +24,14 @@ def flash_attention_4(q, k, v, causal):
     return flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)[0].transpose(1, 2)
 
 
-def attention_work(batch, heads, length, depth, causal, backward):
-    q, k, v = (random(batch, heads, length, depth) for _ in range(3))
-    flops = 4 * q.numel() * length // (2 if causal else 1)
+def attention_work(batch, heads, length, depth, causal, backward, keys=None, key_heads=None, dtype=bf16, peers=None):
+    """keys, key_heads: where they differ from the queries' length and heads. peers: names, by default those of tables."""
+    q = random(batch, heads, length, depth).to(dtype)
+    k, v = (random(batch, key_heads or heads, keys or length, depth).to(dtype) for _ in range(2))
+    flops = 4 * q.numel() * k.shape[2] // (2 if causal else 1)
 
     def plain(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=k.shape[1] != q.shape[1])
 
     def backend(kind):
         def call(q, k, v):
@@ -44,23 +46,51 @@ def attention_work(batch, heads, length, depth, causal, backward):
     functions = {
         "FlashAttention-2": backend(SDPBackend.FLASH_ATTENTION),
         "cuDNN": backend(SDPBackend.CUDNN_ATTENTION),
+        "memory-efficient": backend(SDPBackend.EFFICIENT_ATTENTION),
         "FlashAttention-4": functools.partial(flash_attention_4, causal=causal),
     }
+    functions = {name: functions[name] for name in peers or ("FlashAttention-2", "cuDNN", "FlashAttention-4")}
     if not backward:
         peers = {name: lambda call=call: lambda: call(q, k, v) for name, call in functions.items()}
-        return Work(lambda: ours(q, k, v), 8 * q.numel(), flops, peers, exactly(plain, (q, k, v)))
+        return Work(lambda: ours(q, k, v), 4 * (q.numel() + k.numel()), flops, peers, exactly(plain, (q, k, v)))
     g = torch.randn_like(q)
     peers = {name: lambda call=call: gradient(call, (q, k, v), g) for name, call in functions.items()}
     exact = exactly(plain, (q, k, v), grads=g)
-    return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers, exact)
+    return Work(gradient(ours, (q, k, v), g), 6 * q.numel() + 8 * k.numel(), flops * 5 // 2, peers, exact)
+
+
+def named(name, make):
+    """Yields (name, work) forward and backward."""
+    for backward in (False, True):
+        yield f"{name}, {'backward' if backward else 'forward'}", functools.partial(make, backward=backward), backward
 
 
 def attention_cases():
-    for shape, causal, backward in itertools.product(SHAPES, (False, True), (False, True)):
+    for shape, causal in itertools.product(SHAPES, (False, True)):
         name = f"attention [{','.join(map(str, shape))}]{' causal' if causal else ''}"
-        make = functools.partial(attention_work, *shape, causal, backward)
-        ratios = {"FlashAttention-2": 1.0, "cuDNN": 1.0 if backward else 0.97}
-        yield Case(f"{name}, {'backward' if backward else 'forward'}", make, ratios=ratios, product=True)
+        for each, make, backward in named(name, functools.partial(attention_work, *shape, causal)):
+            ratios = {"FlashAttention-2": 1.0, "cuDNN": 1.0 if backward else 0.97}
+            yield Case(each, make, ratios=ratios, product=True)
+
+
+# The attention of Stable Diffusion's levels: batch, heads, pixels, depth, and keys, those of the pixels or of a text.
+LEVELS = [(8, 8, 4096, 40, 4096), (8, 8, 4096, 40, 77), (8, 8, 1024, 80, 1024), (8, 8, 256, 160, 256)]
+BACKENDS = ("FlashAttention-2", "cuDNN", "memory-efficient")
+
+
+def unet_cases():
+    """Against the best of torch's backends, so that each of them is a bar."""
+    for (*shape, keys), dtype in itertools.product(LEVELS, (bf16, torch.float16)):
+        name = f"attention of a U-Net [{','.join(map(str, shape))}], {keys} keys, {str(dtype)[6:]}"
+        work = functools.partial(attention_work, *shape, False, keys=keys, dtype=dtype, peers=BACKENDS)
+        for each, make, _ in named(name, work):
+            yield Case(each, make, ratios=dict.fromkeys(BACKENDS, 1.0), product=True)
+
+
+def shared_key_cases():
+    work = functools.partial(attention_work, 4, 32, 4096, 128, True, key_heads=8, peers=("cuDNN", "FlashAttention-2"))
+    for each, make, backward in named("attention [4,32,4096,128] causal, 8 heads of keys", work):
+        yield Case(each, make, ratios={"cuDNN": 1.0 if backward else 0.97}, product=True)
 
 
 # Rules that a mask tells as well as an option does: the option, and the distances to keys that it leaves.
@@ -128,7 +158,12 @@ def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128)
     )
 
 
+# Sequences, the page size or 0, and the required part of the speed of a copy of the cache.
+DECODED = [(32, 0, 0.95), (32, 16, 0.9), (32, 64, 0.9), (1, 0, 0.8)]
+
+
 def decode_cases():
-    for page in (0, 64):
-        name = f"attention decode, 32 sequences of 8192 keys, 32 heads, 8 of keys{', pages of 64' if page else ''}"
-        yield Case(name, functools.partial(decode_work, page), fraction=0.8)
+    for batch, page, fraction in DECODED:
+        sequences = f"{batch} sequences" if batch > 1 else "1 sequence"
+        name = f"attention decode, {sequences} of 8192 keys, 32 heads, 8 of keys{f', pages of {page}' if page else ''}"
+        yield Case(name, functools.partial(decode_work, page, batch), fraction=fraction)

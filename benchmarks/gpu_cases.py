@@ -8,10 +8,13 @@ import sys
 import gpu_work
 import tile_ops
 import torch
-from gpu_attention_cases import attention_cases, decode_cases, mask_cases
+from gpu_attention_cases import attention_cases, decode_cases, mask_cases, shared_key_cases, unet_cases
+from gpu_document_cases import document_cases
 from gpu_loss_cases import loss_cases
 from gpu_optimizer_cases import adamw_cases
 from gpu_product_cases import product_cases
+from gpu_score_cases import change_cases
+from gpu_user_cases import user_cases
 from gpu_work import Case, Work, exactly, gradient, liger, peers_of, random
 from tile_ops import _C
 from torch.nn import functional as F
@@ -307,6 +310,11 @@ def all_cases():
         decode_cases,
         product_cases,
         attention_cases,
+        shared_key_cases,
+        unet_cases,
         mask_cases,
+        document_cases,
+        user_cases,
+        change_cases,
     ):
         yield from family()

@@ -67,7 +67,7 @@ def _cpu(rows):
 
 
 def _memory_bound(rows):
-    return [row for row in rows if float(row["GF"]) < 0.1 * float(row["MB"])]  # fewer than 100 operations per byte
+    return [row for row in rows if float(row["GF"]) < 0.05 * float(row["MB"])]  # fewer than 50 operations per byte
 
 
 def _operator(row):

@@ -3,7 +3,7 @@
 A block takes a tile of queries and loops over the tiles of keys, with a running maximum and sum of each row, so that
 the matrix of scores is never in memory. Backward, one kernel does this again for the gradients of the queries; in
 another, each block takes a tile of keys and loops over the queries of all heads that share it. Forward saves the
-logarithm of each row's sum. Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work
+logarithm of each row's sum. The kernels take a function of one's own that changes scores, and its derivative. Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work
 partitioning", 2023."""
 
 import math
@@ -54,19 +54,28 @@ def tiles_of_keys(i, k, CAUSAL, TM, TN):
     return min(every, tl.cdiv((i + 1) * TM, TN)) if CAUSAL else every
 
 
+def exponents(products, rows, columns, scale, CHANGE):
+    """Returns what exp2 takes, but for a factor, and the factor. CHANGE: None, or a function of scores and the positions
+    of their queries and keys."""
+    if CHANGE is None:
+        return products, scale * LOG2_E
+    return CHANGE(products * scale, rows, columns), LOG2_E
+
+
 @tl.kernel
 def forward_kernel(
     q, k, v, out, lse, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
-    TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
+    TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int], CHANGE: tl.Constant = None,
 ):  # fmt: skip
     i, blocks, h, b = block_position(GPU)
     i = blocks - 1 - i  # causal: the longest blocks first
-    g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
+    g = h // (q.shape[1] // k.shape[1])
     tq = rows_of(q, b, h, i, TM, D)
     acc, total = tl.zeros((TM, D), tl.float32), tl.zeros((TM, 1), tl.float32)
     top = tl.full((TM, 1), LEAST, tl.float32)
     for j in range(tiles_of_keys(i, k, CAUSAL, TM, TN)):
         scores = product(tq, rows_of(k, b, g, j, TN, D).transpose())  # not scaled yet
+        scores, factor = exponents(scores, positions(i, TM)[:, None], positions(j, TN)[None, :], scale, CHANGE)
         seen = kept(i, j, k.shape[2], CAUSAL, TM, TN)
         new = tl.maximum(top, tl.max(tl.where(seen, scores, LEAST), 1, keepdims=True) * factor)
         weights, decay = tl.where(seen, tl.exp2(tl.fma(scores, factor, -new)), 0), tl.exp2(top - new)
@@ -89,17 +98,22 @@ def delta_kernel(out, grad, delta, GPU: tl.Constant[bool], TM: tl.Constant[int],
 def query_kernel(
     q, k, v, grad, lse, delta, grad_q, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
+    CHANGE: tl.Constant = None, DERIVATIVE: tl.Constant = None,
 ):  # fmt: skip
     i, blocks, h, b = block_position(GPU)
     i = blocks - 1 - i
-    g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
+    g = h // (q.shape[1] // k.shape[1])
     tq, tg = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D)
     shift, d = -numbers_of(lse, b, h, i, TM)[:, None], numbers_of(delta, b, h, i, TM)[:, None]
     acc = tl.zeros((TM, D), tl.float32)
     for j in range(tiles_of_keys(i, k, CAUSAL, TM, TN)):
         tk = rows_of(k, b, g, j, TN, D)
-        weights = tl.exp2(tl.fma(product(tq, tk.transpose()), factor, shift))
+        products, rows, columns = product(tq, tk.transpose()), positions(i, TM)[:, None], positions(j, TN)[None, :]
+        scores, factor = exponents(products, rows, columns, scale, CHANGE)
+        weights = tl.exp2(tl.fma(scores, factor, shift))
         slope = weights * (product(tg, rows_of(v, b, g, j, TN, D).transpose()) - d)
+        if DERIVATIVE is not None:
+            slope = slope * DERIVATIVE(products * scale, rows, columns)
         slope = tl.where(kept(i, j, k.shape[2], CAUSAL, TM, TN), slope, 0)
         acc = tl.mma(slope.astype(k.dtype), tk, acc)
     tl.store(grad_q, (b, h, i, 0), (acc * scale).astype(grad_q.dtype).reshape((1, 1, TM, D)))
@@ -109,9 +123,10 @@ def query_kernel(
 def key_kernel(
     q, k, v, grad, lse, delta, grad_k, grad_v, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
+    CHANGE: tl.Constant = None, DERIVATIVE: tl.Constant = None,
 ):  # fmt: skip
     j, _, g, b = block_position(GPU)
-    shared, factor = q.shape[1] // k.shape[1], scale * LOG2_E
+    shared = q.shape[1] // k.shape[1]
     tk, tv = rows_of(k, b, g, j, TN, D), rows_of(v, b, g, j, TN, D)
     sum_k, sum_v = tl.zeros((TN, D), tl.float32), tl.zeros((TN, D), tl.float32)
     first = j * TN // TM if CAUSAL else 0
@@ -119,10 +134,14 @@ def key_kernel(
         for i in range(first, tl.cdiv(q.shape[2], TM)):
             tq, tg = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D)
             shift, d = -numbers_of(lse, b, h, i, TM)[None, :], numbers_of(delta, b, h, i, TM)[None, :]
-            weights = tl.exp2(tl.fma(product(tk, tq.transpose()), factor, shift))  # one row per key
+            products, rows, columns = product(tk, tq.transpose()), positions(i, TM)[None, :], positions(j, TN)[:, None]
+            scores, factor = exponents(products, rows, columns, scale, CHANGE)  # one row per key
+            weights = tl.exp2(tl.fma(scores, factor, shift))
             if CAUSAL:
-                weights = tl.where(positions(j, TN)[:, None] <= positions(i, TM)[None, :], weights, 0)
+                weights = tl.where(columns <= rows, weights, 0)
             slope = weights * (product(tv, tg.transpose()) - d)
+            if DERIVATIVE is not None:
+                slope = slope * DERIVATIVE(products * scale, rows, columns)
             sum_v = tl.mma(weights.astype(q.dtype), tg, sum_v)
             sum_k = tl.mma(slope.astype(q.dtype), tq, sum_k)
     tl.store(grad_k, (b, g, j, 0), (sum_k * scale).astype(grad_k.dtype).reshape((1, 1, TN, D)))

@@ -267,6 +267,10 @@ def attention(
     - `dropout_p` zeroes so large a fraction of the probabilities and scales the others by 1/(1 -
       dropout_p), drawn from `seed`, int64[2], and each score's place: `torch.randint(2**63 - 1, (2,))`.
       `lse` is that of all. `tile_ops.scaled_dot_product_attention` draws the seed.
+    - sm_90: tensors of 16 bits that the copy unit cannot read, because rows or columns do not begin at
+      multiples of 16 bytes or a stride is 0, are copied first, if the copies and a mask's bits take up
+      to 40 MiB, and if 256 queries share each key or there are at most 256 keys. Otherwise they are
+      read as they are, which takes about twice as long.
     - A row that sees nothing gives 0, its `lse` is -inf, its gradients are 0.
     - Errors: ValueError for shapes and options (`'query' has 6 heads but 'key' 4; the heads of query
       must be a multiple of those of key`, `dropout_p is 0.1 and there is no seed; pass

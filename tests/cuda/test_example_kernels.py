@@ -59,6 +59,12 @@ def test_a_gpu_s_kernels_do_not_spill(kernels, name):
     assert spilled and not any(spilled.values()), spilled
 
 
+def test_attention_in_cpp_runs_on_warpgroup_instructions(kernels):
+    q, slope = torch.empty(4, 16, 4096, 128, dtype=torch.bfloat16, device="meta"), torch.empty(16, device="meta")
+    (row,) = _C.inspect("usual", 90, 0, lambda: kernels.slope_attention(q, q, q, slope, 0.1))
+    assert row["path"] == "wgmma", row["why"]
+
+
 @pytest.mark.slow  # compiles for the emulator
 @each_call
 def test_a_gpu_s_kernels_do_as_the_cpu_s(kernels, name):

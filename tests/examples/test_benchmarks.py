@@ -21,7 +21,9 @@ def cases(device, monkeypatch):
 
 def work_of(cases, name, backward):
     import gpu_attention_cases as attention
+    import gpu_document_cases as documents
     import gpu_loss_cases as losses
+    import gpu_user_cases as users
 
     return {
         "softmax": lambda: cases.softmax_work("softmax", 33, 70, backward),
@@ -41,6 +43,13 @@ def work_of(cases, name, backward):
         "group_norm channels_last": lambda: cases.group_norm_work(2, 64, 5, True, backward),
         "attention": lambda: attention.attention_work(1, 16, 40, 64, False, backward),
         "attention causal": lambda: attention.attention_work(1, 16, 40, 64, True, backward),
+        "attention with shared keys": lambda: attention.attention_work(1, 4, 40, 64, True, backward, key_heads=2),
+        "attention of a U-Net": lambda: attention.attention_work(
+            1, 2, 90, 40, False, backward, keys=17, dtype=torch.float16, peers=attention.BACKENDS
+        ),
+        "attention of documents": lambda: documents.document_work(False, backward, (3, 90, 17), 2, 16),
+        "attention of documents by a mask": lambda: documents.document_work(True, backward, (3, 90, 17), 2, 16),
+        "a user's attention": lambda: users.python_work(backward, 1, 2, 90, 32),
         "attention with a mask": lambda: attention.mask_work("causal", backward, False, 1, 2, 300, 64),
         "attention with an added mask": lambda: attention.mask_work("causal", backward, True, 1, 2, 300, 64),
     }[name]()
@@ -87,12 +96,53 @@ def check_against_float64(make, gradient=False):
         "group_norm channels_last",
         "attention",
         "attention causal",
+        "attention with shared keys",
+        "attention of a U-Net",
+        "attention of documents",
+        "attention of documents by a mask",
+        "a user's attention",
         "attention with a mask",
         "attention with an added mask",
     ],
 )
 def test_a_case_computes_what_its_peer_does(cases, name, backward):
     check_against_float64(lambda: work_of(cases, name, backward), backward)
+
+
+# Windows leave out something of lengths above 1024.
+CHANGED = {
+    "softcap 30": (1, 2, 90, 32),
+    "ALiBi": (1, 4, 90, 32),
+    "window 1024": (1, 1, 1100, 16),
+    "an added bias with its gradient": (1, 2, 90, 32),
+    "a user's change": (1, 2, 90, 32),
+}
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("name", CHANGED)
+def test_changed_scores_are_those_of_the_peer(cases, name, backward):
+    import gpu_score_cases
+
+    assert CHANGED.keys() == gpu_score_cases.CHANGES.keys()
+    check_against_float64(lambda: gpu_score_cases.change_work(name, backward, *CHANGED[name]), backward)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_flex_attention_gets_the_same_change(cases, name):
+    import gpu_score_cases
+
+    work = gpu_score_cases.change_work(name, False, *CHANGED[name])
+    with torch.compiler.set_stance("force_eager"):
+        found = work.peers["FlexAttention"]()()
+    torch.testing.assert_close(found.double(), work.exact(), rtol=2**-7, atol=2**-6)
+
+
+@pytest.mark.slow  # builds a library
+def test_a_user_s_attention_in_cpp_computes_what_its_peer_does(cases):
+    import gpu_user_cases
+
+    check_against_float64(lambda: gpu_user_cases.cpp_work(1, 2, 90, 64))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)

@@ -4,10 +4,12 @@ import math
 
 import pytest
 import tile_ops
+import tile_ops.language as tl
 import torch
 import torch.nn.functional as F
 from programs_reference import close, compare
 from python_examples import load, on_the_emulator
+from tile_ops import _C
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -117,6 +119,48 @@ def test_attention_copies_its_tiles_past_the_registers_of_a_gpu(depth):
     assert text.count("copy_tile_async<") == 12 and "mma_fma" not in text
     (forward,) = tile_ops.inspect(program.overload, q, k, v, True, what="resources", arch=90)
     assert forward["path"] == "wgmma", forward["why"]
+
+
+def test_attention_with_a_change_of_scores():
+    """The kernels get a function and its derivative; heads share keys and values."""
+    program, scale = load("attention"), 0.3
+    change = lambda scores, i, j: scores - scores * scores * (0.01 * (i - j))  # noqa: E731
+    derivative = lambda scores, i, j: 1 - scores * (0.02 * (i - j))  # noqa: E731
+    q, k, v = (x.double().requires_grad_() for x in heads((2, 4, 70, 40), (2, 2, 70, 40), torch.float32))
+    i, j = torch.arange(70)[:, None], torch.arange(70)[None, :]
+    scores = change(q @ k.repeat_interleave(2, 1).mT * scale, i, j).masked_fill(j > i, -math.inf)
+    want = scores.softmax(3) @ v.repeat_interleave(2, 1)
+    grad = torch.randn_like(want)
+    grads = torch.autograd.grad(want, (q, k, v), grad)
+    q, k, v, grad = (x.detach().float() for x in (q, k, v, grad))
+    out, lse, given = torch.empty_like(q), torch.empty(q.shape[:3]), (*program.tiles(q, None),)
+    program.forward_kernel[program.grid(q, given[1])](q, k, v, out, lse, scale, True, *given, change)
+    torch.testing.assert_close(out.double(), want, rtol=1e-5, atol=1e-5)
+    delta, found = torch.empty_like(lse), [torch.empty_like(x) for x in (q, k, v)]
+    program.delta_kernel[program.grid(q, given[1])](out, grad, delta, *given[:2], given[3])
+    backward = q, k, v, grad, lse, delta
+    program.query_kernel[program.grid(q, given[1])](*backward, found[0], scale, True, *given, change, derivative)
+    program.key_kernel[program.grid(k, given[2])](*backward, *found[1:], scale, True, *given, change, derivative)
+    for ours, theirs in zip(found, grads):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_attention_with_a_change_runs_on_warpgroup_instructions():
+    program = load("attention")
+    change = lambda scores, i, j: tl.where((i - j) & 1 == 0, scores, scores * 0.5)  # noqa: E731
+    derivative = lambda scores, i, j: tl.where((i - j) & 1 == 0, 1.0, 0.5)  # noqa: E731
+    q, k, v, out, grad, *grads = (torch.empty(1, 2, 4096, 128, dtype=torch.bfloat16, device="meta") for _ in range(8))
+    lse, delta = torch.empty(2, 1, 2, 4096, device="meta")
+
+    def call():
+        sizes = program.tiles(q, (128, 64))
+        program.forward_kernel[program.grid(q, 128)](q, k, v, out, lse, 0.1, True, *sizes, change)
+        backward, sizes = (q, k, v, grad, lse, delta), program.tiles(q, (128, 32))
+        program.query_kernel[program.grid(q, 128)](*backward, grads[0], 0.1, True, *sizes, change, derivative)
+        sizes = program.tiles(q, (32, 128))
+        program.key_kernel[program.grid(k, 128)](*backward, *grads[1:], 0.1, True, *sizes, change, derivative)
+
+    assert [row["path"] for row in _C.inspect("usual", 90, 0, call)] == ["wgmma"] * 3
 
 
 @pytest.mark.at_home

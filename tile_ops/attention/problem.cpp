@@ -1,6 +1,7 @@
 // Which kernels run for a call of attention, and on what tiles.
 #include "problem.h"
 
+#include "../common/aligned_rows.h"
 #include "../common/tuning.h"
 #include "mask_blocks.h"
 #include "splits.h"
@@ -121,11 +122,14 @@ Tensor shared_mask(const Tensor& bias) {
 }
 // Tiles of at most so many rows and columns are whole blocks of a summary.
 constexpr TileSize word_tile{flag_side, word_columns, 0};
+int64_t bits_of(const Tensor& bias, const Problem& p) {
+  const Tensor mask = shared_mask(bias);
+  return bytes_of_bits(mask.size(0) * mask.size(1), p.rows, p.keys);
+}
 // Returns true if the mask is summed up in bits.
 bool has_bits(const Tensor& bias, const Problem& p) {
-  const Tensor mask = shared_mask(bias);
   return bias.scalar_type() == at::kBool && pays_for_summary(p.rows, p.keys, word_tile) &&
-         bytes_of_bits(mask.size(0) * mask.size(1), p.rows, p.keys) <= tuning::attention_bits_bytes;
+         bits_of(bias, p) <= tuning::attention_bits_bytes;
 }
 
 // Returns true if warpgroup instructions can read the tensor.
@@ -133,13 +137,43 @@ bool read_by_groups(const Tensor& tensor) {
   const ArrayArgument array = to_array_argument(tensor);
   return multiplies_by_groups(array) && has_tensor_map(array);
 }
-// Returns true if the kernels run on warpgroup instructions: besides query, key and value they only take what
-// is computed from positions, and a mask's bits.
-bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
+// Returns true if kernels on warpgroup instructions do what is asked for: besides query, key and value they
+// only take what is computed from positions, and a mask's bits.
+bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  return (!bias || has_bits(*bias, p)) && !options.dropout && !options.query_starts &&
-         read_by_groups(of.query) && read_by_groups(of.key) && read_by_groups(of.value);
+  return (!bias || has_bits(*bias, p)) && !options.dropout && !options.query_starts;
 }
+bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
+  return fits_groups(bias, p) && read_by_groups(of.query) && read_by_groups(of.key) &&
+         read_by_groups(of.value);
+}
+
+// Operands of kernels that fit warpgroup instructions: those that no tensor map describes are copied where
+// that pays.
+class GroupOperands {
+ public:
+  GroupOperands(bool fits, const Operands& of, const OptionalTensor& grad_out, const OptionalTensor& bias,
+                const Problem& p)
+      : query_(of.query), key_(of.key), value_(of.value), grad_out_(grad_out) {
+    const bool pays =
+        p.rows * p.group >= tuning::attention_copied_rows || p.keys <= tuning::attention_copied_rows;
+    if (!fits || !pays || !multiplies_by_groups(to_array_argument(query_))) return;
+    std::vector<Tensor*> copied;
+    for (Tensor* tensor : {&query_, &key_, &value_, grad_out_ ? &*grad_out_ : nullptr})
+      if (tensor && tensor->numel() && !read_by_groups(*tensor)) copied.push_back(tensor);
+    for (const Tensor* tensor : copied) bytes_ += bytes_in_aligned_rows(*tensor);
+    if (bytes_ + (bias ? bits_of(*bias, p) : 0) > tuning::attention_bits_bytes) copied.clear(), bytes_ = 0;
+    for (Tensor* tensor : copied) *tensor = copy_in_aligned_rows(*tensor);
+  }
+  Operands operands() const { return {query_, key_, value_}; }
+  const OptionalTensor& grad_out() const { return grad_out_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Tensor query_, key_, value_;
+  OptionalTensor grad_out_;
+  int64_t bytes_ = 0;  // of the copies
+};
 
 // In 16 bits that pass has sums of the queries' gradient besides the result, for so many key heads at once.
 int64_t heads_at_once(const Tensor& query, const Problem& p) {
@@ -204,7 +238,8 @@ bool takes_transposed(const Backward& call, const OptionalTensor& bias, const Pr
   const auto& [query, key, value] = call.operands;
   const OptionalTensor& grad_out = call.incoming.grad_out;
   if (!is_small(query) || query.is_cpu()) return false;
-  if (p.depth > 128) return gradients_by_groups(call, bias, p);
+  if (gradients_by_groups(call, bias, p)) return true;
+  if (p.depth > 128) return false;
   // Its sums are as long as the longest of packed samples.
   if (p.rule.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
   return p.depth <= 64 ||
@@ -222,7 +257,8 @@ struct Pass {
 std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   if (gradients_by_groups(call, bias, p)) {
     const int depth = group_depth(p);
-    if (depth <= 128) return {{{depth <= 64 && p.beside(std::nullopt) == Beside::nothing ? 128 : 64, 128, depth}}};
+    const bool plain = p.beside(std::nullopt) == Beside::nothing;
+    if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, 128, depth}}};
     std::vector<Pass> passes;
     if (call.grads.value.defined()) passes.push_back({{64, 128, depth}, false, true});
     if (call.grads.key.defined()) passes.push_back({{32, 128, depth}, true, false});
@@ -325,10 +361,9 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
 bool run_transposed(const Backward& call, OptionalTensor bias, const std::optional<MaskSummary>& summary,
-                    Problem p) {
+                    Problem p, Limits limits) {
   std::vector<Pass> passes = transposed_passes(call, bias, p);
   const TileSize& tile = passes[0].tile;
-  Limits limits = split_limits;
   if (summary) {
     limits.bytes -= summary->bytes();
     for (Pass& pass : passes) {
@@ -355,11 +390,14 @@ DType operand_dtype(const Tensor& query) {
   return multiplies_as_it_is(to_array_argument(query)) ? dtype : sum_dtype(dtype);
 }
 
-void run_forward(const Operands& operands, const OptionalTensor& bias, const Request& request,
+void run_forward(const Operands& given, const OptionalTensor& bias, const Request& request,
                  const Results& results, const Packed* packed) {
-  Problem p(operands, request, packed);
-  const Tensor &query = operands.query, &lse = results.lse;
+  Problem p(given, request, packed);
+  const Tensor& lse = results.lse;
   if (lse.numel() == 0) return;
+  const GroupOperands read(fits_groups(bias, p), given, std::nullopt, bias, p);
+  const Operands operands = read.operands();
+  const Tensor& query = operands.query;
   const bool groups = runs_by_groups(operands, bias, p);
   const TileSize tile =
       groups ? group_tile_size(query, p.depth) : tile_size(query, p.depth, 64, true, p.beside(bias));
@@ -387,11 +425,20 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
                          .negative = p.rule.scale < 0});
 }
 
-void run_backward(const Backward& call, const Request& request, const Packed* packed) {
+void run_backward(const Backward& given, const Request& request, const Packed* packed) {
+  const Problem p(given.operands, request, packed);
+  const OptionalTensor scores_bias = whole_bias(given.bias, p);
+  const GroupOperands read(fits_groups(given.bias, p), given.operands, given.incoming.grad_out,
+                           given.bias, p);
+  const Backward call{{read.grad_out(), given.incoming.grad_lse},
+                      read.operands(),
+                      given.bias,
+                      given.saved,
+                      given.grads,
+                      given.grad_bias,
+                      given.grad_sinks};
   const auto& [query, key, value] = call.operands;
   const auto& [out, top, weight, residual] = call.saved;
-  const Problem p(call.operands, request, packed);
-  const OptionalTensor scores_bias = whole_bias(call.bias, p);
   const bool for_keys = call.grads.key.defined() || call.grads.value.defined();
   const int64_t heads = p.batch * p.key_heads, at_once = is_small(query) ? heads_at_once(query, p) : heads;
   const bool one_pass = for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads;
@@ -402,7 +449,9 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   if (call.bias && is_summed_up(*call.bias, p, tile))
     summary =
         summary_of(*call.bias, p, transposed && has_bits(*call.bias, p) ? BitsOf::keys : BitsOf::nothing);
-  const bool for_query = !(transposed && run_transposed(call, scores_bias, summary, p)) &&
+  Limits limits = split_limits;
+  limits.bytes -= read.bytes();
+  const bool for_query = !(transposed && run_transposed(call, scores_bias, summary, p, limits)) &&
                          call.grads.query.defined() && !one_pass;
   if (summary) summary->drop_bits();
   const Tensor delta = at::empty(top.sizes(), top.options());

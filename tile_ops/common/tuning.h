@@ -92,6 +92,10 @@ inline constexpr int64_t attention_long_query = 2048;
 inline constexpr int64_t attention_summed_rows = 128, attention_summed_keys = 256;
 // In bits, if these take so many bytes at most: sums of gradients beside them have the fewer.
 inline constexpr int64_t attention_bits_bytes = 40 * mib;
+// Queries, keys and values that warpgroup instructions cannot read where they are get copied, if the copies
+// and a mask's bits take as many bytes at most. Each key has to be read by so many queries, or keys are as
+// few: a copy of a long cache would cost more than it saves.
+inline constexpr int64_t attention_copied_rows = 256;
 // On a CPU, if at least so many heads and samples share the mask.
 inline constexpr int64_t attention_cpu_shared_mask = 4;
 // Shared memory, of the 227 KiB that a block of an H100 may have: tiles of key and value, two of scores, two

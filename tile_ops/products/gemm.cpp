@@ -3,6 +3,7 @@
 
 #include <ATen/ops/ones.h>
 
+#include "../common/aligned_rows.h"
 #include "../common/arguments.h"
 #include "../common/tuning.h"
 #include "product_operands.h"

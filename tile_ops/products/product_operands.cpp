@@ -42,13 +42,6 @@ void require_broadcasts(const char* name, const std::optional<at::Tensor>& tenso
          c10::SymIntArrayRef(sizes), "; its extents must be 1 or equal, counted from the last");
 }
 
-at::Tensor copy_in_aligned_rows(const at::Tensor& matrix) {
-  const int64_t length = matrix.size(1), vector = 16 / static_cast<int64_t>(matrix.element_size());
-  at::Tensor rows =
-      at::empty({matrix.size(0), ceil_div(length, vector) * vector}, matrix.options()).narrow(1, 0, length);
-  return rows.copy_(matrix);
-}
-
 VmapCall::Results batched_product(VmapCall& call, const std::vector<std::string>& tensors,
                                   const std::vector<std::string>& like) {
   const auto rank = [&](const std::string& name) {

@@ -17,10 +17,6 @@ void require_broadcasts(const char* name, const std::optional<at::Tensor>& tenso
 inline at::Tensor defined(const std::optional<at::Tensor>& tensor) { return tensor ? *tensor : at::Tensor(); }
 inline at::Tensor transposed(const at::Tensor& matrix) { return matrix.transpose(-2, -1); }
 
-// Returns a copy of a matrix whose rows begin at multiples of 16 bytes, so that a GPU's copy unit can read
-// it.
-at::Tensor copy_in_aligned_rows(const at::Tensor& matrix);
-
 // Vectors as matrices of one row or one column; what has the result's extents, or broadcasts to them, gets
 // these axes too.
 struct Matrices {

@@ -1,4 +1,5 @@
 // tile::scaled_matmul: the product of two matrices of 8-bit floats, each of which has scales in float32.
+#include "../common/aligned_rows.h"
 #include "../common/arguments.h"
 #include "../common/tuning.h"
 #include "product_operands.h"

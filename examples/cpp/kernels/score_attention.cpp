@@ -18,33 +18,36 @@ void key_words(LaunchKey& key, const Sizes& s) {
     key.add(static_cast<uint64_t>(word));
 }
 
-// q, k, v, out: [tokens, depth] of one head. last: the block ignores keys from this one on.
-void attend(Array q, Array k, Array v, Array out, Tile scale, Sizes size, const Operand& last,
+// q, k, v, out: [tokens, depth] of one head. i: the block's tile of queries. last: it ignores keys from this
+// one on.
+void attend(Array q, Array k, Array v, Array out, Tile scale, Sizes size, Tile i, const Operand& last,
             const ScoreChange& change) {
   const auto [rows, columns, depth, operand] = size;
   View keys = k.tiled_view({columns, depth}), values = v.tiled_view({columns, depth});
-  Tile query = q.tiled_view({rows, depth}).load({bid(0), 0}).astype(operand);
-  Tile row = (bid(0) * rows + arange(rows)).expand_dims(1), stop = min(last, k.dim(0));
-  // The least number instead of -inf, so that rows without visible keys add 0, not NaN.
+  Tile query = q.tiled_view({rows, depth}).load({i, 0}).astype(operand);
+  Tile row = (i * rows + arange(rows)).expand_dims(1), stop = min(last, k.dim(0));
+  // Powers of 2, which a GPU computes at once. The least number instead of -inf, so that rows without visible
+  // keys add 0, not NaN.
+  const double log2_e = 1.4426950408889634;
   Tile top = full({rows, 1}, -3e38, f32), total = zeros({rows, 1}, f32), sum = zeros({rows, depth}, f32);
   for (Tile j : range(cdiv(stop, columns))) {
     Tile column = (j * columns + arange(columns)).expand_dims(0);
     Tile scores = mma(query, keys.load({j, 0}).astype(operand).t(), zeros({rows, columns}, f32)) * scale;
     scores = where(column < stop, change(scores, row, column), -inf);
-    Tile new_top = max(top, scores.max(1, true));
-    Tile shrink = exp(top - new_top), weights = exp(scores - new_top);
+    Tile new_top = max(top, scores.max(1, true) * log2_e);
+    Tile shrink = exp2(top - new_top), weights = exp2(fma(scores, log2_e, -new_top));
     total = total * shrink + weights.sum(1, true);
     sum = mma(weights.astype(operand), values.load({j, 0}).astype(operand), sum * shrink);
     top = new_top;
   }
-  out.tiled_view({rows, depth}).store({bid(0), 0}, where(total > 0.0, sum / total, 0.0));
+  out.tiled_view({rows, depth}).store({i, 0}, where(total > 0.0, sum / total, 0.0));
 }
 
 // Tokens are the cells of a picture, row by row. Scores are smoothly capped at +-cap, and a learned bias for
 // each distance in y and x is added, bias[head, dy + height - 1, dx + width - 1].
 void picture_kernel(Array q, Array k, Array v, Array bias, Array out, Tile scale, Tile cap, Sizes size) {
   Tile batch = bid(2), head = bid(1), height = (bias.dim(1) + 1) / 2, width = (bias.dim(2) + 1) / 2;
-  attend(q[{batch, head}], k[{batch, head}], v[{batch, head}], out[{batch, head}], scale, size, k.dim(2),
+  attend(q[{batch, head}], k[{batch, head}], v[{batch, head}], out[{batch, head}], scale, size, bid(0), k.dim(2),
          [&](Tile scores, Tile i, Tile j) {
            Tile dy = i / width - j / width + height - 1, dx = i % width - j % width + width - 1;
            return cap * tanh(scores / cap) + gather(bias, {head, dy, dx}).astype(f32);
@@ -54,9 +57,10 @@ Kernel picture("picture_attention", picture_kernel);
 
 // For text: causal, with a slope for each head by which scores decrease with the distance of the key (ALiBi).
 void slope_kernel(Array q, Array k, Array v, Array slope, Array out, Tile scale, Sizes size) {
-  Tile batch = bid(2), head = bid(1), fall = gather(slope, {head}).astype(f32);
-  attend(q[{batch, head}], k[{batch, head}], v[{batch, head}], out[{batch, head}], scale, size,
-         (bid(0) + 1) * size.rows, [&](Tile scores, Tile i, Tile j) {
+  Tile batch = bid(2), head = bid(1), fall = slope[{head}].tiled_view(Shape{}).load({}).astype(f32);
+  Tile tile = num_blocks(0) - 1 - bid(0);  // the longest blocks begin first
+  attend(q[{batch, head}], k[{batch, head}], v[{batch, head}], out[{batch, head}], scale, size, tile,
+         (tile + 1) * size.rows, [&](Tile scores, Tile i, Tile j) {
            return where(j <= i, scores + fall * (j - i).astype(f32), -inf);
          });
 }
@@ -72,14 +76,16 @@ at::Tensor result(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)
   return at::empty_like(q);
 }
 
-// A CPU multiplies in f32 anyway; a GPU's tensor cores take 16-bit floats.
-Sizes sizes(const at::Tensor& q) {
+// A CPU multiplies in f32 anyway; a GPU's tensor cores take 16-bit floats, and the warpgroup instructions of
+// sm_90 larger tiles, but beside products they gather nothing.
+Sizes sizes(const at::Tensor& q, bool gathers) {
   const int depth = q.size(3) <= 64 ? 64 : 128;
   if (q.is_cpu()) return {128, 128, depth, f32};
   if (q.scalar_type() == at::kFloat) return {32, 32, depth, f32};
-  return {64, 64, depth, to_dtype(q.scalar_type())};
+  const int side = multiplies_by_groups(to_array_argument(q)) && !gathers ? 128 : 64;
+  return {side, side, depth, to_dtype(q.scalar_type())};
 }
-Grid grid(const at::Tensor& q) { return {ceil_div(q.size(2), sizes(q).rows), q.size(1), q.size(0)}; }
+Grid grid(const at::Tensor& q, const Sizes& of) { return {ceil_div(q.size(2), of.rows), q.size(1), q.size(0)}; }
 
 const auto picture_attention =
     op("kernels::picture_attention(Tensor q, Tensor k, Tensor v, Tensor bias, float scale, float cap) -> "
@@ -96,8 +102,8 @@ const auto picture_attention =
         })
         .run([](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
                 double scale, double cap, at::Tensor& out) {
-          picture.launch(grid(q), q, k, v, bias, out, static_cast<float>(scale), static_cast<float>(cap),
-                         sizes(q));
+          const Sizes of = sizes(q, true);
+          picture.launch(grid(q, of), q, k, v, bias, out, static_cast<float>(scale), static_cast<float>(cap), of);
         });
 
 const auto slope_attention =
@@ -111,7 +117,8 @@ const auto slope_attention =
         })
         .run([](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& slope,
                 double scale, at::Tensor& out) {
-          slopes.launch(grid(q), q, k, v, slope, out, static_cast<float>(scale), sizes(q));
+          const Sizes of = sizes(q, false);
+          slopes.launch(grid(q, of), q, k, v, slope, out, static_cast<float>(scale), of);
         });
 
 }  // namespace
