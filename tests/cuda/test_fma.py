@@ -37,18 +37,27 @@ def text_of(shape, by_rows=(True, True), edges=(0, 0, 0), transposed=(False, Fal
     ],
 )
 def test_blocks_of_threads(shape, threads, block):
+    large = block == (8, 8)
     for by_rows in prims.ORDERS:
         text = text_of(shape, by_rows)
-        across = ", ".join(str(yes).lower() for yes in (not by_rows[0], by_rows[1]))
+        crosses = (not by_rows[0], by_rows[1])
+        across = ", ".join(str(large or yes).lower() for yes in crosses)
         assert f"fma_blocks<{shape[2]}, {block[0]}, {block[1]}, {across}>(" in text, text
-        assert len(re.findall(r"copy_(tile|transposed)_async<\d+, \w+, true>", text)) == 2
+        transposed = len(re.findall(r"copy_crossed(_transposed)?_async<\d+>", text))
+        assert transposed == (2 - sum(crosses) if large else 0)
+        assert len(re.findall(r"copy_(tile|transposed)_async<\d+, \w+, true>", text)) == 2 - transposed
         assert f"TILE_KERNEL({threads}, " in text
-        # Only rows that are read along k are permuted.
+        # Only rows that are read along k are permuted; those of large products are transposed as they are copied.
         assert text.count("= {staged_memory()") == 2
-        for side, crosses in enumerate((not by_rows[0], by_rows[1])):
-            tile = f"{'FlatTile' if crosses else 'SharedTile'}<f32, "
-            rows, width = (shape[2], shape[side]) if crosses else (shape[side], shape[2])
+        for side, yes in enumerate(crosses):
+            tile = f"{'FlatTile' if yes else 'CrossedTile' if large else 'SharedTile'}<f32, "
+            rows, width = (shape[2], shape[side]) if yes or large else (shape[side], shape[2])
             assert f"{tile}{rows}, {width}>" in text, text
+
+
+@pytest.mark.parametrize("shape", [(128, 128, 12), (128, 128, 20)], ids=str)
+def test_copies_that_transpose_take_eight_steps_of_k(shape):
+    assert "crossed" not in text_of(shape) and "fma_blocks<" in text_of(shape)
 
 
 @pytest.mark.parametrize("shape", [(24, 40, 20), (16, 16, 32), (128, 128, 18)], ids=str)
@@ -59,6 +68,7 @@ def test_other_extents_are_summed_element_by_element(shape):
 
 SHAPES = [
     ((128, 128, 16), (3, 5, 0)),
+    ((128, 64, 24), (5, 0, 4)),
     ((64, 64, 32), (0, 0, 32)),
     ((16, 128, 32), (1, 0, 4)),
     ((128, 16, 8), (0, 8, 3)),
