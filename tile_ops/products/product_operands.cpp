@@ -42,11 +42,27 @@ void require_broadcasts(const char* name, const std::optional<at::Tensor>& tenso
          c10::SymIntArrayRef(sizes), "; its extents must be 1 or equal, counted from the last");
 }
 
+namespace {
+
+void transposed_copy_kernel(Array from, Array out, int side) {
+  Tile i = bid(1), j = bid(0);
+  out.tiled_view({side, side}).store({i, j}, from.tiled_view({side, side}).load({j, i}).permute({1, 0}));
+}
+Kernel transposed_copy("matmul_transposed_copy", transposed_copy_kernel);
+
+}  // namespace
+
 at::Tensor copy_in_aligned_rows(const at::Tensor& matrix) {
   const int64_t length = matrix.size(1), vector = 16 / static_cast<int64_t>(matrix.element_size());
   at::Tensor rows =
       at::empty({matrix.size(0), ceil_div(length, vector) * vector}, matrix.options()).narrow(1, 0, length);
-  return rows.copy_(matrix);
+  // Both sides are read and written along their rows, by way of a tile in shared memory.
+  const bool crosses = matrix.stride(0) == 1 && matrix.stride(1) != 1;
+  if (matrix.is_cpu() || !crosses || matrix.scalar_type() != at::kFloat || matrix.numel() == 0)
+    return rows.copy_(matrix);
+  constexpr int side = 64;
+  transposed_copy.launch({ceil_div(length, side), ceil_div(matrix.size(0), side), 1}, matrix.t(), rows, side);
+  return rows;
 }
 
 VmapCall::Results batched_product(VmapCall& call, const std::vector<std::string>& tensors,

@@ -29,7 +29,7 @@ class Issuer {
         uses_.push_back({ring, &op, last_reader(op, all, i)});
         continue;
       }
-      if (transposes(op) && is_operand(op, all)) continue;
+      if ((transposes(op) || rounds_to_tf32(op)) && is_operand(op, all)) continue;
       build.location = op.location;
       wait_for_stages(op, build);
       await_operands(op, build);
@@ -119,9 +119,12 @@ class Issuer {
       const Type& type = use.load->results[0]->type;
       const Location at = std::exchange(build.location, use.load->location);
       build.create(ring_wait, {}, ring_attribute(use.ring));
-      tiles_[use.load->results[0]] = build.emit(
-          ring_tile, {},
-          {{"dtype", type.dtype}, {"ring", int64_t{use.ring}}, {"shape", type.shape}, {"tile", int64_t{0}}});
+      tiles_[use.load->results[0]] =
+          build.emit(ring_tile, {},
+                     {{"dtype", plan_.rings[static_cast<size_t>(use.ring)].tiles[0].dtype_of(type)},
+                      {"ring", int64_t{use.ring}},
+                      {"shape", type.shape},
+                      {"tile", int64_t{0}}});
       use.waited = true;
       build.location = at;
     }
