@@ -26,7 +26,7 @@ def text_of(shape, by_rows=(True, True), edges=(0, 0, 0), transposed=(False, Fal
 @pytest.mark.parametrize(
     "shape, threads, block",
     [
-        ((128, 128, 16), 256, (8, 8)),
+        ((128, 128, 16), 128, (8, 16)),
         ((128, 64, 16), 128, (8, 8)),
         ((64, 64, 32), 128, (4, 8)),
         ((16, 128, 32), 128, (4, 4)),
@@ -37,7 +37,7 @@ def text_of(shape, by_rows=(True, True), edges=(0, 0, 0), transposed=(False, Fal
     ],
 )
 def test_blocks_of_threads(shape, threads, block):
-    large = block == (8, 8)
+    large = shape[0] * shape[1] >= 128 * 64
     for by_rows in prims.ORDERS:
         text = text_of(shape, by_rows)
         crosses = (not by_rows[0], by_rows[1])
@@ -198,7 +198,8 @@ def code_of_matmul(arch, m, n, by_rows):
 def test_matmul_does_not_spill(arch, side):
     for by_rows in prims.ORDERS:
         code = code_of_matmul(arch, side, side, by_rows)
-        assert code["spill_stores"] == code["spill_loads"] == 0 and code["registers"] <= 128, (by_rows, code["registers"])
+        assert code["spill_stores"] == code["spill_loads"] == 0, by_rows
+        assert 2 * code["threads"] * code["registers"] <= 65536, (by_rows, code["registers"])  # two blocks a multiprocessor
 
 
 def instructions_of_loops(cubin, path):
@@ -217,15 +218,15 @@ def instructions_of_loops(cubin, path):
 
 
 @pytest.mark.parametrize("by_rows", prims.ORDERS, ids=str)
-def test_sixteen_products_for_each_read_of_shared_memory(by_rows, tmp_path):
+def test_many_products_for_each_read_of_shared_memory(by_rows, tmp_path):
     code = code_of_matmul(90, SIDES[0], SIDES[0], by_rows)["cubin"]
     counts = min(instructions_of_loops(code, tmp_path / "k.cubin"), key=lambda counts: counts["FFMA"] or 10**6)
-    assert counts["FFMA"] == 16 * counts["LDS.128"] > 0, counts
-    assert 6 * counts["FFMA"] > 5 * counts.total(), counts
+    assert 3 * counts["FFMA"] == 64 * counts["LDS.128"] > 0, counts
+    assert 10 * counts["FFMA"] > 9 * counts.total(), counts
 
 
 def test_matmul_of_float32():
-    for sides, tile in (((4096, 4096), "32, 8, 8"), ((512, 512), "32, 4, 8"), ((8, 4096), "32, 4, 4")):
+    for sides, tile in (((4096, 4096), "32, 8, 16"), ((512, 512), "32, 4, 8"), ((8, 4096), "32, 4, 4")):
         m, n = sides
         x, y = torch.empty(m, 1024, device="meta"), torch.empty(1024, n, device="meta")
         assert f"fma_blocks<{tile}, " in tile_ops.inspect(torch.ops.tile.matmul, x, y, what="cuda", arch=90)
