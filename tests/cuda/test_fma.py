@@ -226,7 +226,9 @@ def test_many_products_for_each_read_of_shared_memory(by_rows, tmp_path):
 
 
 def test_matmul_of_float32():
-    for sides, tile in (((4096, 4096), "32, 8, 16"), ((512, 512), "32, 4, 8"), ((8, 4096), "32, 4, 4")):
+    """Two blocks of 128 threads with 128 sums each have the registers of a multiprocessor, or four of fewer sums."""
+    for sides, tile, blocks in (((4096, 4096), "32, 8, 16", 2), ((512, 512), "32, 4, 8", 4), ((8, 4096), "32, 4, 4", 4)):
         m, n = sides
         x, y = torch.empty(m, 1024, device="meta"), torch.empty(1024, n, device="meta")
-        assert f"fma_blocks<{tile}, " in tile_ops.inspect(torch.ops.tile.matmul, x, y, what="cuda", arch=90)
+        text = tile_ops.inspect(torch.ops.tile.matmul, x, y, what="cuda", arch=90)
+        assert f"fma_blocks<{tile}, " in text and f"TILE_KERNEL(128, {blocks})" in text
