@@ -84,9 +84,9 @@ int64_t group_cycles(const ProductShape& shape, const Division& of) {
          parts_cycles(shape, of.parts);
 }
 
-// A tile of float32: a thread holds up to 64 sums. The products of a cycle are those of a full
-// multiprocessor, whose 128 lanes also load operands; a thread of the smallest tile has half as many sums,
-// and loads more often.
+// A tile of float32: a thread holds 128, 64 or 32 sums. The products of a cycle are those of a full
+// multiprocessor, whose 128 lanes also load operands, more often the fewer sums a thread has. Warps count as
+// those of 64 sums.
 struct FmaTile {
   TileSize size;
   int64_t products_a_cycle;
