@@ -211,8 +211,16 @@ Layout LayoutPlan::dealt(const Shape& shape, int axis, int vector) const {
 int LayoutPlan::blocks() const {
   if (mma_.any) return 1;
   const int64_t tile_registers = cluster_.blocks > 1 ? cluster_.tile_bytes / 4 / threads() : 0;
-  // A thread gets 64, 85 or 128 of the 64K registers; tiles may use half of them.
-  const int together = carries_ || by_blocks_ || tile_registers > 44 ? 512 : tile_registers > 32 ? 768 : 1024;
+  int64_t sums = 0;  // a thread's, of a product by FMA
+  if (by_blocks_)
+    walk(function_.body(), [&](const Op& op) {
+      if (op.is("mma")) sums = std::max(sums, element_count(op.type(2).shape) / threads());
+    });
+  // A thread gets 64, 85, 128 or all of the 255 registers that it may have; tiles may use half of them.
+  const int together = sums > 64                                       ? 256
+                       : carries_ || by_blocks_ || tile_registers > 44 ? 512
+                       : tile_registers > 32                           ? 768
+                                                                       : 1024;
   return std::clamp(together / threads(), 1, 16);
 }
 

@@ -25,8 +25,16 @@ int64_t most_together(const Block& block) {
   return std::max(own, most);
 }
 
-int warps_of(int64_t elements) {
-  constexpr int64_t of_a_warp = 64 * 32;  // 64 of 128 registers a thread
+// Returns true if the product's loop computes no other tile.
+bool only_product(const Op& mma) {
+  return std::all_of(mma.parent->ops.begin(), mma.parent->ops.end(), [&](const auto& op) {
+    return op.get() == &mma || op->is("load") || op->is("permute") || op->results.empty() ||
+           !is_tile(op->results[0]);
+  });
+}
+
+int warps_of(int64_t elements, int64_t of_a_thread) {
+  const int64_t of_a_warp = of_a_thread * 32;
   return static_cast<int>(std::bit_ceil(static_cast<uint64_t>((elements + of_a_warp - 1) / of_a_warp)));
 }
 
@@ -84,8 +92,9 @@ Layout fma_layout(const Shape& shape, const FmaPlan& plan) {
 int fma_warps(const Function& function, const StagingPlan& staging) {
   constexpr int usual = 4;  // so that the warps of small products hide each other's waits
   const Op* largest = nullptr;
-  int64_t tiles = 0;
+  int64_t tiles = 0, products = 0;
   walk(function.body(), [&](const Op& op) {
+    products += op.is("mma") ? 1 : 0;
     if (op.is("mma") && staging.by_blocks(op) &&
         (!largest || element_count(op.type(2).shape) > element_count(largest->type(2).shape)))
       largest = &op;
@@ -94,8 +103,12 @@ int fma_warps(const Function& function, const StagingPlan& staging) {
       if (is_tile(result)) tiles = std::max(tiles, element_count(result->type.shape));
   });
   if (!largest) return 0;
+  // Twice as many sums a thread read a third less for each product. Half of the warps then hide the waits of
+  // the others, which is enough if the kernel has one product, and nothing else to wait for in its loop.
+  const int64_t sums = products == 1 && only_product(*largest) ? 128 : 64;
   const FmaPlan plan = fma_plan(largest->type(2).shape, usual);
-  return std::max({plan.warps_m * plan.warps_n, warps_of(most_together(function.body())), warps_of(tiles)});
+  return std::max(
+      {plan.warps_m * plan.warps_n, warps_of(most_together(function.body()), sums), warps_of(tiles, sums)});
 }
 
 }  // namespace tile::cuda

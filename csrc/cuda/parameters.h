@@ -13,6 +13,7 @@ struct TensorMapSpec {
   int unit = 0;          // the axis whose stride is 1
   std::vector<int> box;  // the elements that a copy moves along each axis of the array
   int swizzle = 0;       // in bytes: 0, 32, 64 or 128
+  bool rounds = false;   // copies round elements of f32 to tf32, to nearest even
   bool operator==(const TensorMapSpec&) const = default;
 };
 // Returns the array's axes in the order of the map's dimensions: the unit axis, then the others from last to

@@ -12,12 +12,23 @@ namespace {
 constexpr int most_stages = 3;
 
 std::string tile_type(const Staged& staged) {
-  return str(staged.flat ? "FlatTile<" : "SharedTile<", staged.dtype(), ", ", staged.rows, ", ", staged.width,
-             ">");
+  return str(staged.crossed ? "CrossedTile<"
+             : staged.flat  ? "FlatTile<"
+                            : "SharedTile<",
+             staged.dtype(), ", ", staged.rows, ", ", staged.width, ">");
 }
 
 void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, const std::string& wanted) {
   const Op& load = *staged.load;
+  if (staged.crossed) {
+    emitter.need("crossed_tile.cuh");
+    // A transposed tile has the array's columns as its rows.
+    const std::string array = emitter.name(load.operands[0]), start = start_text(emitter, load, 1);
+    emitter.line(load, str(staged.transposed ? "copy_crossed_async<" : "copy_crossed_transposed_async<",
+                           emitter.plan().threads(), ">(", to, ", ", array, ", ", start, ", ", wanted, ", ",
+                           line_number(load), ");"));
+    return;
+  }
   emitter.line(
       load, str(staged.transposed ? "copy_transposed_async<" : "copy_tile_async<", emitter.plan().threads(),
                 emitter.facts(load.operands[0]).whole_vectors ? ", whole_vectors" : ", plain",

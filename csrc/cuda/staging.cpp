@@ -12,14 +12,14 @@ namespace tile::cuda {
 namespace {
 
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
-bool rounds(const Op& op) {
-  return op.is("astype") && op.results[0]->type.dtype == DType::tf32 && op.type(0).dtype == DType::f32;
-}
 
 }  // namespace
 
 bool transposes(const Op& op) {
   return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0};
+}
+bool rounds_to_tf32(const Op& op) {
+  return op.is("astype") && op.results[0]->type.dtype == DType::tf32 && op.type(0).dtype == DType::f32;
 }
 
 Users users_of(const Block& block) {
@@ -34,7 +34,8 @@ bool only_multiplied(const Value* value, const Users& users,
   const auto found = users.find(value);
   if (found == users.end()) return false;
   return std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
-    if (transposes(*user) || rounds(*user)) return only_multiplied(user->results[0], users, multiplies);
+    if (transposes(*user) || rounds_to_tf32(*user))
+      return only_multiplied(user->results[0], users, multiplies);
     return user->is("mma") && user->operands[2] != value && multiplies(*user);
   });
 }
@@ -74,12 +75,17 @@ bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
 
 MmaOperand mma_operand(const Value* value) {
   MmaOperand operand{value, false};
-  for (const Op* made = value->definition; made && (transposes(*made) || rounds(*made));
+  for (const Op* made = value->definition; made && (transposes(*made) || rounds_to_tf32(*made));
        made = operand.value->definition) {
     operand.transposed = operand.transposed != transposes(*made);
     operand.value = made->operands[0];
   }
   return operand;
+}
+
+int64_t Staged::bytes() const {
+  const int64_t row = int64_t{width} * info(dtype()).bytes;
+  return crossed ? (rows * ((row / 16 | 1) * 16) + 127) / 128 * 128 : rows * row;
 }
 
 StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, int arch, int64_t shared_bytes)
@@ -97,8 +103,10 @@ StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, i
     });
     return most;
   };
-  if (bytes_at_once(function.body()) > shared_bytes) limit(function.body(), 0, shared_bytes - most_of(true));
+  const bool fits = bytes_at_once(function.body()) <= shared_bytes;
+  if (!fits) limit(function.body(), 0, shared_bytes - most_of(true));
   written_bytes_ = most_of(false);
+  if (fits) cross(function);
   walk(function.body(), [&](const Op& op) {
     if (!op.is("mma")) return;
     for (size_t i = 0; i < 2; ++i)
@@ -108,6 +116,30 @@ StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, i
         known.flat = known.flat && known.by_blocks && across_rows(op, i);
       }
   });
+}
+
+// A thread that reads both operands across k has registers to read the next step's elements ahead. Large
+// products have the most sums, and use each copied element most often.
+void StagingPlan::cross(const Function& function) {
+  constexpr int64_t large = 128 * 64;  // 64 sums a thread
+  constexpr int deep = 8;              // elements along k that a warp copies at once
+  std::unordered_map<const Op*, bool> crosses;
+  walk(function.body(), [&](const Op& op) {
+    if (!op.is("mma")) return;
+    for (size_t i = 0; i < 2; ++i)
+      if (const Staged* tile = staged(op.operands[i])) {
+        const bool may = tile->loop && by_blocks(op) && !across_rows(op, i) &&
+                         op.type(0).shape[1] % deep == 0 && element_count(op.type(2).shape) >= large;
+        crosses.try_emplace(tile->load, true).first->second &= may;
+      }
+  });
+  for (const auto& [load, yes] : crosses) {
+    if (!yes) continue;
+    Staged& tile = staged_.at(load);
+    tile.crossed = true;
+    tile.transposed = !tile.transposed;
+    std::swap(tile.rows, tile.width);
+  }
 }
 
 int64_t StagingPlan::bytes_at_once(const Block& block, const Op* but_ahead_of) const {
@@ -138,7 +170,7 @@ void StagingPlan::limit(const Block& block, int64_t taken, int64_t most) {
 void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Users& users) {
   for (const auto& op : block.ops) {
     for (const auto& region : op->regions) visit(arrays, *region, users);
-    if ((transposes(*op) || rounds(*op)) && only_multiplied(op->results[0], users))
+    if ((transposes(*op) || rounds_to_tf32(*op)) && only_multiplied(op->results[0], users))
       left_to_products_.insert(op.get());
     if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
       continue;
@@ -152,6 +184,7 @@ void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Us
     staged.load = op.get();
     staged.transposed = facts.unit == 0;
     staged.by_blocks = staged.flat = true;
+    staged.crossed = false;
     staged.rows = static_cast<int>(shape[staged.transposed ? 1 : 0]);
     staged.width = static_cast<int>(shape[staged.transposed ? 0 : 1]);
     const Op* around = block.parent;

@@ -22,14 +22,17 @@ struct Staged {
   bool transposed;                 // its rows are the loaded tile's columns
   bool by_blocks;                  // only products by FMA read it
   bool flat;                       // and read its rows across k, so that nothing is permuted
+  bool crossed;                    // copied element by element, so that they do
   const Op* loop;                  // the loop whose iterations the load runs ahead of, or null
   std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
   DType dtype() const { return load->results[0]->type.dtype; }
-  int64_t bytes() const { return int64_t{rows} * width * info(dtype()).bytes; }
+  int64_t bytes() const;
 };
 
 // Returns true if the op exchanges the axes of a matrix.
 bool transposes(const Op& op);
+// Returns true if the op rounds f32 to tf32.
+bool rounds_to_tf32(const Op& op);
 
 // An operand without its enclosing permutes of the last two axes, and whether they transpose it. For tf32 it
 // is the f32 value before rounding.
@@ -81,6 +84,8 @@ class StagingPlan {
   void visit(const KernelArrays& arrays, const Block& block, const Users& users);
   bool only_multiplied(const Value* value, const Users& users) const;  // by products that read staged tiles
   const Staged* staged(const Value* operand) const;
+  // Selects tiles that are transposed as they are copied.
+  void cross(const Function& function);
   // Limits the staged bytes, including `taken`, to `most`: tiles past the limit are not staged.
   void limit(const Block& block, int64_t taken, int64_t most);
   std::unordered_map<const Op*, Staged> staged_;

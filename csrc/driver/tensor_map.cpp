@@ -37,7 +37,7 @@ int number_of_swizzle(int bytes) { return bytes == 128 ? 3 : bytes / 32; }
 }  // namespace
 
 int element_bytes(TensorMapType type) {
-  constexpr int bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  constexpr int bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4};
   return bytes[static_cast<size_t>(type)];
 }
 

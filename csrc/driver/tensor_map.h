@@ -24,7 +24,8 @@ enum class TensorMapType {
   f16 = 6,
   f32 = 7,
   f64 = 8,
-  bf16 = 9
+  bf16 = 9,
+  tf32 = 11  // elements of f32, which copies to shared memory round to nearest even
 };
 int element_bytes(TensorMapType type);
 

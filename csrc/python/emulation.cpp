@@ -233,8 +233,9 @@ Owned program_of(const cuda::Program& program) {
     for (const int extent : map.box)
       if (const Owned number(PyLong_FromLong(extent)); !box || PyList_Append(box.get(), number.get()) < 0)
         return nullptr;
-    const Owned row(Py_BuildValue("{s:i,s:i,s:N,s:i}", "parameter", map.parameter, "unit", map.unit, "box",
-                                  box.release(), "swizzle", map.swizzle));
+    const Owned row(Py_BuildValue("{s:i,s:i,s:N,s:i,s:i}", "parameter", map.parameter, "unit", map.unit,
+                                  "box", box.release(), "swizzle", map.swizzle, "rounds",
+                                  map.rounds ? 1 : 0));
     if (!maps || !row || PyList_Append(maps.get(), row.get()) < 0) return nullptr;
   }
   for (const cuda::Parameter& parameter : program.parameters) {

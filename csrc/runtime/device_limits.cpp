@@ -25,9 +25,9 @@ int64_t most_tile_bytes(const ArrayArgument& array) {
 int most_shared_bytes(const ArrayArgument& array) {
   return array.device == DeviceKind::cuda ? target_of(array).shared_bytes : 0;
 }
-bool multiplies_by_groups(const ArrayArgument& array) {
-  static constexpr DTypeSet dtypes{DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2};
-  const bool has_type = dtypes.has(array.dtype);
+bool multiplies_by_groups(const ArrayArgument& array, DType as) {
+  static constexpr DTypeSet dtypes{DType::bf16, DType::f16, DType::tf32, DType::f8e4m3, DType::f8e5m2};
+  const bool has_type = dtypes.has(as);
   return array.device == DeviceKind::cuda && has_type && cuda::multiplies_by_groups(target_of(array));
 }
 

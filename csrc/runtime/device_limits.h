@@ -9,9 +9,13 @@ namespace tile {
 int64_t most_tile_bytes(const ArrayArgument& array);
 // Returns the shared memory that a thread block may use on that GPU, or 0.
 int most_shared_bytes(const ArrayArgument& array);
-// Returns true if that GPU multiplies arrays of this dtype on warpgroup instructions, which want large tiles.
-// It does so if has_tensor_map() holds for both arrays, too, and 8-bit operands are contiguous along k.
-bool multiplies_by_groups(const ArrayArgument& array);
+// Returns true if that GPU multiplies arrays of this dtype, or rounded to `as`, on warpgroup instructions,
+// which want large tiles. It does so if has_tensor_map() holds for both arrays, too, and operands of other
+// than 16 bits are contiguous along k.
+bool multiplies_by_groups(const ArrayArgument& array, DType as);
+inline bool multiplies_by_groups(const ArrayArgument& array) {
+  return multiplies_by_groups(array, array.dtype);
+}
 // Returns true if the GPU's copy unit can read the array: it has an axis of stride 1, 16-byte alignment, and
 // positive strides and extents that are not too large.
 bool has_tensor_map(const ArrayArgument& array);

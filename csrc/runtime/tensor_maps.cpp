@@ -18,7 +18,7 @@ TensorMapType type_of(DType dtype) {
       return TensorMapType::f16;
     case DType::bf16:
       return TensorMapType::bf16;
-    case DType::tf32:  // loads of it do not round either
+    case DType::tf32:
     case DType::f32:
       return TensorMapType::f32;
     case DType::f64:
@@ -43,8 +43,10 @@ bool all_words(const ArrayArgument& array, F&& holds) {
 }  // namespace
 
 TensorMapShape shape_of(const cuda::TensorMapSpec& map, const ArrayArgument& array) {
-  TensorMapShape shape{
-      .data = array.data, .type = type_of(array.dtype), .rank = array.rank, .swizzle = map.swizzle};
+  TensorMapShape shape{.data = array.data,
+                       .type = map.rounds ? TensorMapType::tf32 : type_of(array.dtype),
+                       .rank = array.rank,
+                       .swizzle = map.swizzle};
   if (shape.rank < 1 || shape.rank > TensorMapShape::most_dimensions)
     return shape;  // check_tensor_map() refuses it
   size_t to = 0;

@@ -245,7 +245,7 @@ def tensor_map(of, parameters):
     unused = [0] * (5 - len(sizes))
     dimensions = [number for pair in zip(sizes + unused, box + unused) for number in pair]
     head = struct.pack("<QIIII", address, len(sizes), element_bytes, of["swizzle"], 0x54494C45)
-    fields = head + struct.pack("<10I5q", *dimensions, *strides, *unused)
+    fields = head + struct.pack("<10I5qI", *dimensions, *strides, *unused, of.get("rounds", 0))
     memory = ctypes.create_string_buffer(128 + 64)
     aligned = (ctypes.c_char * 128).from_buffer(memory, -ctypes.addressof(memory) % 64)
     aligned[: len(fields)] = fields

@@ -2,6 +2,7 @@
 
 import on_device
 import pytest
+import test_wgmma_tf32
 import torch
 from prims.test_products import ORDERS, each_pair
 from test_tensor_cores import computed
@@ -14,3 +15,21 @@ def test_operands_from_registers(device, pair, transposed):
         text, grid, arrays, expected = computed(pair, shape, transposed, False)
         on_device.run_ir(device, text, grid, arrays)
         assert torch.equal(arrays[2].double(), expected)
+
+
+def test_copies_round_float32_to_tf32(device):
+    """To nearest even, as registers do: on warpgroup instructions, where the chip has them."""
+    text, grid, arrays, *expected = test_wgmma_tf32.problem((200, 136, 32), (128, 64, 32))
+    on_device.run_ir(device, text, grid, arrays)
+    test_wgmma_tf32.check_values(arrays[2], *expected)
+
+
+@pytest.mark.parametrize("order", ["NN", "NT", "TN"])
+def test_operators_round_float32_where_torch_allows_it(device, order):
+    """Also where operands are copied in parts first."""
+    x, y = (t.to(device) for t in test_wgmma_tf32.operands(4096, 4096, 4096))
+    with test_wgmma_tf32.precision("high"):
+        out = torch.ops.tile.matmul(*test_wgmma_tf32.in_order(x, y, order))
+    a, b = test_wgmma_tf32.to_tf32(x), test_wgmma_tf32.to_tf32(y)
+    # Tensor cores cut off low bits of the sums, one way.
+    assert ((out.double() - a.double() @ b.double()).abs() <= 4 * test_wgmma_tf32.bound(x, y)).all()

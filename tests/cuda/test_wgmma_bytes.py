@@ -98,15 +98,15 @@ def test_a_step_of_k_has_32_bytes():
 
 
 @contextlib.contextmanager
-def divided(parts=0, tile=(0, 0, 0)):
-    """Products have this tile and so many parts."""
+def divided(parts=0, tile=(0, 0, 0), copied_bytes=0):
+    """Products have this tile and so many parts; operands of tf32 are copied, so many bytes at a time."""
     library = ctypes.CDLL(str(pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"))
-    choice = (ctypes.c_int64 * 6).in_dll(library, "_ZN4tile15forced_divisionE")
-    choice[:] = parts, *tile, 0, 0
+    choice = (ctypes.c_int64 * 7).in_dll(library, "_ZN4tile15forced_divisionE")
+    choice[:] = parts, *tile, 0, 0, copied_bytes
     try:
         yield
     finally:
-        choice[:] = [0] * 6
+        choice[:] = [0] * 7
 
 
 # Extents, scales, how products are divided, and whether the path is wgmma. Two tiles of columns share their rows.

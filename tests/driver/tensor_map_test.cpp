@@ -142,7 +142,8 @@ TEST_F(TensorMapTest, TypesHaveTheirSizes) {
                                     {TensorMapType::f16, 2},
                                     {TensorMapType::f32, 4},
                                     {TensorMapType::f64, 8},
-                                    {TensorMapType::bf16, 2}})
+                                    {TensorMapType::bf16, 2},
+                                    {TensorMapType::tf32, 4}})
     EXPECT_EQ(element_bytes(type), bytes);
 }
 

@@ -196,5 +196,12 @@ TEST(TensorMapShape, HasATypeOfTheSameSize) {
   }
 }
 
+TEST(TensorMapShape, RoundsWhereTheMapSaysSo) {
+  ArrayArgument array{.dtype = DType::f32, .rank = 1};
+  array.sizes[0] = array.strides[0] = 1;
+  EXPECT_EQ(shape_of({0, 0, {16}, 0}, array).type, TensorMapType::f32);
+  EXPECT_EQ(shape_of({0, 0, {16}, 0, true}, array).type, TensorMapType::tf32);
+}
+
 }  // namespace
 }  // namespace tile

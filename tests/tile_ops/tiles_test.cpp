@@ -1,6 +1,8 @@
 // Tests the tiles that products take.
 #include "../../tile_ops/products/tiles.h"
 
+#include "../../tile_ops/common/tuning.h"
+
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -15,6 +17,12 @@ inline void PrintTo(const TileSize& tile, std::ostream* out) {
 inline void PrintTo(const Division& of, std::ostream* out) {
   PrintTo(of.tile, out);
   *out << " in " << of.parts << " parts of " << of.part_tiles;
+}
+inline void PrintTo(const std::optional<CopiedParts>& of, std::ostream* out) {
+  if (of)
+    *out << of->rows << " rows, " << of->columns << " columns";
+  else
+    *out << "none";
 }
 
 namespace {
@@ -83,6 +91,56 @@ TEST(ProductTiles, OfEightBits) {
     EXPECT_EQ(division(shape, promoted).parts, parts) << shape.m << "x" << shape.n << "x" << shape.k;
     EXPECT_FALSE(division(shape, promoted).chained);
   }
+}
+
+ProductShape of_tf32(int64_t m, int64_t n, int64_t k, bool two = false) {
+  return {.m = m, .n = n, .k = k, .two = two, .element = 4, .rounded = true};
+}
+
+TEST(ProductTiles, OfTf32) {
+  const auto tile = [](int m, int n) { return TileSize{m, n, 32}; };
+  const std::vector<std::tuple<ProductShape, TileSize, int64_t>> of_groups{
+      {of_tf32(8192, 8192, 8192), tile(128, 192), 1},       {of_tf32(4096, 4096, 4096), tile(128, 256), 1},
+      {of_tf32(2048, 2048, 2048), tile(128, 256), 1},       {of_tf32(1024, 1024, 1024), tile(64, 128), 1},
+      {of_tf32(128, 4096, 4096), tile(128, 128), 4},        {of_tf32(16, 4096, 4096), tile(64, 128), 4},
+      {of_tf32(4096, 4096, 4096, true), tile(128, 128), 1},
+  };
+  for (const auto& [shape, size, parts] : of_groups) {
+    const Division division = group_division(shape, 64);
+    EXPECT_EQ(division.tile, size) << shape.m << "x" << shape.n << "x" << shape.k;
+    EXPECT_EQ(division.parts, parts) << shape.m << "x" << shape.n << "x" << shape.k;
+  }
+  const std::vector<std::tuple<ProductShape, TileSize>> of_others{
+      {of_tf32(4096, 4096, 4096), tile(128, 128)},
+      {of_tf32(1024, 1024, 1024), tile(64, 64)},
+      {of_tf32(8, 4096, 4096), tile(16, 128)},
+      {of_tf32(4096, 4096, 4096, true), tile(128, 64)},
+  };
+  for (const auto& [shape, size] : of_others) EXPECT_EQ(gpu_division(shape, at::kFloat, 64).tile, size);
+}
+
+// Copies take the time of their bytes, and of a launch each.
+TEST(ProductTiles, CopiesOfTf32) {
+  constexpr int64_t bytes = tuning::product_chunk_bytes;
+  constexpr Copies left{1, 0}, right{0, 1}, both{1, 1}, two{0, 2};
+  using Parts = std::optional<CopiedParts>;
+  const std::vector<std::tuple<ProductShape, Copies, Parts>> cases{
+      {of_tf32(4096, 4096, 4096), right, CopiedParts{4096, 2048}},
+      {of_tf32(4096, 4096, 4096), left, CopiedParts{2048, 4096}},
+      {of_tf32(4096, 4096, 4096), both, {}},
+      {of_tf32(8192, 8192, 8192), right, CopiedParts{8192, 1280}},
+      {of_tf32(2048, 2048, 2048), right, CopiedParts{2048, 2048}},
+      {of_tf32(2048, 2048, 2048), both, CopiedParts{2048, 2048}},
+      {of_tf32(4096, 4096, 4096, true), two, CopiedParts{4096, 1024}},
+      {of_tf32(1024, 1024, 1024), right, {}},
+      {of_tf32(512, 512, 512), both, {}},
+      {of_tf32(128, 4096, 4096), right, {}},
+      {of_tf32(1, 4096, 4096), right, {}},
+      {of_tf32(300, 300, 100000000), right, {}},  // not even a tile's columns fit
+      {of_tf32(4096, 4096, 0), right, {}},
+  };
+  for (const auto& [shape, copies, parts] : cases)
+    EXPECT_EQ(copied_parts(shape, copies, bytes), parts) << shape.m << "x" << shape.n << "x" << shape.k;
 }
 
 TEST(ProductTiles, WithoutElements) {

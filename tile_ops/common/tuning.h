@@ -73,6 +73,9 @@ inline constexpr int64_t thin_rows = 4, thin_inner_extent = 128, thin_iteration_
 // Matrices whose rows are no multiples of 16 bytes are copied for warpgroup instructions if the result has so
 // many rows and columns: products then use each copied element so often.
 inline constexpr int64_t group_copied_extent = 256;
+// Operands of tf32 are copied for them if that takes less time than mma.sync: so many bytes are read and
+// written in a cycle.
+inline constexpr int64_t copied_bytes_a_cycle = 1536;
 // On a CPU threads share the x that they pack: tiles are small, and so many, while a packed x of 16 MiB stays
 // in the last level of the cache.
 inline constexpr int64_t cpu_product_blocks = 1024, cpu_packed_bytes = 16 * mib;

@@ -1,6 +1,7 @@
 // The product kernel, and how operands of any rank and strides become what it takes.
 #include "gemm.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/ones.h>
 
 #include "../common/aligned_rows.h"
@@ -21,6 +22,7 @@ struct ProductOf {
   EpilogueOf<Array, Tile> epilogue;
   std::optional<Tile> part_tiles;  // tiles of k that a block adds up; without them it adds up all
   bool batched, groups;            // has several batches; multiplies on warpgroup instructions
+  bool rounded;                    // operands of float32 are rounded to tf32
   Second second;
   bool apart;      // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
@@ -28,8 +30,8 @@ struct ProductOf {
   int chain;  // tiles of k with a sum of their own, as tensor cores drop low bits at each addition; 0: all
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
-  const auto& [x, y, other, epilogue, part_tiles, batched, groups, second, apart, bm, bn, bk, together,
-               chain] = of;
+  const auto& [x, y, other, epilogue, part_tiles, batched, groups, rounded, second, apart, bm, bn, bk,
+               together, chain] = of;
   const Array& out = epilogue.out;
   DType compute = x.dtype() == f64 ? f64 : f32;
   const auto [i, j] = tile_of_block(cdiv(out.dim(2), bm), cdiv(out.dim(3), bn), together);
@@ -57,10 +59,11 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
       for (Tile* sum : sums) *sum += *sum_before++;
     }
   };
+  const auto operand = [&](Tile tile) { return rounded ? tile.astype(tf32) : tile; };
   // One blocked product on a CPU.
   const auto sum = [&](const View& rows, const View& columns, Tile& to) {
     for_tiles(rows.num_tiles(1), {&to}, [&](const Tile& k) {
-      to = mma(rows.load({i, k}), columns.load({k, j}), to);
+      to = mma(operand(rows.load({i, k})), operand(columns.load({k, j})), to);
     });
   };
   if (second == Second::none) {
@@ -76,9 +79,9 @@ void product_kernel(const ProductOf<Array, Tile>& of) {
   } else {
     View rows = left(0), one = right(y, 0), two = right(*other, 0);
     for_tiles(rows.num_tiles(1), {&acc, &factor}, [&](const Tile& k) {
-      Tile shared = rows.load({i, k});
-      acc = mma(shared, one.load({k, j}), acc);
-      factor = mma(shared, two.load({k, j}), factor);
+      Tile shared = operand(rows.load({i, k}));
+      acc = mma(shared, operand(one.load({k, j})), acc);
+      factor = mma(shared, operand(two.load({k, j})), factor);
     });
   }
   std::optional<Tile> multiplier;
@@ -105,7 +108,20 @@ struct Matrix {
     tensor = by_columns ? copy_in_aligned_rows(given.t()).t() : copy_in_aligned_rows(given);
     offset = 0, row = tensor.stride(0), column = tensor.stride(1);
   }
+  // Replaces the matrix by a copy whose elements are adjacent along an axis, in rows or columns that begin
+  // so.
+  void copy_along(size_t axis, std::array<int64_t, 2> sizes) {
+    const at::Tensor given = tensor.as_strided(sizes, {row, column}, tensor.storage_offset() + offset);
+    tensor = axis ? copy_in_aligned_rows(given) : copy_in_aligned_rows(given.t()).t();
+    offset = 0, row = tensor.stride(0), column = tensor.stride(1);
+  }
 };
+
+// Returns true if torch allows products of float32 on a GPU to round their operands to tf32.
+bool rounding_is_allowed() {
+  return at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) ==
+         at::Float32Precision::TF32;
+}
 
 struct Axis {
   int64_t size;
@@ -118,7 +134,11 @@ bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == i
 class Product {
  public:
   Product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue)
-      : m_(x.size(-2)), n_(y.size(-1)), k_(x.size(-1)), epilogue_(epilogue) {
+      : m_(x.size(-2)),
+        n_(y.size(-1)),
+        k_(x.size(-1)),
+        rounded_(x.scalar_type() == at::kFloat && !x.is_cpu() && !epilogue.exact && rounding_is_allowed()),
+        epilogue_(epilogue) {
     c10::SmallVector<at::Tensor, count> tensors{
         x, y, out, epilogue.bias, epilogue.residual, epilogue.pre, epilogue.other, epilogue.other_pre};
     if (epilogue.expression)
@@ -154,6 +174,7 @@ class Product {
       join_axes();
     }
     swap_to_rows();
+    if (epilogue_.may_copy && rounded_) return launch_rounded();
     if (epilogue_.may_copy) copy_for_groups();
     launch(0);
   }
@@ -268,6 +289,55 @@ class Product {
     if (bytes > tuning::product_chunk_bytes) return;
     for (const size_t t : copied) matrices_[t].copy_to_aligned_rows(sizes_of(t));
   }
+  // Returns true if warpgroup instructions can multiply the matrix. They read tf32 only along k.
+  bool by_groups(size_t t, const ArrayArgument& array) const {
+    if (!multiplies_by_groups(array, rounded_ ? DType::tf32 : array.dtype) || !has_tensor_map(array))
+      return false;
+    return !rounded_ || (is_right(t) ? matrices_[t].row : matrices_[t].column) == 1;
+  }
+
+  // Copies operands of tf32 that do not lie along k so that they do, where both copies and the product take
+  // less time than the product on mma.sync. The copies of some rows, or columns, exist at a time.
+  void launch_rounded() {
+    Copies copies;
+    for (const size_t t : {X, Y, Other}) {
+      if (!matrices_[t].used()) continue;
+      const Matrix& matrix = matrices_[t];
+      const ArrayArgument array =
+          strided(matrix.tensor, sizes_of(t), {matrix.row, matrix.column}, matrix.offset);
+      if (!multiplies_by_groups(array, DType::tf32)) return launch(0);
+      if (!by_groups(t, array)) ++(t == X ? copies.left : copies.right);
+    }
+    // Both right operands are copied, or none.
+    if (copies.right) copies.right = matrices_[Other].used() ? 2 : 1;
+    const bool copied = copies.left || copies.right;
+    if (!copied || !axes_.empty() || epilogue_.second == Second::summand) return launch(0);
+    const ProductShape shape{
+        .m = m_, .n = n_, .k = k_, .two = epilogue_.second == Second::factor, .element = 4, .rounded = true};
+    const std::optional<CopiedParts> parts = copied_parts(shape, copies, tuning::product_chunk_bytes);
+    if (!parts) return launch(0);
+    const int64_t m = m_, n = n_;
+    const auto whole = matrices_;
+    for (int64_t i = 0; i < m; i += parts->rows) {
+      m_ = std::min(parts->rows, m - i);
+      Matrix left = whole[X];
+      left.offset += i * left.row;
+      if (copies.left) left.copy_along(1, {m_, k_});
+      for (int64_t j = 0; j < n; j += parts->columns) {
+        n_ = std::min(parts->columns, n - j);
+        matrices_ = whole;
+        for (size_t t = 0; t < matrices_.size(); ++t) {
+          Matrix& each = matrices_[t];
+          if (!is_right(t)) each.offset += i * each.row;
+          if (t != X) each.offset += j * each.column;
+        }
+        matrices_[X] = left;
+        for (const size_t t : {Y, Other})
+          if (copies.right && matrices_[t].used()) matrices_[t].copy_along(0, {k_, n_});
+        launch(0);
+      }
+    }
+  }
   std::array<int64_t, 2> sizes_of(size_t t) const { return {is_right(t) ? k_ : m_, t == X ? k_ : n_}; }
 
   // A result stored column by column is the transposed product, stored row by row. On a GPU kernels of few
@@ -380,6 +450,7 @@ class Product {
                     .part_tiles = std::nullopt,
                     .batched = true,
                     .groups = false,
+                    .rounded = false,
                     .second = epilogue_.second,
                     .apart = two,
                     .bm = tile.m,
@@ -391,15 +462,18 @@ class Product {
 
   void launch_on_gpu(const Problem& of) {
     const bool adds = epilogue_.second == Second::summand, two = epilogue_.second == Second::factor;
-    const auto by_groups = [](const ArrayArgument& array) {
-      return multiplies_by_groups(array) && has_tensor_map(array);
-    };
-    const bool groups =
-        (of.summed == 1 || adds) && by_groups(of.x) && by_groups(of.y) && (!of.other || by_groups(*of.other));
+    const bool groups = (of.summed == 1 || adds) && by_groups(X, of.x) && by_groups(Y, of.y) &&
+                        (!of.other || by_groups(Other, *of.other));
     const int64_t batches = of.all_batches();
-    const ProductShape shape{
-        .m = m_, .n = n_, .k = k_, .batches = batches, .two = two || (groups && adds), .summed = of.summed};
     const at::ScalarType type = matrices_[X].tensor.scalar_type();
+    const ProductShape shape{.m = m_,
+                             .n = n_,
+                             .k = k_,
+                             .batches = batches,
+                             .two = two || (groups && adds),
+                             .summed = of.summed,
+                             .element = rounded_ ? 4 : 2,
+                             .rounded = rounded_};
     // A part of two products that are multiplied would have two sums: these are not divided.
     const int64_t sums_bytes = m_ * n_ * batches * (type == at::kDouble ? 8 : 4),
                   most_parts = two ? 1
@@ -426,7 +500,7 @@ class Product {
     const Division division =
         groups ? group_division(shape, most_parts) : gpu_division(shape, type, most_parts);
     const TileSize& tile = division.tile;
-    const int64_t most_chain = type == at::kFloat ? tuning::float32_chain : tuning::chain_length;
+    const int64_t most_chain = type == at::kFloat && !rounded_ ? tuning::float32_chain : tuning::chain_length;
     in_parts(of, division, [&](const auto& epilogue, const std::optional<int>& part_tiles) {
       product.launch({ceil_div(m_, tile.m) * ceil_div(n_, tile.n), 1, batches * division.parts},
                      {.x = of.x,
@@ -436,6 +510,7 @@ class Product {
                       .part_tiles = part_tiles,
                       .batched = batches > 1 || !groups,
                       .groups = groups,
+                      .rounded = rounded_,
                       .second = epilogue_.second,
                       .apart = false,
                       .bm = tile.m,
@@ -468,6 +543,7 @@ class Product {
   }
 
   int64_t m_, n_, k_;
+  bool rounded_;              // to tf32
   bool few_columns_ = false;  // the product is transposed, because it has few of them
   Epilogue epilogue_;
   c10::SmallVector<Axis, 6> axes_;
@@ -485,7 +561,7 @@ void sum_to(const at::Tensor& tensor, const at::Tensor& out, bool accumulate) {
   while (wide.dim() < tensor.dim()) wide = wide.unsqueeze(0);
   const at::Tensor one = at::ones({1, 1}, tensor.options());
   // Every axis but one is a batch axis here; those summed become the inner extent.
-  const Epilogue epilogue{.accumulate = accumulate};
+  const Epilogue epilogue{.exact = true, .accumulate = accumulate};
   if (tensor.dim() == 0)
     multiply(tensor.view({1, 1}), one, wide.view({1, 1}), epilogue);
   else if (wide.size(-1) == tensor.size(-1))

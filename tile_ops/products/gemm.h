@@ -43,6 +43,7 @@ struct Epilogue {
   at::Tensor pre = {};  // if defined: what enters the activation is written here
   // Matrices that the copy unit of a GPU cannot read may be copied, in up to tuning::product_chunk_bytes.
   bool may_copy = false;
+  bool exact = false;       // float32 is not rounded to tf32, even where torch allows it
   bool accumulate = false;  // adds to the contents of out, which no other operand may be
   // A second matrix of y's shape, which has no leading axes then, and what x @ other is for. As a factor it
   // is written to other_pre, where that is defined. As a summand x is [2, ..., m, k], and x[1] what is
@@ -56,7 +57,8 @@ struct Epilogue {
 
 // out = activation(alpha * (x @ y) + bias) + residual, or with the expression in the place of the activation,
 // where x is [..., m, k], y [..., k, n] and out [..., m, n]; leading axes broadcast. An axis that is 1 in out
-// but not in x @ y is summed, in one order whatever the threads.
+// but not in x @ y is summed, in one order whatever the threads. On a GPU operands of float32 are rounded to
+// tf32 where torch.get_float32_matmul_precision() allows it.
 void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue = {});
 
 // The sum of a tensor over the axes that are 1 in out, or missing in front of it; accumulate: as Epilogue's.

@@ -84,9 +84,9 @@ int64_t group_cycles(const ProductShape& shape, const Division& of) {
          parts_cycles(shape, of.parts);
 }
 
-// A tile of float32: a thread holds up to 64 sums. The products of a cycle are those of a full
-// multiprocessor, whose 128 lanes also load operands; a thread of the smallest tile has half as many sums,
-// and loads more often.
+// A tile of float32: a thread holds 128, 64 or 32 sums. The products of a cycle are those of a full
+// multiprocessor, whose 128 lanes also load operands, more often the fewer sums a thread has. Warps count as
+// those of 64 sums.
 struct FmaTile {
   TileSize size;
   int64_t products_a_cycle;
@@ -112,7 +112,8 @@ int64_t fma_cycles(const ProductShape& shape, const Division& of, const FmaTile&
 int64_t gpu_cycles(const ProductShape& shape, const Division& of, at::ScalarType type) {
   const auto& [rows, columns, depth] = of.tile;
   const int64_t products = int64_t{rows} * columns * depth * (shape.two ? 2 : 1),
-                a_cycle = type == at::kFloat    ? tuning::fma_products_a_cycle
+                a_cycle = shape.rounded         ? tuning::warp_products_a_cycle / 2
+                          : type == at::kFloat  ? tuning::fma_products_a_cycle
                           : type == at::kDouble ? tuning::double_products_a_cycle
                                                 : tuning::warp_products_a_cycle,
                 iteration = std::max(products / a_cycle, tuning::warp_iteration_cycles);
@@ -126,7 +127,9 @@ int64_t gpu_cycles(const ProductShape& shape, const Division& of, at::ScalarType
 
 ForcedDivision forced_division;
 
-Division group_division(const ProductShape& shape, int64_t most_parts) {
+namespace {
+
+Least<Division> least_of_groups(const ProductShape& shape, int64_t most_parts) {
   struct Tile {
     int m, n;
   };
@@ -148,15 +151,13 @@ Division group_division(const ProductShape& shape, int64_t most_parts) {
   else
     for (const Tile& tile : tiles)
       add({tile.m, tile.n, tuning::group_depth_bytes / static_cast<int>(shape.element)});
-  return least.best;
+  return least;
 }
-
-namespace {
 
 TileSize gpu_tile_size(const ProductShape& shape, at::ScalarType type) {
   // Thin results first, then those too small to make a block for each thread.
-  const bool small = type == at::kHalf || type == at::kBFloat16;
-  const int k = small ? 64 : type == at::kDouble ? 16 : 32;
+  const bool small = type == at::kHalf || type == at::kBFloat16 || shape.rounded;
+  const int k = shape.rounded || type == at::kFloat ? 32 : type == at::kDouble ? 16 : 64;
   if (shape.m <= 16) return {16, 128, k};
   if (shape.n <= 16) return {128, 16, k};
   // Two sums take as many registers as one of twice the columns.
@@ -165,9 +166,7 @@ TileSize gpu_tile_size(const ProductShape& shape, at::ScalarType type) {
   return small && enough ? TileSize{128, 128, k} : TileSize{64, 64, k};
 }
 
-}  // namespace
-
-Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts) {
+Least<Division> least_of_others(const ProductShape& shape, at::ScalarType type, int64_t most_parts) {
   Least<Division> least;
   const auto add = [&](const TileSize& tile, const auto& cycles) {
     const int64_t most = std::min(most_parts, ceil_div(shape.k, tile.k));
@@ -176,7 +175,7 @@ Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t mo
       least.add(division, cycles(division));
     });
   };
-  if (type == at::kFloat && std::min(shape.m, shape.n) > 16) {
+  if (type == at::kFloat && !shape.rounded && std::min(shape.m, shape.n) > 16) {
     for (const FmaTile& tile : fma_tiles)
       // A block of 128 x 128 has no registers for two sums.
       if (!shape.two || tile.size.n < 128)
@@ -185,7 +184,49 @@ Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t mo
     add(gpu_tile_size(shape, type),
         [&](const Division& division) { return gpu_cycles(shape, division, type); });
   }
-  return least.best;
+  return least;
+}
+
+}  // namespace
+
+Division group_division(const ProductShape& shape, int64_t most_parts) {
+  return least_of_groups(shape, most_parts).best;
+}
+Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts) {
+  return least_of_others(shape, type, most_parts).best;
+}
+
+std::optional<CopiedParts> copied_parts(const ProductShape& shape, const Copies& copies, int64_t most_bytes) {
+  constexpr int64_t whole = 256;  // rows or columns of the largest tile
+  if (forced_division.copied_bytes) most_bytes = forced_division.copied_bytes;
+  const int64_t a_line = shape.k * shape.element, left = copies.left * a_line, right = copies.right * a_line,
+                sides = (copies.left ? 1 : 0) + (copies.right ? 1 : 0);
+  const auto fitting = [&](int64_t extent, int64_t line) {
+    if (!line) return extent;
+    const int64_t most = most_bytes / sides / line;
+    if (extent <= most) return extent;
+    // Equal parts: blocks of the last one would not fill the GPU if it were small.
+    const int64_t count = ceil_div(extent, std::max<int64_t>(most / whole * whole, 1));
+    return most < whole ? 0 : ceil_div(ceil_div(extent, count), whole) * whole;
+  };
+  const CopiedParts parts{fitting(shape.m, left), fitting(shape.n, right)};
+  if (!parts.rows || !parts.columns) return {};
+  // The right operand is copied again for each part of rows.
+  const int64_t row_parts = ceil_div(shape.m, parts.rows),
+                launches = row_parts * ceil_div(shape.n, parts.columns),
+                bytes = 2 * (shape.m * left + row_parts * shape.n * right);
+  const ProductShape part{.m = std::min(parts.rows, shape.m),
+                          .n = std::min(parts.columns, shape.n),
+                          .k = shape.k,
+                          .two = shape.two,
+                          .element = shape.element,
+                          .rounded = true};
+  const int64_t copied = bytes / tuning::copied_bytes_a_cycle +
+                         (row_parts * copies.left + launches * copies.right) * tuning::second_launch_cycles,
+                multiplied = launches * least_of_groups(part, 1).cycles;
+  if (!forced_division.copied_bytes && copied + multiplied >= least_of_others(shape, at::kFloat, 1).cycles)
+    return {};
+  return parts;
 }
 
 bool is_thin(int64_t m, int64_t k) {

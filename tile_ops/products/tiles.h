@@ -20,6 +20,7 @@ struct ProductShape {
   // own, which is added to another one in registers, and whether blocks of 128 columns, or of k, have scales.
   int64_t element = 2;
   bool promoted = false, blocks = false;
+  bool rounded = false;  // operands of float32 are rounded to tf32
 };
 
 // How a GPU divides a product into blocks: a tile of the result, and parts of the inner extent with blocks of
@@ -37,6 +38,21 @@ Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t mo
 // For warpgroup instructions. A tile of 192 or 256 columns with promoted sums is two products of half
 // as many.
 Division group_division(const ProductShape& shape, int64_t most_parts);
+
+// How many left and right operands of tf32 are copied so that they lie along k, which warpgroup instructions
+// want.
+struct Copies {
+  int left = 0, right = 0;
+};
+// The rows and columns of the result whose copies exist at a time: multiples of a tile's, unless they are
+// all.
+struct CopiedParts {
+  int64_t rows, columns;
+  bool operator==(const CopiedParts&) const = default;
+};
+// Returns the parts for copies of so many bytes at most, or nothing if the product takes less time on
+// mma.sync.
+std::optional<CopiedParts> copied_parts(const ProductShape& shape, const Copies& copies, int64_t most_bytes);
 
 // Returns true if kernels of few rows can compute a product of m rows.
 bool is_thin(int64_t m, int64_t k);
@@ -59,9 +75,10 @@ std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarT
 
 // The choice of all products on a GPU: 0 where estimates decide. Tests and measurements set others. parts: of
 // any kernel. m, n, k: the tile of warpgroup instructions, or of kernels of few rows. thin: 1 for the latter
-// wherever they can run, -1 for others. at_once: as ThinDivision's.
+// wherever they can run, -1 for others. at_once: as ThinDivision's. copied_bytes: operands of tf32 that do
+// not lie along k are always copied, so many bytes at a time at most.
 struct ForcedDivision {
-  int64_t parts = 0, m = 0, n = 0, k = 0, thin = 0, at_once = 0;
+  int64_t parts = 0, m = 0, n = 0, k = 0, thin = 0, at_once = 0, copied_bytes = 0;
 };
 extern ForcedDivision forced_division;
 

@@ -16,6 +16,10 @@ struct CopiedTile {
   std::vector<int> axes;
   std::vector<Value*> fixed;
   SharedLayout layout;
+  bool rounds = false;  // its elements of f32 become tf32 as they are copied
+
+  // The dtype in shared memory of what is loaded as `type`.
+  DType dtype_of(const Type& type) const { return rounds ? DType::tf32 : type.dtype; }
 
   static constexpr size_t most_axes = 5;  // of a tensor map
   // Finds the parameter of the access's array. Returns false for a slice.

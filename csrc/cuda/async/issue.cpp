@@ -39,7 +39,7 @@ class Issuer {
           uses_.push_back({ring, use, last_reader(*use, all)});
         continue;
       }
-      if (transposes(op) && is_operand(op, all)) continue;
+      if ((transposes(op) || rounds_to_tf32(op)) && is_operand(op, all)) continue;
       build.location = op.location;
       read_rows(op, build);
       wait_for_stages(op, build);
@@ -212,11 +212,12 @@ class Issuer {
       const auto& loads = use.loads->loads;
       const Location at = std::exchange(build.location, loads[0]->location);
       build.create(ring_wait, {}, ring_attribute(use.ring));
+      const AsyncRing& ring = plan_.rings[static_cast<size_t>(use.ring)];
       for (size_t t = 0; t < loads.size(); ++t) {
         const Type& type = loads[t]->results[0]->type;
         build.location = loads[t]->location;
         tiles_[loads[t]->results[0]] = build.emit(ring_tile, {},
-                                                  {{"dtype", type.dtype},
+                                                  {{"dtype", ring.tiles[t].dtype_of(type)},
                                                    {"ring", int64_t{use.ring}},
                                                    {"shape", type.shape},
                                                    {"tile", static_cast<int64_t>(t)}});

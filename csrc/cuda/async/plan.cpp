@@ -33,6 +33,7 @@ struct WgmmaOperands {
 constexpr WgmmaOperands wgmma_operands[] = {
     {DTypeSet(DType::f16), false, DType::f32},
     {DTypeSet(DType::bf16), false, DType::f32},
+    {DTypeSet(DType::tf32), false, DType::f32},
     {DTypeSet(DType::f8e4m3, DType::f8e5m2), true, DType::f32},
     {DTypeSet(DType::i8, DType::u8), true, DType::i32},
 };
@@ -176,7 +177,7 @@ bool AsyncPlan::add_continued(const Function& function, const KernelArrays& arra
   for (const auto& op : body.ops) {
     if (op->is("load") && !only_multiplied(op->results[0], users, multiplies_on_wgmma)) return false;
     const bool computes = !op->results.empty() && is_tile(op->results[0]) && !op->is("load") &&
-                          !op->is("mma") && !op->is("permute");
+                          !op->is("mma") && !op->is("permute") && !rounds_to_tf32(*op);
     if (computes || !op->regions.empty() || op->traits().acts()) return false;
   }
   for (size_t operand = 0; operand < 2; ++operand) {
@@ -312,6 +313,9 @@ void AsyncPlan::add_rings(std::vector<Together> all, bool of_rows) {
 // computed from shared memory.
 bool AsyncPlan::add_computed(const Op& mma, const MmaOperand& read) {
   const Type& type = read.value->type;
+  // The registers of sums and of left operands have elements in one order only if these have 16 bits.
+  if (element_bytes(mma) != 2)
+    return decline(mma, str("the left operand is computed as ", mma.type(0), ", which is not of 16 bits"));
   if (!read.transposed)
     return !divides_columns(type.shape) ||
            decline(mma, str("the left operand is computed as ", type, ", so that no group has all of it"));
@@ -348,10 +352,12 @@ bool AsyncPlan::describe(const Function& function, const KernelArrays& arrays, c
   if (rows > 256 || rows % 8 != 0 || !swizzle)
     return decline(*load, str("a tile of ", type, " does not fit the copy unit's boxes"));
   tile.layout = in_panels(rows, width, bytes, swizzle, unit == 1 ? Major::columns : Major::rows);
+  tile.rounds = mma.type(operand).dtype == DType::tf32;
   // Along the axis of rows or columns, wgmma reads panels of 64 elements for each block of 64 rows.
   const bool k_major = (unit == 1) == (operand == 0) ? !read.transposed : read.transposed;
   if (!k_major && bytes != 2)
-    return decline(*load, str("the ", which, " operand of ", type.dtype, " is not contiguous along k"));
+    return decline(*load,
+                   str("the ", which, " operand of ", tile.dtype_of(type), " is not contiguous along k"));
   if (!k_major && operand == 0 && swizzle != 128)
     return decline(*load, "the left operand's rows are no multiple of 64");
   return true;

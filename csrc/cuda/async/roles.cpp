@@ -264,7 +264,7 @@ class Divider {
       const Type& type = load.results[0]->type;
       build.location = load.location;
       tiles[load.results[0]] = build.emit(ring_tile, {},
-                                          {{"dtype", type.dtype},
+                                          {{"dtype", ring.tiles[t].dtype_of(type)},
                                            {"ring", number},
                                            {"shape", type.shape},
                                            {"tile", static_cast<int64_t>(t)}});
@@ -275,7 +275,7 @@ class Divider {
     std::unique_ptr<Op> terminator = std::move(all.back());
     all.pop_back();
     for (auto& op : all) {
-      if (op->is("load") || op->is("permute")) continue;
+      if (op->is("load") || op->is("permute") || rounds_to_tf32(*op)) continue;
       if (!op->is("mma")) {
         op->parent = &body;
         body.ops.push_back(std::move(op));

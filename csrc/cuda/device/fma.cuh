@@ -88,23 +88,41 @@ TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, const Tile<f3
   constexpr bool own_sum = L::registers <= 32;
   Tile<f32, L> sums = before;
   if constexpr (own_sum) sums = full<L>(0.0f);
-  // Steps of a loop's body. Operands that are read along k occupy registers for four steps, which leaves none
-  // to read more of them ahead: other warps hide the wait.
-  constexpr bool ahead = left_across && right_across;
-  constexpr int depth = ahead && k % 16 == 0 ? 16 : ahead && k % 8 == 0 ? 8 : 4;
   const FmaOperand<Left, L, 0, columns, rows> x(left);
   const FmaOperand<Right, L, 1, 1, columns> y(right);
-  TILE_LOOP for (int step = 0; step < k; step += depth) {
-    TILE_UNROLL
-    for (int q = 0; q < depth; q += 4) {
+  if constexpr (left_across && right_across) {
+    // The next step's elements are read while this one's are multiplied, also those of the loop's next
+    // iteration. Past the last step the first one's are read again, and not used.
+    constexpr int depth = k % 16 == 0 ? 16 : k % 8 == 0 ? 8 : 4;
+    f32 a[2][rows], b[2][columns];
+    x.all(a[0], 0, 0, line);
+    y.all(b[0], 0, 0, line);
+    TILE_LOOP for (int step = 0; step < k; step += depth) {
+      const int next = step + depth < k ? step + depth : 0;
+      TILE_UNROLL
+      for (int q = 0; q < depth; ++q) {
+        const bool inside = q + 1 < depth;
+        if (inside || depth < k) {
+          x.all(a[(q + 1) % 2], inside ? step : next, inside ? q + 1 : 0, line);
+          y.all(b[(q + 1) % 2], inside ? step : next, inside ? q + 1 : 0, line);
+        }
+        TILE_UNROLL
+        for (int r = 0; r < rows * columns; ++r)
+          sums.x[r] = math::fma(a[q % 2][r / columns], b[q % 2][r % columns], sums.x[r]);
+      }
+    }
+  } else {
+    // Operands that are read along k occupy registers for four steps, which leaves none to read more of them
+    // ahead: other warps hide the wait.
+    TILE_LOOP for (int step = 0; step < k; step += 4) {
       f32 a[left_across ? 1 : 4][rows], b[right_across ? 1 : 4][columns];
-      if constexpr (!right_across) y.all_along(b, step, q, line);
+      if constexpr (!right_across) y.all_along(b, step, 0, line);
       if constexpr (left_across || right_across) {
-        if constexpr (!left_across) x.all_along(a, step, q, line);
+        if constexpr (!left_across) x.all_along(a, step, 0, line);
         TILE_UNROLL
         for (int n = 0; n < 4; ++n) {
-          if constexpr (left_across) x.all(a[0], step, q + n, line);
-          if constexpr (right_across) y.all(b[0], step, q + n, line);
+          if constexpr (left_across) x.all(a[0], step, n, line);
+          if constexpr (right_across) y.all(b[0], step, n, line);
           TILE_UNROLL
           for (int r = 0; r < rows * columns; ++r)
             sums.x[r] = math::fma(a[left_across ? 0 : n][r / columns], b[right_across ? 0 : n][r % columns],
@@ -114,7 +132,7 @@ TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, const Tile<f3
         TILE_UNROLL
         for (int i = 0; i < rows; ++i) {
           f32 one[4];
-          x.along(one, i, step, q, line);
+          x.along(one, i, step, 0, line);
           TILE_UNROLL
           for (int r = 0; r < 4 * columns; ++r) {
             f32& sum = sums.x[i * columns + r % columns];

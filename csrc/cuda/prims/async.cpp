@@ -84,7 +84,11 @@ TensorMapSpec map_of(const CopiedTile& tile, int unit) {
     const bool is_unit = static_cast<int>(axis) == unit;
     box.push_back(static_cast<int>(is_unit ? tile.layout.panel : tile.axes[axis] < 0 ? 1 : tile.layout.rows));
   }
-  return {.parameter = tile.parameter, .unit = unit, .box = std::move(box), .swizzle = tile.layout.swizzle};
+  return {.parameter = tile.parameter,
+          .unit = unit,
+          .box = std::move(box),
+          .swizzle = tile.layout.swizzle,
+          .rounds = tile.rounds};
 }
 
 // Returns the first element of a tile along each axis of its array; the indices begin at operand `first`.

@@ -1,4 +1,4 @@
-// cp.async: copies of 16 bytes to shared memory, which arrive when the thread waits for their group.
+// cp.async: copies of up to 16 bytes to shared memory, which arrive when the thread waits for their group.
 #include <cstring>
 #include <deque>
 #include <map>
@@ -8,12 +8,10 @@
 namespace tile::emulator {
 namespace {
 
-constexpr int width = 16;
-
 struct Copy {
   char* to;
-  char bytes[width];
-  int line;
+  char bytes[16];
+  int width, line;
 };
 struct Copies {
   std::vector<Copy> open;  // not yet in a group
@@ -26,12 +24,12 @@ Copies& of_thread() { return all[{here.of_cluster, here.thread}]; }
 
 void forget_copies() { all.clear(); }
 
-void copy_async(void* to, const void* from, int bytes, int line) {
+void copy_async(void* to, const void* from, int bytes, int line, int width) {
   if (bytes < 0 || bytes > width)
     report(str(deed_text(line, Access::load), " ", bytes, " bytes for a copy of ", width));
   if (bytes) check_global(from, bytes, Access::load, false, line, width);
   begin_copy(to, width, line);
-  Copy copy{static_cast<char*>(to), {}, line};
+  Copy copy{static_cast<char*>(to), {}, width, line};
   std::memcpy(copy.bytes, from, static_cast<size_t>(bytes));
   of_thread().open.push_back(copy);
 }
@@ -46,8 +44,8 @@ void wait_for_copies(int groups) {
   auto& under_way = of_thread().groups;
   for (; static_cast<int>(under_way.size()) > groups; under_way.pop_front())
     for (const Copy& copy : under_way.front()) {
-      std::memcpy(copy.to, copy.bytes, width);
-      end_copy(copy.to, width, copy.line);
+      std::memcpy(copy.to, copy.bytes, static_cast<size_t>(copy.width));
+      end_copy(copy.to, copy.width, copy.line);
     }
 }
 

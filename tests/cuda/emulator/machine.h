@@ -33,7 +33,7 @@ char* shared_memory();  // of the running thread's block
 // Returns the address that `at` has in the shared memory of another block of the cluster, for a store.
 void* check_shared_of(int block, void* at, int bytes, int line);
 // Until a thread waits for the copy, no thread may access its bytes of shared memory.
-void copy_async(void* to, const void* from, int bytes, int line);
+void copy_async(void* to, const void* from, int bytes, int line, int width = 16);
 void commit_copies();
 void wait_for_copies(int groups);
 

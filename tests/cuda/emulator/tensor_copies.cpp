@@ -9,6 +9,7 @@
 #include "asynchronous.h"
 #include "block.h"
 #include "effects.h"
+#include "floats.h"
 #include "memory.h"
 
 namespace tile::emulator {
@@ -23,6 +24,7 @@ struct Map {
     uint32_t size, box;
   } axes[most_axes];           // innermost first
   int64_t strides[most_axes];  // in bytes
+  uint32_t rounds;             // copies to shared memory round f32 to tf32
 };
 
 std::string who(int line) { return str(line_text(line), "thread ", here.thread, " of ", block_text()); }
@@ -86,6 +88,18 @@ std::vector<Row> rows_of(const Map& map, const int* at) {
                     exists ? (end - first) * bytes : 0});
   }
   return rows;
+}
+
+// Returns the bytes of a row that lie in the array, as a copy to shared memory writes them.
+std::vector<char> bytes_of(const Map& map, const Row& row) {
+  std::vector<char> bytes(row.global, row.global + row.inside);
+  for (size_t i = 0; map.rounds && i < bytes.size(); i += sizeof(unsigned)) {
+    unsigned element;
+    std::memcpy(&element, &bytes[i], sizeof element);
+    element = bits_of_tf32(element);
+    std::memcpy(&bytes[i], &element, sizeof element);
+  }
+  return bytes;
 }
 
 // Returns where a byte of shared memory lies if 16-byte chunks are permuted by the address bits from 7 on.
@@ -156,11 +170,14 @@ void copy_tensor(void* to, const void* from, const void* barrier, const int* at,
     check_no_barrier(block, offset, bytes, line);
     check_effect(block, offset, bytes, own_clock(), record, "copies to");
     add_arrival(block, signal, {bytes, record, [=] {
-                                  for (const Row& row : rows)
+                                  for (const Row& row : rows) {
+                                    const std::vector<char> copied = bytes_of(map, row);
                                     each_byte(map, offset, row, [&](int64_t byte, int64_t i) {
                                       const bool inside = i >= row.before && i < row.before + row.inside;
-                                      memory[byte] = inside ? row.global[i - row.before] : char{0};
+                                      memory[byte] =
+                                          inside ? copied[static_cast<size_t>(i - row.before)] : char{0};
                                     });
+                                  }
                                 }});
   }
 }
