@@ -124,8 +124,13 @@ constexpr TileSize word_tile{flag_side, word_columns, 0};
 // Returns true if the mask is summed up in bits.
 bool has_bits(const Tensor& bias, const Problem& p) {
   const Tensor mask = shared_mask(bias);
-  return bias.scalar_type() == at::kBool && pays_for_summary(p.rows, p.keys, word_tile) &&
+  return pays_for_summary(p.rows, p.keys, word_tile) &&
          bytes_of_bits(mask.size(0) * mask.size(1), p.rows, p.keys) <= tuning::attention_bits_bytes;
+}
+
+// Returns true if the mask is a bias that kernels read only where its summary finds numbers or a part hidden.
+bool is_picked_out(const Tensor& bias, const Problem& p) {
+  return bias.is_floating_point() && pays_for_summary(p.rows, p.keys, word_tile);
 }
 
 // Returns true if warpgroup instructions can read the tensor.
@@ -134,10 +139,10 @@ bool read_by_groups(const Tensor& tensor) {
   return multiplies_by_groups(array) && has_tensor_map(array);
 }
 // Returns true if the kernels run on warpgroup instructions: besides query, key and value they only take what
-// is computed from positions, and a mask's bits.
+// is computed from positions, a mask's bits, and a floating bias in tiles that a summary picks out.
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  return (!bias || has_bits(*bias, p)) && !options.dropout && !options.query_starts &&
+  return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p)) && !options.dropout && !options.query_starts &&
          read_by_groups(of.query) && read_by_groups(of.key) && read_by_groups(of.value);
 }
 
@@ -171,9 +176,10 @@ MaskSummary summary_of(const Tensor& bias, const Problem& p, BitsOf bits) {
   return {
       mask.expand({mask.size(0), mask.size(1), p.rows, p.keys}), {p.rule.offset, p.rule.options.first}, bits};
 }
-// A mask's bits hide what options hide as well, so that kernels have to ask neither.
+// A mask's bits hide what options hide as well, so that kernels ask neither options nor a bool mask. A floating
+// one may also have numbers.
 void hide_in_bits(OptionalTensor& bias, HostRule& rule) {
-  bias.reset();
+  if (!bias->is_floating_point()) bias.reset();
   rule.options.first.reset();
 }
 OptionalTensor if_any(const OptionalTensor& tensor) {
@@ -369,9 +375,10 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   OptionalTensor scores_bias = whole_bias(bias, p);
   std::optional<Visits<Tensor>> visits;
   if (bias && is_summed_up(*bias, p, tile)) {
-    visits = summary_of(*bias, p, groups ? BitsOf::queries : BitsOf::nothing)
-                 .keys_of_queries(tile, p.batch, p.heads);
-    if (groups) hide_in_bits(scores_bias, p.rule), p.rule.options.all_keys = true;
+    const bool bits = groups && has_bits(*bias, p);
+    visits =
+        summary_of(*bias, p, bits ? BitsOf::queries : BitsOf::nothing).keys_of_queries(tile, p.batch, p.heads);
+    if (bits) hide_in_bits(scores_bias, p.rule), p.rule.options.all_keys = true;
   }
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
                         {.in = {query, operands.key, operands.value, scores_bias, as_launched(visits)},
@@ -448,7 +455,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
     const TileSize own_tile = query_tile(call, scores_bias, p, tile);
     Incoming<Tensor> from = incoming();
     HostRule rule = p.rule;
-    if (summary && gradients_by_groups(call, scores_bias, p)) {
+    if (summary && gradients_by_groups(call, scores_bias, p) && has_bits(*call.bias, p)) {
       from.in.visits = summary_of(*call.bias, p, BitsOf::queries).keys_of_queries(own_tile, p.batch, p.heads);
       hide_in_bits(from.in.bias, rule);
     } else if (summary) {

@@ -89,6 +89,7 @@ struct AsyncPlan {
   bool fits(const Op& mma);
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool add_computed(const Op& mma, const MmaOperand& read);
+  bool loads_little(const Function& function, const std::vector<const Op*>& products);
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);
