@@ -216,6 +216,13 @@ bool takes_transposed(const Backward& call, const OptionalTensor& bias, const Pr
   return p.depth <= 64 ||
          (in_vectors(query) && in_vectors(key) && in_vectors(value) && (!grad_out || in_vectors(*grad_out)));
 }
+// Returns true if that kernel reads bits. Beside a floating bias their loop would be a third one, for which
+// the sums of all products leave no registers where the head is longer than 64.
+bool has_transposed_bits(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  return has_bits(*bias, p) &&
+         (!bias->is_floating_point() ||
+          (gradients_by_groups(call, bias, p) && (p.depth <= 64 || group_depth(p) > 128)));
+}
 // A launch of that kernel: its tile, and the gradients that it computes.
 struct Pass {
   TileSize tile;
@@ -407,8 +414,9 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const bool transposed = for_keys && takes_transposed(call, scores_bias, p);
   std::optional<MaskSummary> summary;
   if (call.bias && is_summed_up(*call.bias, p, tile))
-    summary =
-        summary_of(*call.bias, p, transposed && has_bits(*call.bias, p) ? BitsOf::keys : BitsOf::nothing);
+    summary = summary_of(
+        *call.bias, p,
+        transposed && has_transposed_bits(call, call.bias, p) ? BitsOf::keys : BitsOf::nothing);
   const bool for_query = !(transposed && run_transposed(call, scores_bias, summary, p)) &&
                          call.grads.query.defined() && !one_pass;
   if (summary) summary->drop_bits();
