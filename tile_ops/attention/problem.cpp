@@ -48,11 +48,14 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
 // The same for warpgroup instructions, where a thread holds sums of two products. Heads of 64 leave registers
-// for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty.
-TileSize group_tile_size(const Tensor& query, int64_t depth) {
+// for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty, and
+// a bias of more than 16 bits many registers spilled.
+TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias) {
   const int extent = gpu_depth(query, depth);
   if (extent > 128) return {128, 64, extent};
-  return {extent <= 64 && query.size(2) >= tuning::attention_long_query ? 192 : 128, 128, extent};
+  const bool third =
+      extent <= 64 && query.size(2) >= tuning::attention_long_query && !(bias && bias->element_size() > 2);
+  return {third ? 192 : 128, 128, extent};
 }
 TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, beside);
@@ -375,7 +378,7 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   if (lse.numel() == 0) return;
   const bool groups = runs_by_groups(operands, bias, p);
   const TileSize tile =
-      groups ? group_tile_size(query, p.depth) : tile_size(query, p.depth, 64, true, p.beside(bias));
+      groups ? group_tile_size(query, p.depth, bias) : tile_size(query, p.depth, 64, true, p.beside(bias));
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.
   p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
