@@ -33,7 +33,8 @@ struct Fault {
 
   bool any() const { return !loss.empty() || spilled_bytes > allowed; }
   bool is_small() const {
-    const int small = allowed == spilled_bytes_allowed_to_wgmma ? small_spills_of_wgmma : spilled_bytes_allowed;
+    const int small =
+        allowed == spilled_bytes_allowed_to_wgmma ? small_spills_of_wgmma : spilled_bytes_allowed;
     return loss.empty() && spilled_bytes <= small;
   }
   bool operator<(const Fault& other) const {

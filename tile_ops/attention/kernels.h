@@ -23,9 +23,9 @@ struct TileSize {
 };
 
 // A mask summed up. A flag says of as many rows and columns of a mask whether none, some or all of their
-// scores are seen; of a floating mask, all with nothing added, or some with numbers added. As bits, 128 columns of a row are four
-// words: the thread that holds columns 2 q and 2 q + 1 of every 8 in the sums of a product finds its own in
-// word q.
+// scores are seen; of a floating mask, all with nothing added, or some with numbers added. As bits, 128
+// columns of a row are four words: the thread that holds columns 2 q and 2 q + 1 of every 8 in the sums of a
+// product finds its own in word q.
 inline constexpr int flag_side = 32, flag_none = 0, flag_some = 1, flag_all = 2, flag_numbers = 3;
 inline constexpr int words_a_row = 4, word_bits = 32, word_columns = words_a_row * word_bits;
 // The rows and columns of the mask that a block of the grid reads at once, and the flags along a list.

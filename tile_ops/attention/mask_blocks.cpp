@@ -60,8 +60,9 @@ at::Tensor MaskSummary::lists(int rows, int cols, bool by_keys) const {
       at::empty({flags_.size(0), flags_.size(1), ceil_div(own, rows), list_head + ceil_div(others, cols)},
                 flags_.options().dtype(at::kInt));
   if (list.numel())
-    lists_kernel.launch({list.size(2), flags_.size(1), flags_.size(0)},
-                        {.flags = flags_, .list = list, .rows = rows, .cols = cols, .by_keys = by_keys, .adds = adds_});
+    lists_kernel.launch(
+        {list.size(2), flags_.size(1), flags_.size(0)},
+        {.flags = flags_, .list = list, .rows = rows, .cols = cols, .by_keys = by_keys, .adds = adds_});
   return list;
 }
 

@@ -28,7 +28,8 @@ void mask_flags(const MaskFlags<Array, Tile>& of) {
   const auto all = [&](const Tile& each) {
     return columns_first ? each.all(0).reshape(columns).all(2) : each.reshape(parts).all({1, 3});
   };
-  Tile flag = where(any(seen & exists), where(all(seen | (query >= own.dim(0))), flag_all, flag_some), flag_none);
+  Tile flag =
+      where(any(seen & exists), where(all(seen | (query >= own.dim(0))), flag_all, flag_some), flag_none);
   if (adds) flag = where(any(seen & exists & (values != 0.0)), flag_numbers, flag);
   read(flags[{batch, head}]).tiled_view({parts[0], parts[2]}).store({across, along}, flag);
   if (!bits) return;

@@ -48,8 +48,8 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
 // The same for warpgroup instructions, where a thread holds sums of two products. Heads of 64 leave registers
-// for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty, and
-// a bias of more than 16 bits many registers spilled.
+// for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty,
+// and a bias of more than 16 bits many registers spilled.
 TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias) {
   const int extent = gpu_depth(query, depth);
   if (extent > 128) return {128, 64, extent};
@@ -145,8 +145,9 @@ bool read_by_groups(const Tensor& tensor) {
 // is computed from positions, a mask's bits, and a floating bias in tiles that a summary picks out.
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p)) && !options.dropout && !options.query_starts &&
-         read_by_groups(of.query) && read_by_groups(of.key) && read_by_groups(of.value);
+  return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p)) && !options.dropout &&
+         !options.query_starts && read_by_groups(of.query) && read_by_groups(of.key) &&
+         read_by_groups(of.value);
 }
 
 // In 16 bits that pass has sums of the queries' gradient besides the result, for so many key heads at once.
@@ -179,8 +180,8 @@ MaskSummary summary_of(const Tensor& bias, const Problem& p, BitsOf bits) {
   return {
       mask.expand({mask.size(0), mask.size(1), p.rows, p.keys}), {p.rule.offset, p.rule.options.first}, bits};
 }
-// A mask's bits hide what options hide as well, so that kernels ask neither options nor a bool mask. A floating
-// one may also have numbers.
+// A mask's bits hide what options hide as well, so that kernels ask neither options nor a bool mask. A
+// floating one may also have numbers.
 void hide_in_bits(OptionalTensor& bias, HostRule& rule) {
   if (!bias->is_floating_point()) bias.reset();
   rule.options.first.reset();
@@ -222,9 +223,8 @@ bool takes_transposed(const Backward& call, const OptionalTensor& bias, const Pr
 // Returns true if that kernel reads bits. Beside a floating bias their loop would be a third one, for which
 // the sums of all products leave no registers where the head is longer than 64.
 bool has_transposed_bits(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  return has_bits(*bias, p) &&
-         (!bias->is_floating_point() ||
-          (gradients_by_groups(call, bias, p) && (p.depth <= 64 || group_depth(p) > 128)));
+  return has_bits(*bias, p) && (!bias->is_floating_point() || (gradients_by_groups(call, bias, p) &&
+                                                               (p.depth <= 64 || group_depth(p) > 128)));
 }
 // A launch of that kernel: its tile, and the gradients that it computes.
 struct Pass {
@@ -386,8 +386,8 @@ void run_forward(const Operands& operands, const OptionalTensor& bias, const Req
   std::optional<Visits<Tensor>> visits;
   if (bias && is_summed_up(*bias, p, tile)) {
     const bool bits = groups && has_bits(*bias, p);
-    visits =
-        summary_of(*bias, p, bits ? BitsOf::queries : BitsOf::nothing).keys_of_queries(tile, p.batch, p.heads);
+    visits = summary_of(*bias, p, bits ? BitsOf::queries : BitsOf::nothing)
+                 .keys_of_queries(tile, p.batch, p.heads);
     if (bits) hide_in_bits(scores_bias, p.rule), p.rule.options.all_keys = true;
   }
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
@@ -417,9 +417,9 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const bool transposed = for_keys && takes_transposed(call, scores_bias, p);
   std::optional<MaskSummary> summary;
   if (call.bias && is_summed_up(*call.bias, p, tile))
-    summary = summary_of(
-        *call.bias, p,
-        transposed && has_transposed_bits(call, call.bias, p) ? BitsOf::keys : BitsOf::nothing);
+    summary =
+        summary_of(*call.bias, p,
+                   transposed && has_transposed_bits(call, call.bias, p) ? BitsOf::keys : BitsOf::nothing);
   const bool for_query = !(transposed && run_transposed(call, scores_bias, summary, p)) &&
                          call.grads.query.defined() && !one_pass;
   if (summary) summary->drop_bits();

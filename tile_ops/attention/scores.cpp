@@ -105,9 +105,7 @@ Tile ScoreRule::only(Tile values, double hidden, const Place& at) const {
 }
 
 Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>* slope) const {
-  const auto bias = [&] {
-    return load(*bias_, at).astype(scale.dtype());
-  };
+  const auto bias = [&] { return load(*bias_, at).astype(scale.dtype()); };
   const auto& [i, j, whole, adds] = at;
   const bool biased = bias_ && adds;
   Tile score;
