@@ -205,6 +205,9 @@ class Scores {
   Tile greatest(Tile product, const Place& at, bool negative) const;
   Tile exponentials(Tile product, Tile top, const Place& at, std::optional<Tile>* slope = nullptr) const;
   Tile exponential(Tile x) const;
+  // The scores, and where they are not seen -inf, whose exponential needs no mask, or the least number where
+  // exponentials are masked.
+  Tile seen_scores(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j, where no list names them.

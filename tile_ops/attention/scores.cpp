@@ -156,7 +156,12 @@ Tile Scores::greatest(Tile product, const Place& at, bool negative) const {
     return (negative ? rule.only(product, -least, at).min(1, true)
                      : rule.only(product, least, at).max(1, true)) *
            rule.scale;
-  return rule.only(rule.score(product, at), least, at).max(1, true);
+  return seen_scores(product, at).max(1, true);
+}
+
+Tile Scores::seen_scores(const Tile& product, const Place& at, std::optional<Tile>* slope) const {
+  const double hidden = to_base_2() ? -std::numeric_limits<double>::infinity() : least_number(product.dtype());
+  return rule.only(rule.score(product, at, slope), hidden, at);
 }
 
 Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) : exp(x); }
@@ -166,6 +171,7 @@ Tile Scores::exponentials(Tile product, Tile top, const Place& at, std::optional
   // exp, which is slow where its results are too small.
   if (rule.plain(at) && to_base_2())
     return rule.only(exp2(fma(product, rule.scale * log2_e, top * -log2_e)), 0.0, at);
+  if (to_base_2()) return exponential(seen_scores(product, at, slope) - top);
   Tile s = rule.plain(at) ? fma(product, rule.scale, -top) : rule.score(product, at, slope) - top;
   return rule.only(exp(s), 0.0, at);
 }
