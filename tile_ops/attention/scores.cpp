@@ -160,7 +160,8 @@ Tile Scores::greatest(Tile product, const Place& at, bool negative) const {
 }
 
 Tile Scores::seen_scores(const Tile& product, const Place& at, std::optional<Tile>* slope) const {
-  const double hidden = to_base_2() ? -std::numeric_limits<double>::infinity() : least_number(product.dtype());
+  const double hidden =
+      to_base_2() ? -std::numeric_limits<double>::infinity() : least_number(product.dtype());
   return rule.only(rule.score(product, at, slope), hidden, at);
 }
 
