@@ -99,7 +99,7 @@ def test_biases_whose_bits_would_take_too_much(dtype):
     q, k, v = (torch.empty(1, 32, 4096, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for _ in range(3))
     bias = torch.empty(1, 32, 4096, 4096, dtype=dtype, device="meta")
     rows = tile_ops.inspect(gradients, q, k, v, bias, what="resources", arch=90)
-    assert {row["entry"]: row["path"] for row in rows if row["path"]} == dict.fromkeys(PRODUCTS, "wgmma")
+    assert {"kernel_" + row["kernel"]: row["path"] for row in rows if row["path"]} == dict.fromkeys(PRODUCTS, "wgmma")
 
 
 def launches(*shape):
