@@ -21,8 +21,9 @@ namespace {
 // instructions (docs/how_the_compiler_works.md). With fewer accumulators per thread, products would read more
 // shared memory.
 constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
-// Spills next to warpgroup products can serialise them, so other configurations are tried first.
-constexpr int spilled_bytes_allowed_to_wgmma = 0;
+// Spills next to warpgroup products can serialise them, so other configurations are tried first. With at most
+// so many bytes, spread over all loops, these products are still faster than others.
+constexpr int spilled_bytes_allowed_to_wgmma = 0, small_spills_of_wgmma = 256;
 
 struct Fault {
   std::string loss;       // a performance warning in the log
@@ -31,7 +32,11 @@ struct Fault {
   int allowed = spilled_bytes_allowed;
 
   bool any() const { return !loss.empty() || spilled_bytes > allowed; }
-  bool is_small() const { return loss.empty() && spilled_bytes <= spilled_bytes_allowed; }
+  bool is_small() const {
+    const int small =
+        allowed == spilled_bytes_allowed_to_wgmma ? small_spills_of_wgmma : spilled_bytes_allowed;
+    return loss.empty() && spilled_bytes <= small;
+  }
   bool operator<(const Fault& other) const {
     return std::tuple(any(), !loss.empty(), of_block) <
            std::tuple(other.any(), !other.loss.empty(), other.of_block);

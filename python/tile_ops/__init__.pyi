@@ -255,9 +255,10 @@ def attention(
       after]` shows that many keys before and after it, -1 all; with `is_causal`, `after` is 0. Tiles of
       keys that no query of a tile sees are not read; from 128 queries and 256 keys on, also those that
       `attn_bias` hides (False, or -inf; on a CPU, if four heads or samples share it): it is summed up
-      by blocks once a call, in one byte for 32 x 32 scores and, of bool masks on a GPU, a bit a score
-      if these take up to 40 MiB. A bool mask then runs on warpgroup instructions of sm_90; a floating
-      bias does not.
+      by blocks once a call, in one byte for 32 x 32 scores and, on a GPU, a bit a score if these take
+      up to 40 MiB. A mask then runs on warpgroup instructions of sm_90; a floating one is read where it
+      has other numbers than 0 and -inf; without bits, and for gradients of heads of 65 to 128, also
+      where it hides a part.
     - `softcap` > 0 makes a score `softcap * tanh(score / softcap)` (Gemma 2). Then comes `attn_bias`,
       bool (True: attend) or floats, of any shape that broadcasts to [batch, heads, length, keys], and
       ALiBi's `-slope * |distance to the own place|` (Press et al., 2022), `alibi_slopes` [heads] or

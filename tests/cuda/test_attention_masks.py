@@ -1,5 +1,5 @@
-"""Attention with masks of many tiles, with the kernels that a GPU gets: bool masks run on warpgroup instructions, which read
-a mask's bits where it hides a part of a tile."""
+"""Attention with masks of many tiles, with the kernels that a GPU gets: they run on warpgroup instructions, which read a mask's
+bits where it hides a part of a tile, and a floating one where it has other numbers than 0 and -inf."""
 
 import pytest
 import tile_ops
@@ -24,13 +24,42 @@ def masks():
     }
 
 
-@pytest.mark.parametrize("name", masks())
-def test_bool_masks_run_on_warpgroup_instructions(name):
+def check_on_warpgroup_instructions(mask, depth=128, dtype=torch.bfloat16, **options):
     emulation = Emulation(wgmma=True)
-    args = inputs(1, 2, 1, ROWS, KEYS, 128, dtype=torch.bfloat16)
-    check_call(emulation.operator(torch.ops.tile.attention), peer, args, {"attn_bias": masks()[name]})
+    args = inputs(1, 2, 1, ROWS, KEYS, depth, dtype=dtype)
+    check_call(emulation.operator(torch.ops.tile.attention), peer, args, {"attn_bias": mask, **options})
     paths = {program["entry"]: program["path"] for program in emulation.programs if program["path"]}
     assert paths == dict.fromkeys(PRODUCTS, "wgmma")
+
+
+@pytest.mark.parametrize("name", masks())
+def test_bool_masks_run_on_warpgroup_instructions(name):
+    check_on_warpgroup_instructions(masks()[name])
+
+
+def with_numbers(mask, dtype):
+    """0 and -inf, and in the first columns other numbers."""
+    bias = torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
+    bias[..., :130] += torch.randn(bias[..., :130].shape, dtype=dtype)
+    return bias
+
+
+# Gradients of heads up to 64 read bits beside the numbers, those of longer ones the bias alone.
+@pytest.mark.parametrize(
+    "name, depth, dtype",
+    [
+        ("causal", 128, torch.bfloat16),
+        pytest.param("window", 64, torch.bfloat16, marks=pytest.mark.slow),
+        pytest.param("of each head", 64, torch.float32, marks=pytest.mark.long),
+        pytest.param("of each head", 128, torch.float32, marks=pytest.mark.long),
+        pytest.param("no key", 128, torch.bfloat16, marks=pytest.mark.long),
+        pytest.param("padding", 64, torch.bfloat16, marks=pytest.mark.long),
+    ],
+    ids=str,
+)
+def test_biases_run_on_warpgroup_instructions(name, depth, dtype):
+    mask = masks()[name]
+    check_on_warpgroup_instructions(with_numbers(mask, dtype), depth, is_causal=name == "of each head")
 
 
 @pytest.mark.parametrize(
@@ -58,6 +87,19 @@ def test_long_queries():
     emulation = Emulation(wgmma=True)
     check_call(emulation.operator(torch.ops.tile.attention), peer, args, {"attn_bias": mask})
     assert [program["path"] for program in emulation.programs] == ["", "", "wgmma"]
+
+
+@pytest.mark.long  # compiles the kernels
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_biases_whose_bits_would_take_too_much(dtype):
+    def gradients(q, k, v, bias):
+        out = torch.ops.tile.attention(q, k, v, attn_bias=bias)[0]
+        return torch.autograd.grad(out, (q, k, v), out.detach())
+
+    q, k, v = (torch.empty(1, 32, 4096, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for _ in range(3))
+    bias = torch.empty(1, 32, 4096, 4096, dtype=dtype, device="meta")
+    rows = tile_ops.inspect(gradients, q, k, v, bias, what="resources", arch=90)
+    assert {"kernel_" + row["kernel"]: row["path"] for row in rows if row["path"]} == dict.fromkeys(PRODUCTS, "wgmma")
 
 
 def launches(*shape):

@@ -159,9 +159,9 @@ TEST_F(GpuCodeTest, SmallSpillsOfWarpgroupsAreBetterThanOtherInstructions) {
     return code.program.path;
   };
   EXPECT_EQ(path(spilling(0, 0)), "wgmma");
-  EXPECT_EQ(path(spilling(64, 64)), "wgmma");
+  EXPECT_EQ(path(spilling(128, 128)), "wgmma");
   EXPECT_EQ(said, "");
-  EXPECT_EQ(path(spilling(64, 65)), "mma.sync");
+  EXPECT_EQ(path(spilling(128, 129)), "mma.sync");
 }
 
 TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {

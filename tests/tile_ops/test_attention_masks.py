@@ -97,6 +97,35 @@ def test_biases_keep_their_gradient():
     check_call(attention, peer, args, {"attn_bias": zeros, "is_causal": True})
 
 
+@pytest.mark.parametrize("dtype, of_bias", [
+    (torch.float32, torch.float32), (torch.bfloat16, torch.float32),
+    *(pytest.param(dtype, dtype, marks=pytest.mark.long) for dtype in DTYPES if dtype != torch.float32),
+    pytest.param(torch.float16, torch.float32, marks=pytest.mark.long),
+], ids=str)  # fmt: skip
+def test_numbers_in_some_tiles(dtype, of_bias):
+    """A tile gets numbers added, is hidden in part or is seen wholly; rows of one see nothing."""
+    bias = floating(MASKS["blocks"] & MASKS["prefix"], of_bias)
+    bias[:, 96:200] += torch.randn(ROWS, 104, dtype=of_bias)
+    bias[70:150, 128:] += 3
+    bias[100:103] = -math.inf
+    for given in (bias, bias.expand(2, 1, ROWS, KEYS), bias[:1]):
+        given = given.clone().requires_grad_()
+        check_call(attention, peer, inputs(2, 4, 2, ROWS, KEYS, 16, dtype=dtype), {"attn_bias": given})
+
+
+@pytest.mark.parametrize("number", [-0.0, 1e-30, math.inf, math.nan], ids=str)
+def test_one_number_in_a_mask(number):
+    """A tile with one number besides zeros is no tile of zeros."""
+    args = inputs(1, 4, 1, 256, 512, 16, requires_grad=False)
+    bias = torch.zeros(256, 512)
+    bias[131, 140] = number
+    for ours, theirs in zip(attention(*args, attn_bias=bias), attention(*args, attn_bias=bias.expand(1, 4, 256, 512).clone())):
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
+    out, _ = attention(*args, attn_bias=bias)
+    expected = torch.nn.functional.scaled_dot_product_attention(*args, attn_mask=bias, enable_gqa=True)
+    torch.testing.assert_close(out, expected, equal_nan=True)
+
+
 @pytest.mark.parametrize("kind", ["bool", "floating"])
 def test_tiles_that_a_mask_hides_are_not_visited(kind):
     """The first keys are NaN, which zero probabilities would spread."""

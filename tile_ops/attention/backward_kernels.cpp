@@ -25,7 +25,7 @@ class Gradients {
     std::optional<Tile> grad_out;
   };
   At at(const Place& place) const {
-    const auto& [i, j, whole] = place;
+    const auto& [i, j, whole, adds] = place;
     At t{scores.query(i), scores.key(j), Tile(), Tile(), Tile(), std::nullopt};
     std::optional<Tile> slope;
     // Rows past the end and rows that attend to nothing: exp(s - inf) = 0.
@@ -123,8 +123,7 @@ void backward_keys(const BackwardKeys<Array, Tile>& of) {
         }
       };
       if (from.in.visits) {
-        const Visited queries(from.in.visits->list, head, batch, j);
-        for (Tile number : queries.each()) add({queries.tile(number), j, queries.whole(number)});
+        Visited(from.in, head, batch, j, true).each(add);
       } else {
         for (Tile i : gradients.scores.seeing_rows(j)) add({i, j});
       }
@@ -151,8 +150,7 @@ void backward_query(const BackwardQuery<Array, Tile>& of) {
     sum = mma((t.grad_product * factor).astype(of.operand), t.k, sum);
   };
   if (of.from.in.visits) {
-    const Visited keys(of.from.in.visits->list, head, batch, i);
-    for (Tile number : keys.each()) add({i, keys.tile(number), keys.whole(number)});
+    Visited(of.from.in, head, batch, i, false).each(add);
   } else {
     for (Tile j : gradients.scores.visible_keys(i)) add({i, j});
   }

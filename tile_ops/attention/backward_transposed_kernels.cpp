@@ -8,7 +8,7 @@ namespace {
 // Probabilities of a tile of keys by queries: exp2(score * log2 e + shift).
 Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift, const Place& at,
                    std::optional<Tile>* slope) {
-  if (rule.plain()) return rule.only(exp2(fma(product, rule.scale * log2_e, shift)), 0.0, at);
+  if (rule.plain(at)) return rule.only(exp2(fma(product, rule.scale * log2_e, shift)), 0.0, at);
   return rule.only(exp2(fma(rule.score(product, at, slope), log2_e, shift)), 0.0, at);
 }
 
@@ -98,8 +98,7 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
       (*sums)[{batch, own, i}].tiled_view({rows * depth}).atomic_add({0}, in_blocks(sum, rows, depth));
     };
     if (in.visits) {
-      const Visited queries(in.visits->list, head, batch, j);
-      for (Tile number : queries.each()) add({queries.tile(number), j, queries.whole(number)});
+      Visited(in, head, batch, j, true).each(add);
     } else {
       for (Tile i : call.seeing_rows(j, head_of(query).num_tiles(0))) add({i, j});
     }

@@ -42,8 +42,7 @@ void forward(const Forward<Array, Tile>& of) {
     top = new_top;
   };
   if (of.in.visits) {
-    const Visited keys(of.in.visits->list, head, batch, i);
-    for (Tile number : keys.each()) add({i, keys.tile(number), keys.whole(number)});
+    Visited(of.in, head, batch, i, false).each(add);
   } else {
     for (Tile j : scores.visible_keys(i)) add({i, j});
   }

@@ -23,17 +23,17 @@ struct TileSize {
 };
 
 // A mask summed up. A flag says of as many rows and columns of a mask whether none, some or all of their
-// scores are seen, or, of a floating mask, seen with nothing added. As bits, 128 columns of a row are four
-// words: the thread that holds columns 2 q and 2 q + 1 of every 8 in the sums of a product finds its own in
-// word q.
-inline constexpr int flag_side = 32, flag_none = 0, flag_some = 1, flag_all = 2;
+// scores are seen; of a floating mask, all with nothing added, or some with numbers added. As bits, 128
+// columns of a row are four words: the thread that holds columns 2 q and 2 q + 1 of every 8 in the sums of a
+// product finds its own in word q.
+inline constexpr int flag_side = 32, flag_none = 0, flag_some = 1, flag_all = 2, flag_numbers = 3;
 inline constexpr int words_a_row = 4, word_bits = 32, word_columns = words_a_row * word_bits;
 // The rows and columns of the mask that a block of the grid reads at once, and the flags along a list.
 inline constexpr int cpu_mask_rows = flag_side, gpu_mask_rows = 64, mask_cols_read = word_columns,
                      flags_read = 256;
-// A list begins with how many tiles are seen in part, and how many are seen at all; these follow, first the
-// ones that are seen in part.
-inline constexpr int list_head = 2;
+// A list begins with how many tiles get numbers added, how many these and the ones that are seen in part are,
+// and how many are seen at all; the tiles follow in this order.
+inline constexpr int list_head = 3;
 // The tiles of keys that a tile of queries visits, or of queries that a tile of keys visits. What options
 // hide is not among what is seen.
 template <class Array>
@@ -123,23 +123,38 @@ struct Call {
   Range seeing_rows(const Tile& j, const Tile& row_tiles) const;
 };
 
-// A tile of scores. whole: it is known to see all of them, so that nothing hides any or adds to them.
+// A tile of scores. whole: it is known to see all of them, so that nothing hides any or adds to them. adds: a
+// bias may have other numbers than 0 and -inf there.
 struct Place {
   Tile i, j;
   std::optional<Tile> whole = std::nullopt;
+  bool adds = true;
 };
-// The tiles that a list names, by their order in it.
+// The tiles that a list names, of a tile of queries or, by_keys, of keys.
 class Visited {
  public:
-  Visited(const Array& list, const Tile& head, const Tile& batch, const Tile& own);
-  Range each() const { return range(count_); }
-  Tile tile(const Tile& at) const { return number(at + list_head); }
-  Tile whole(const Tile& at) const { return at >= partly_; }
+  Visited(const Inputs<Array>& in, const Tile& head, const Tile& batch, const Tile& own, bool by_keys);
+  // Calls add(place) in loops over the tiles. The loop of those that read a bias is one of its own, so that
+  // others hold nothing of it in registers.
+  template <class Add>
+  void each(const Add& add) const {
+    if (biased_)
+      for (Tile at : range(*biased_)) add(place(at, std::nullopt, true));
+    for (Tile at : biased_ ? range(*biased_, count_) : range(count_))
+      add(place(at, only_whole_ ? Tile(true) : at >= partly_, !biased_));
+  }
 
  private:
   Tile number(const Operand& at) const { return list_[{at}].tiled_view(Shape{}).load({}); }
+  Place place(const Tile& at, const std::optional<Tile>& whole, bool adds) const {
+    const Tile other = number(at + list_head);
+    return by_keys_ ? Place{other, own_, whole, adds} : Place{own_, other, whole, adds};
+  }
   Array list_;
+  Tile own_;
+  bool by_keys_, only_whole_;
   Tile partly_, count_;
+  std::optional<Tile> biased_;  // how many tiles read a floating bias
 };
 
 // Which scores of a tile are seen, and what becomes of their products. `transposed`: a row of the tile is a
@@ -149,7 +164,7 @@ class ScoreRule {
   ScoreRule(const Call& call, const Tile& head, const Inputs<Array>& in, bool transposed);
 
   // Returns true if a score is a product times the scale.
-  bool plain() const { return !bias_ && !slope_ && !cap_; }
+  bool plain(const Place& at) const { return !(bias_ && at.adds) && !slope_ && !cap_; }
   // `values` where a score is seen, else `hidden`.
   Tile only(Tile values, double hidden, const Place& at) const;
   // The scores; with a cap `slope` becomes their derivatives by the scaled products.
@@ -190,6 +205,9 @@ class Scores {
   Tile greatest(Tile product, const Place& at, bool negative) const;
   Tile exponentials(Tile product, Tile top, const Place& at, std::optional<Tile>* slope = nullptr) const;
   Tile exponential(Tile x) const;
+  // The scores, and where they are not seen -inf, whose exponential needs no mask, or the least number where
+  // exponentials are masked.
+  Tile seen_scores(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j, where no list names them.
@@ -327,7 +345,7 @@ template <class Array>
 struct MaskLists {
   Array flags, list;
   int rows, cols;
-  bool by_keys;
+  bool by_keys, adds;  // adds: the mask is floating
 };
 void mask_lists(const MaskLists<Array>& of);
 

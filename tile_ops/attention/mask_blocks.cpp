@@ -31,7 +31,8 @@ int64_t MaskSummary::bytes() const {
   return static_cast<int64_t>(flags_.nbytes() + (bits_.defined() ? bits_.nbytes() : 0));
 }
 
-MaskSummary::MaskSummary(const at::Tensor& mask, const SeenKeys& seen, BitsOf bits) : bits_of_(bits) {
+MaskSummary::MaskSummary(const at::Tensor& mask, const SeenKeys& seen, BitsOf bits)
+    : bits_of_(bits), adds_(mask.scalar_type() != at::kBool) {
   const bool by_keys = bits == BitsOf::keys;
   const int64_t batch = mask.size(0), heads = mask.size(1), rows = mask.size(by_keys ? 3 : 2),
                 cols = mask.size(by_keys ? 2 : 3);
@@ -59,8 +60,9 @@ at::Tensor MaskSummary::lists(int rows, int cols, bool by_keys) const {
       at::empty({flags_.size(0), flags_.size(1), ceil_div(own, rows), list_head + ceil_div(others, cols)},
                 flags_.options().dtype(at::kInt));
   if (list.numel())
-    lists_kernel.launch({list.size(2), flags_.size(1), flags_.size(0)},
-                        {.flags = flags_, .list = list, .rows = rows, .cols = cols, .by_keys = by_keys});
+    lists_kernel.launch(
+        {list.size(2), flags_.size(1), flags_.size(0)},
+        {.flags = flags_, .list = list, .rows = rows, .cols = cols, .by_keys = by_keys, .adds = adds_});
   return list;
 }
 

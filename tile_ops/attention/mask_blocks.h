@@ -38,6 +38,7 @@ class MaskSummary {
   at::Tensor lists(int rows, int cols, bool by_keys) const;
 
   BitsOf bits_of_;
+  bool adds_;
   at::Tensor flags_, bits_;
 };
 

@@ -20,17 +20,18 @@ void mask_flags(const MaskFlags<Array, Tile>& of) {
   if (first) seen = seen & (key >= query + *first);
   Tile exists = query < own.dim(0);
   const Shape parts{rows / flag_side, flag_side, cols / flag_side, flag_side};
-  Tile whole = adds ? seen & (values == 0.0) : seen, some = seen & exists,
-       all = whole | (query >= own.dim(0));
-  if (rows == flag_side) {  // a CPU is faster along columns first
-    const Shape columns{1, parts[2], flag_side};
-    some = some.any(0).reshape(columns).any(2), all = all.all(0).reshape(columns).all(2);
-  } else {
-    some = some.reshape(parts).any({1, 3}), all = all.reshape(parts).all({1, 3});
-  }
-  read(flags[{batch, head}])
-      .tiled_view({parts[0], parts[2]})
-      .store({across, along}, where(some, where(all, flag_all, flag_some), flag_none));
+  const Shape columns{1, parts[2], flag_side};
+  const bool columns_first = rows == flag_side;  // a CPU is faster so
+  const auto any = [&](const Tile& each) {
+    return columns_first ? each.any(0).reshape(columns).any(2) : each.reshape(parts).any({1, 3});
+  };
+  const auto all = [&](const Tile& each) {
+    return columns_first ? each.all(0).reshape(columns).all(2) : each.reshape(parts).all({1, 3});
+  };
+  Tile flag =
+      where(any(seen & exists), where(all(seen | (query >= own.dim(0))), flag_all, flag_some), flag_none);
+  if (adds) flag = where(any(seen & exists & (values != 0.0)), flag_numbers, flag);
+  read(flags[{batch, head}]).tiled_view({parts[0], parts[2]}).store({across, along}, flag);
   if (!bits) return;
   Tile word = (seen & exists).astype(i32).reshape({rows, word_bits / 2, words_a_row, 2})
               << arange(word_bits).reshape({1, word_bits / 2, 1, 2});
@@ -38,7 +39,7 @@ void mask_flags(const MaskFlags<Array, Tile>& of) {
 }
 
 void mask_lists(const MaskLists<Array>& of) {
-  const auto& [flags, list, rows, cols, by_keys] = of;
+  const auto& [flags, list, rows, cols, by_keys, adds] = of;
   // A tile has `rows` flags along the axis of the lists, and `cols` along the axis of the tiles that they
   // name.
   Tile i = bid(0), head = bid(1), batch = bid(2);
@@ -47,10 +48,11 @@ void mask_lists(const MaskLists<Array>& of) {
   const View view = own.tiled_view({rows, count * cols});
   Tile tiles = cdiv(own.dim(1), cols);
   struct Kinds {
+    std::optional<Tile> numbers;
     Tile some, all;
   };
-  // Finds out which of `count` tiles are seen in part, and which are seen wholly. Nothing is seen past the
-  // last key. Past the last query it does not matter.
+  // Finds out which of `count` tiles get numbers added, which others are seen in part, and which are seen
+  // wholly. Nothing is seen past the last key. Past the last query it does not matter.
   const auto kinds = [&](const Tile& chunk) {
     Tile r = i * rows + arange(rows).reshape({rows, 1}),
          c = chunk * (count * cols) + arange(count * cols).reshape({1, count * cols});
@@ -58,24 +60,37 @@ void mask_lists(const MaskLists<Array>& of) {
     const Shape parts{rows, count, cols};
     Tile any = (flag != flag_none).reshape(parts).any({0, 2}),
          all = ((flag == flag_all) | past).reshape(parts).all({0, 2}) & any;
-    return Kinds{any & (all == false), all};
+    Tile some = any & (all == false);
+    if (!adds) return Kinds{std::nullopt, some, all};
+    Tile numbers = (flag == flag_numbers).reshape(parts).any({0, 2});
+    return Kinds{numbers, some & (numbers == false), all};
   };
-  Tile partly = 0;
+  Tile biased = 0, partly = 0;
   const auto number_of = [](const Tile& which) { return which.astype(i32).sum(0); };
-  for (Tile chunk : range(cdiv(tiles, count))) partly += number_of(kinds(chunk).some);
+  for (Tile chunk : range(cdiv(tiles, count))) {
+    const Kinds kind = kinds(chunk);
+    if (adds) biased += number_of(*kind.numbers);
+    partly += number_of(kind.some);
+  }
+  partly += biased;
   const Array to = list[{batch, head, i}];
-  Tile some = 0, all = partly;
+  Tile numbers = 0, some = biased, all = partly;
   for (Tile chunk : range(cdiv(tiles, count))) {
     const Kinds kind = kinds(chunk);
     Tile j = chunk * count + arange(count);
     const auto name = [&](const Tile& which, const Tile& before) {
       scatter(to, {list_head + before + which.astype(i32).cumsum(0) - 1}, j, which);
     };
+    if (adds) {
+      name(*kind.numbers, numbers);
+      numbers += number_of(*kind.numbers);
+    }
     name(kind.some, some);
     name(kind.all, all);
     some += number_of(kind.some), all += number_of(kind.all);
   }
-  to.tiled_view({list_head}).store({0}, where(arange(list_head) == 0, partly, all));
+  Tile at = arange(list_head);
+  to.tiled_view({list_head}).store({0}, where(at == 0, biased, where(at == 1, partly, all)));
 }
 
 }  // namespace tile::attention

@@ -49,11 +49,14 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
 // The same for warpgroup instructions, where a thread holds sums of two products. Heads of 64 leave registers
-// for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty.
-TileSize group_tile_size(const Tensor& query, int64_t depth) {
+// for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty,
+// and a bias of more than 16 bits many registers spilled.
+TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias) {
   const int extent = gpu_depth(query, depth);
   if (extent > 128) return {128, 64, extent};
-  return {extent <= 64 && query.size(2) >= tuning::attention_long_query ? 192 : 128, 128, extent};
+  const bool third =
+      extent <= 64 && query.size(2) >= tuning::attention_long_query && !(bias && bias->element_size() > 2);
+  return {third ? 192 : 128, 128, extent};
 }
 TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, beside);
@@ -128,8 +131,12 @@ int64_t bits_of(const Tensor& bias, const Problem& p) {
 }
 // Returns true if the mask is summed up in bits.
 bool has_bits(const Tensor& bias, const Problem& p) {
-  return bias.scalar_type() == at::kBool && pays_for_summary(p.rows, p.keys, word_tile) &&
-         bits_of(bias, p) <= tuning::attention_bits_bytes;
+  return pays_for_summary(p.rows, p.keys, word_tile) && bits_of(bias, p) <= tuning::attention_bits_bytes;
+}
+
+// Returns true if the mask is a bias that kernels read only where its summary finds numbers or a part hidden.
+bool is_picked_out(const Tensor& bias, const Problem& p) {
+  return bias.is_floating_point() && pays_for_summary(p.rows, p.keys, word_tile);
 }
 
 // Returns true if warpgroup instructions can read the tensor.
@@ -138,10 +145,12 @@ bool read_by_groups(const Tensor& tensor) {
   return multiplies_by_groups(array) && has_tensor_map(array);
 }
 // Returns true if kernels on warpgroup instructions do what is asked for: besides query, key and value they
-// only take what is computed from positions, and a mask's bits.
+// only take what is computed from positions, a mask's bits, and a floating bias in tiles that a summary picks
+// out.
 bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  return (!bias || has_bits(*bias, p)) && !options.dropout && !options.query_starts;
+  return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p)) && !options.dropout &&
+         !options.query_starts;
 }
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   return fits_groups(bias, p) && read_by_groups(of.query) && read_by_groups(of.key) &&
@@ -162,7 +171,7 @@ class GroupOperands {
     for (Tensor* tensor : {&query_, &key_, &value_, grad_out_ ? &*grad_out_ : nullptr})
       if (tensor && tensor->numel() && !read_by_groups(*tensor)) copied.push_back(tensor);
     for (const Tensor* tensor : copied) bytes_ += bytes_in_aligned_rows(*tensor);
-    if (bytes_ + (bias ? bits_of(*bias, p) : 0) > tuning::attention_bits_bytes) copied.clear(), bytes_ = 0;
+    if (bytes_ + (bias && has_bits(*bias, p) ? bits_of(*bias, p) : 0) > tuning::attention_bits_bytes) copied.clear(), bytes_ = 0;
     for (Tensor* tensor : copied) *tensor = copy_in_aligned_rows(*tensor);
   }
   Operands operands() const { return {query_, key_, value_}; }
@@ -205,9 +214,10 @@ MaskSummary summary_of(const Tensor& bias, const Problem& p, BitsOf bits) {
   return {
       mask.expand({mask.size(0), mask.size(1), p.rows, p.keys}), {p.rule.offset, p.rule.options.first}, bits};
 }
-// A mask's bits hide what options hide as well, so that kernels have to ask neither.
+// A mask's bits hide what options hide as well, so that kernels ask neither options nor a bool mask. A
+// floating one may also have numbers.
 void hide_in_bits(OptionalTensor& bias, HostRule& rule) {
-  bias.reset();
+  if (!bias->is_floating_point()) bias.reset();
   rule.options.first.reset();
 }
 OptionalTensor if_any(const OptionalTensor& tensor) {
@@ -245,6 +255,12 @@ bool takes_transposed(const Backward& call, const OptionalTensor& bias, const Pr
   return p.depth <= 64 ||
          (in_vectors(query) && in_vectors(key) && in_vectors(value) && (!grad_out || in_vectors(*grad_out)));
 }
+// Returns true if that kernel reads bits. Beside a floating bias their loop would be a third one, for which
+// the sums of all products leave no registers where the head is longer than 64.
+bool has_transposed_bits(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  return has_bits(*bias, p) && (!bias->is_floating_point() || (gradients_by_groups(call, bias, p) &&
+                                                               (p.depth <= 64 || group_depth(p) > 128)));
+}
 // A launch of that kernel: its tile, and the gradients that it computes.
 struct Pass {
   TileSize tile;
@@ -257,7 +273,7 @@ struct Pass {
 std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   if (gradients_by_groups(call, bias, p)) {
     const int depth = group_depth(p);
-    const bool plain = p.beside(std::nullopt) == Beside::nothing;
+    const bool plain = p.beside(std::nullopt) == Beside::nothing && !(call.bias && call.bias->is_floating_point());
     if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, 128, depth}}};
     std::vector<Pass> passes;
     if (call.grads.value.defined()) passes.push_back({{64, 128, depth}, false, true});
@@ -400,16 +416,17 @@ void run_forward(const Operands& given, const OptionalTensor& bias, const Reques
   const Tensor& query = operands.query;
   const bool groups = runs_by_groups(operands, bias, p);
   const TileSize tile =
-      groups ? group_tile_size(query, p.depth) : tile_size(query, p.depth, 64, true, p.beside(bias));
+      groups ? group_tile_size(query, p.depth, bias) : tile_size(query, p.depth, 64, true, p.beside(bias));
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.
   p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
   OptionalTensor scores_bias = whole_bias(bias, p);
   std::optional<Visits<Tensor>> visits;
   if (bias && is_summed_up(*bias, p, tile)) {
-    visits = summary_of(*bias, p, groups ? BitsOf::queries : BitsOf::nothing)
+    const bool bits = groups && has_bits(*bias, p);
+    visits = summary_of(*bias, p, bits ? BitsOf::queries : BitsOf::nothing)
                  .keys_of_queries(tile, p.batch, p.heads);
-    if (groups) hide_in_bits(scores_bias, p.rule), p.rule.options.all_keys = true;
+    if (bits) hide_in_bits(scores_bias, p.rule), p.rule.options.all_keys = true;
   }
   forward_kernel.launch(grid_of(query, ceil_div(p.rows, tile.rows), p.heads, p.batch),
                         {.in = {query, operands.key, operands.value, scores_bias, as_launched(visits)},
@@ -448,7 +465,8 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   std::optional<MaskSummary> summary;
   if (call.bias && is_summed_up(*call.bias, p, tile))
     summary =
-        summary_of(*call.bias, p, transposed && has_bits(*call.bias, p) ? BitsOf::keys : BitsOf::nothing);
+        summary_of(*call.bias, p,
+                   transposed && has_transposed_bits(call, call.bias, p) ? BitsOf::keys : BitsOf::nothing);
   Limits limits = split_limits;
   limits.bytes -= read.bytes();
   const bool for_query = !(transposed && run_transposed(call, scores_bias, summary, p, limits)) &&
@@ -497,7 +515,7 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
     const TileSize own_tile = query_tile(call, scores_bias, p, tile);
     Incoming<Tensor> from = incoming();
     HostRule rule = p.rule;
-    if (summary && gradients_by_groups(call, scores_bias, p)) {
+    if (summary && gradients_by_groups(call, scores_bias, p) && has_bits(*call.bias, p)) {
       from.in.visits = summary_of(*call.bias, p, BitsOf::queries).keys_of_queries(own_tile, p.batch, p.heads);
       hide_in_bits(from.in.bias, rule);
     } else if (summary) {

@@ -48,8 +48,16 @@ Range Call::seeing_rows(const Tile& j, const Tile& row_tiles) const {
   return range(low, min(row_tiles, cdiv(max((j + 1) * cols - *options.first, 0), rows)));
 }
 
-Visited::Visited(const Array& list, const Tile& head, const Tile& batch, const Tile& own)
-    : list_(list[{batch, head, own}]), partly_(number(0)), count_(number(1)) {}
+Visited::Visited(const Inputs<Array>& in, const Tile& head, const Tile& batch, const Tile& own, bool by_keys)
+    : list_(in.visits->list[{batch, head, own}]),
+      own_(own),
+      by_keys_(by_keys),
+      only_whole_(in.bias && in.bias->dtype() != boolean && !in.visits->bits),
+      partly_(number(1)),
+      count_(number(2)) {
+  // Bits hide as the bias does, which is then read only for the numbers in it.
+  if (in.bias && in.bias->dtype() != boolean) biased_ = in.visits->bits ? number(0) : partly_;
+}
 
 ScoreRule::ScoreRule(const Call& call, const Tile& head, const Inputs<Array>& in, bool transposed)
     : scale(call.scale), call_(call), head_(head), key_count_(call.key_count()), transposed_(transposed) {
@@ -97,19 +105,17 @@ Tile ScoreRule::only(Tile values, double hidden, const Place& at) const {
 }
 
 Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>* slope) const {
-  const auto bias = [&] {
-    Tile added = load(*bias_, at).astype(scale.dtype());
-    return at.whole ? where(*at.whole, 0.0, added) : added;
-  };
-  const auto& [i, j, whole] = at;
+  const auto bias = [&] { return load(*bias_, at).astype(scale.dtype()); };
+  const auto& [i, j, whole, adds] = at;
+  const bool biased = bias_ && adds;
   Tile score;
   if (cap_) {
     Tile t = tanh(product * (scale / *cap_));
     if (slope) *slope = 1 - t * t;
     score = t * *cap_;
-    if (bias_) score += bias();
+    if (biased) score += bias();
   } else {
-    score = bias_ ? fma(product, scale, bias()) : product * scale;
+    score = biased ? fma(product, scale, bias()) : product * scale;
   }
   if (slope_)
     score = fma(abs(row(i) + *call_.options.diagonal - col(j)).astype(scale.dtype()), -*slope_, score);
@@ -146,11 +152,17 @@ Scores::Scores(const Call& call, const Inputs<Array>& in, const Tile& head, int 
 Tile Scores::greatest(Tile product, const Place& at, bool negative) const {
   const double least = least_number(product.dtype());
   // Without anything to add, a product a row is scaled, not one a score.
-  if (rule.plain())
+  if (rule.plain(at))
     return (negative ? rule.only(product, -least, at).min(1, true)
                      : rule.only(product, least, at).max(1, true)) *
            rule.scale;
-  return rule.only(rule.score(product, at), least, at).max(1, true);
+  return seen_scores(product, at).max(1, true);
+}
+
+Tile Scores::seen_scores(const Tile& product, const Place& at, std::optional<Tile>* slope) const {
+  const double hidden =
+      to_base_2() ? -std::numeric_limits<double>::infinity() : least_number(product.dtype());
+  return rule.only(rule.score(product, at, slope), hidden, at);
 }
 
 Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) : exp(x); }
@@ -158,9 +170,10 @@ Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) :
 Tile Scores::exponentials(Tile product, Tile top, const Place& at, std::optional<Tile>* slope) const {
   // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after
   // exp, which is slow where its results are too small.
-  if (rule.plain() && to_base_2())
+  if (rule.plain(at) && to_base_2())
     return rule.only(exp2(fma(product, rule.scale * log2_e, top * -log2_e)), 0.0, at);
-  Tile s = rule.plain() ? fma(product, rule.scale, -top) : rule.score(product, at, slope) - top;
+  if (to_base_2()) return exponential(seen_scores(product, at, slope) - top);
+  Tile s = rule.plain(at) ? fma(product, rule.scale, -top) : rule.score(product, at, slope) - top;
   return rule.only(exp(s), 0.0, at);
 }
 

@@ -111,6 +111,7 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     awaits = true;
     std::vector<Together> together;
     if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma, together); })) return;
+    if (!loads_little(function, products)) return;
     add_rings(std::move(together), false);
     add_rows(function, arrays);
   }
@@ -240,14 +241,6 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
     }
     own = at;
   }
-  // Loads of other tiles would not run ahead.
-  const Op* loop = mma.parent->parent;
-  if (!loop || (persistent && !loop->parent->parent)) return true;
-  const int64_t most = std::max(most_row, int64_t{groups} * group_threads * most_a_thread);
-  for (const auto& op : mma.parent->ops)
-    if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > most &&
-        !only_multiplied(op->results[0], users, multiplies_on_wgmma))
-      return decline(*op, "the loop of a product loads a tile that is no operand");
   return true;
 }
 
@@ -307,6 +300,34 @@ void AsyncPlan::add_rings(std::vector<Together> all, bool of_rows) {
     }
     ring->uses.push_back(std::move(use));
   }
+}
+
+// Loads of other tiles than operands do not run ahead. Returns true if they are few, or if another loop of as
+// many products has none: one that is not the usual case may wait for them.
+bool AsyncPlan::loads_little(const Function& function, const std::vector<const Op*>& products) {
+  const Users users = users_of(function.body());
+  const int64_t most = std::max(most_row, int64_t{groups} * group_threads * most_a_thread);
+  const auto awaited_load = [&](const Block& body) -> const Op* {
+    for (const auto& op : body.ops)
+      if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > most &&
+          !only_multiplied(op->results[0], users, multiplies_on_wgmma))
+        return op.get();
+    return nullptr;
+  };
+  int64_t usual = 0, waiting = 0;  // the most products of a loop
+  const Op* awaited = nullptr;
+  for (const Op* mma : products) {
+    const Op* loop = mma->parent->parent;
+    if (!loop || (persistent && !loop->parent->parent)) continue;
+    const int64_t count = std::count_if(products.begin(), products.end(),
+                                        [&](const Op* other) { return other->parent == mma->parent; });
+    const Op* load = awaited_load(*mma->parent);
+    int64_t& largest = load ? waiting : usual;
+    largest = std::max(largest, count);
+    if (load && !awaited) awaited = load;
+  }
+  return !awaited || usual >= waiting ||
+         decline(*awaited, "the loop of a product loads a tile that is no operand");
 }
 
 // Adds a left operand that is computed. A group has its rows in registers; it reads what other groups have

@@ -93,6 +93,7 @@ struct AsyncPlan {
   bool fits(const Op& mma);
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool add_computed(const Op& mma, const MmaOperand& read);
+  bool loads_little(const Function& function, const std::vector<const Op*>& products);
   // The tiles of a block that share a ring, in the order in which products read them.
   using Together = std::vector<RingTile>;
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma,
