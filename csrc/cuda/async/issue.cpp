@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <unordered_map>
 
 #include "cuda/async/ops.h"
 #include "cuda/staging.h"
@@ -20,8 +21,10 @@ class Issuer {
   void block(Block& block) {
     std::vector<std::unique_ptr<Op>> all = std::exchange(block.ops, {});
     start_first_product(all);
+    if (plan_.by_columns) start_products_early(all);
     std::deque<Product> outer_flight = std::exchange(flight_, {});
     std::vector<Use> outer_uses = std::exchange(uses_, {});
+    std::unordered_map<int64_t, Value*> outer_written = std::exchange(written_, {});
     Builder build(function_, block);
     for (size_t i = 0; i < all.size(); ++i) {
       const Op& op = *all[i];
@@ -39,6 +42,7 @@ class Issuer {
     }
     flight_ = std::move(outer_flight);
     uses_ = std::move(outer_uses);
+    written_ = std::move(outer_written);
   }
 
  private:
@@ -81,6 +85,61 @@ class Issuer {
     std::stable_partition(all.begin(), product + 1, [&](const auto& op) { return !moved.count(op.get()); });
   }
 
+  // Moves each product to where its operands are known, and what needs none of the next product's results
+  // behind that product: groups that divide columns wait for each other, so that no other group multiplies
+  // while one computes.
+  void start_products_early(std::vector<std::unique_ptr<Op>>& all) const {
+    std::unordered_map<const Op*, size_t> index;
+    for (size_t i = 0; i < all.size(); ++i) index[all[i].get()] = i;
+    // What an op follows: the ops whose results it or an op inside of it uses. Ops with effects keep their
+    // order, and the last op ends the block.
+    std::vector<std::vector<size_t>> follows(all.size());
+    std::optional<size_t> effect;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Op& op = *all[i];
+      const auto visit = [&](const Op& each) {
+        for (const Value* operand : each.operands)
+          if (const auto found = index.find(operand->definition); operand->definition && found != index.end())
+            follows[i].push_back(found->second);
+      };
+      visit(op);
+      for (const auto& region : op.regions) walk(*region, visit);
+      if (op.is("mma") || ring_of(op) >= 0 || (op.traits().pure() && op.regions.empty())) continue;
+      if (effect) follows[i].push_back(*effect);
+      effect = i;
+    }
+    std::vector<char> done(all.size());
+    std::vector<size_t> order;
+    const auto emit = [&](size_t i, const auto& self) -> void {
+      if (std::exchange(done[i], 1)) return;
+      std::vector<size_t> first = follows[i];
+      std::sort(first.begin(), first.end());
+      for (const size_t before : first) self(before, self);
+      order.push_back(i);
+      // Products that only waited for this op, perhaps transposed.
+      for (size_t k = 0; k < all.size(); ++k) {
+        const auto known = [&](size_t before) {  // or needs nothing of this block
+          return done[before] || (follows[before].empty() && is_free(*all[before]));
+        };
+        const bool waited = std::find(follows[k].begin(), follows[k].end(), i) != follows[k].end();
+        if (!done[k] && (all[k]->is("mma") || transposes(*all[k])) && waited &&
+            std::all_of(follows[k].begin(), follows[k].end(), known))
+          self(k, self);
+      }
+    };
+    for (size_t i = 0; i < all.size(); ++i)
+      if (all[i]->is("mma")) emit(i, emit);
+    for (size_t i = 0; i + 1 < all.size(); ++i) emit(i, emit);
+    std::vector<std::unique_ptr<Op>> ordered;
+    if (!all.empty() && !done.back()) order.push_back(all.size() - 1);
+    for (const size_t i : order) ordered.push_back(std::move(all[i]));
+    all = std::move(ordered);
+  }
+
+  static bool is_free(const Op& op) {
+    return op.traits().pure() && op.regions.empty() && (op.is("broadcast") || op.operands.empty());
+  }
+
   int ring_of(const Op& op) const {
     for (size_t r = 0; r < plan_.rings.size(); ++r)
       for (const RingUse& use : plan_.rings[r].uses)
@@ -92,7 +151,8 @@ class Issuer {
     const Op* made = mma_operand(op.results[0]).value->definition;
     if (made && loads_.count(made)) return true;
     return std::any_of(all.begin(), all.end(), [&](const auto& other) {
-      return other && other->is("mma") && other->operands[0] == op.results[0] && shared_number(*other) >= 0;
+      return other && other->is("mma") && other->operands[0] == op.results[0] &&
+             shared_number(mma_operand(op.results[0]).value) >= 0;
     });
   }
   static bool reads(const Op& op, const Op& load) {
@@ -187,8 +247,8 @@ class Issuer {
       const auto tile = tiles_.find(value);
       read[i] = tile != tiles_.end() ? tile->second : current(value);
       transposed[i] = operand.transposed;
-      if (const int64_t number = i ? -1 : shared_number(mma); number >= 0)
-        read[i] = build.emit(put_shared, {read[i]}, {{"operand", number}});
+      if (const int64_t number = i ? -1 : shared_number(value); number >= 0)
+        read[i] = in_shared(number, read[i], build);
     }
     const auto initial = constant_of(mma.operands[2]);
     const bool adds = !initial || initial->as_double() != 0;
@@ -198,11 +258,19 @@ class Issuer {
     return build.emit(mma_issue, {read[0], read[1], sums, build.constant(DType::boolean, adds ? 1 : 0)},
                       {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
   }
-  // Returns the number of the product's left operand among those that groups write to shared memory, or -1.
-  int64_t shared_number(const Op& mma) const {
-    for (size_t i = 0; i < plan_.operands.size(); ++i)
-      if (plan_.operands[i].mma == &mma) return static_cast<int64_t>(i);
+  // Returns the number of a left operand among those that groups write to shared memory, or -1.
+  int64_t shared_number(const Value* value) const {
+    for (size_t i = 0; i < plan_.operands.size(); ++i) {
+      const auto& values = plan_.operands[i].values;
+      if (std::find(values.begin(), values.end(), value) != values.end()) return static_cast<int64_t>(i);
+    }
     return -1;
+  }
+  // Returns the operand in shared memory, to which the first product of the block writes it.
+  Value* in_shared(int64_t number, Value* value, Builder& build) {
+    Value*& written = written_[number];
+    if (!written) written = build.emit(put_shared, {value}, {{"operand", number}});
+    return written;
   }
   Value* current(Value* value) const {
     const auto found = awaited_.find(value);
@@ -214,6 +282,7 @@ class Issuer {
   std::deque<Product> flight_;
   std::vector<Use> uses_;                // of this block
   std::unordered_set<const Op*> loads_;  // of rings
+  std::unordered_map<int64_t, Value*> written_;  // operands in shared memory, of this block
   ValueMap tiles_, awaited_;
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to
 };
