@@ -12,12 +12,24 @@ Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift
   return rule.only(exp2(fma(rule.score(product, at, slope), log2_e, shift)), 0.0, at);
 }
 
-// Consecutive blocks of 8 x 8: one addition of a warp to memory then covers consecutive addresses.
-constexpr int side = 8;
+// Returns true if groups of warps divide the columns of the gradients of a head dim.
+bool is_deep(int depth) { return depth > 128; }
+
+// Consecutive blocks of 8 x 8: one addition of a warp to memory then covers consecutive addresses. Those of a
+// deep head are of 8 x 16, in which a thread's elements of a row, two of each half, are next to each other.
+constexpr int side = 8, parts = 4, pair = 2;
 Tile in_blocks(const Tile& sum, int rows, int depth) {
+  if (is_deep(depth))
+    return sum.reshape({rows / side, side, depth / (2 * side), 2, parts, pair})
+        .permute({0, 2, 1, 4, 3, 5})
+        .reshape({rows * depth});
   return sum.reshape({rows / side, side, depth / side, side}).permute({0, 2, 1, 3}).reshape({rows * depth});
 }
 Tile out_of_blocks(const Tile& sum, int rows, int depth) {
+  if (is_deep(depth))
+    return sum.reshape({rows / side, depth / (2 * side), side, parts, 2, pair})
+        .permute({0, 2, 1, 4, 3, 5})
+        .reshape({rows, depth});
   return sum.reshape({rows / side, depth / side, side, side}).permute({0, 2, 1, 3}).reshape({rows, depth});
 }
 

@@ -301,7 +301,7 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
                         .rows = first.rows,
                         .depth = first.depth});
   OptionalTensor sums;
-  if (adds)
+  if (adds && shift.numel())
     sums = at::empty({part.samples, heads, row_tiles, first.rows * first.depth}, top.options()).zero_();
   for (const auto& [tile, of_key, of_value, of_query, visits] : passes) {
     std::optional<Visits<Tensor>> own_visits;
@@ -320,7 +320,7 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
                                 .more = part.first > 0,
                                 .tile = tile});
   }
-  if (adds && shift.numel())
+  if (sums)
     rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grads.query, p.group),
                           rule.members, rule.options, first.rows, first.depth);
 }

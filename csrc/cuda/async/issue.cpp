@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <set>
 #include <unordered_map>
 
 #include "cuda/async/ops.h"
@@ -16,7 +17,8 @@ namespace {
 
 class Issuer {
  public:
-  Issuer(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
+  Issuer(Function& function, const KernelArrays& arrays, const AsyncPlan& plan)
+      : function_(function), arrays_(arrays), plan_(plan) {}
 
   void block(Block& block) {
     std::vector<std::unique_ptr<Op>> all = std::exchange(block.ops, {});
@@ -87,15 +89,14 @@ class Issuer {
 
   // Moves each product to where its operands are known, and what needs none of the next product's results
   // behind that product: groups that divide columns wait for each other, so that no other group multiplies
-  // while one computes.
+  // while one computes. Ops with effects keep their order, and the last op ends the block.
   void start_products_early(std::vector<std::unique_ptr<Op>>& all) const {
     std::unordered_map<const Op*, size_t> index;
     for (size_t i = 0; i < all.size(); ++i) index[all[i].get()] = i;
-    // What an op follows: the ops whose results it or an op inside of it uses. Ops with effects keep their
-    // order, and the last op ends the block.
+    // What an op follows: the ops whose results it or an op inside of it uses, and the effect before it.
     std::vector<std::vector<size_t>> follows(all.size());
-    std::optional<size_t> effect;
-    for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<size_t> effects;
+    for (size_t i = 0; i + 1 < all.size(); ++i) {
       const Op& op = *all[i];
       const auto visit = [&](const Op& each) {
         for (const Value* operand : each.operands)
@@ -104,40 +105,80 @@ class Issuer {
       };
       visit(op);
       for (const auto& region : op.regions) walk(*region, visit);
-      if (op.is("mma") || ring_of(op) >= 0 || (op.traits().pure() && op.regions.empty())) continue;
-      if (effect) follows[i].push_back(*effect);
-      effect = i;
+      if (op.is("mma") || moves_freely(op)) continue;
+      if (!effects.empty()) follows[i].push_back(effects.back());
+      effects.push_back(i);
     }
-    std::vector<char> done(all.size());
+    const std::vector<size_t> products = by_first_use(all, follows);
+    std::vector<char> begun(all.size()), done(all.size());
     std::vector<size_t> order;
+    // A product may start if nothing has to be computed for it; a load or an effect may if it needs none of
+    // the products to come.
+    const auto may_start = [&](size_t i, const auto& self) -> bool {
+      return std::all_of(follows[i].begin(), follows[i].end(), [&](size_t before) {
+        return done[before] || (moves_freely(*all[before]) && !is_computed(*all[before]) && self(before, self));
+      });
+    };
+    const auto may_happen = [&](size_t i, const auto& self) -> bool {
+      return std::all_of(follows[i].begin(), follows[i].end(), [&](size_t before) {
+        return done[before] || (moves_freely(*all[before]) && self(before, self));
+      });
+    };
     const auto emit = [&](size_t i, const auto& self) -> void {
-      if (std::exchange(done[i], 1)) return;
+      if (std::exchange(begun[i], 1)) return;
       std::vector<size_t> first = follows[i];
       std::sort(first.begin(), first.end());
       for (const size_t before : first) self(before, self);
       order.push_back(i);
-      // Products that only waited for this op, perhaps transposed.
-      for (size_t k = 0; k < all.size(); ++k) {
-        const auto known = [&](size_t before) {  // or needs nothing of this block
-          return done[before] || (follows[before].empty() && is_free(*all[before]));
-        };
-        const bool waited = std::find(follows[k].begin(), follows[k].end(), i) != follows[k].end();
-        if (!done[k] && (all[k]->is("mma") || transposes(*all[k])) && waited &&
-            std::all_of(follows[k].begin(), follows[k].end(), known))
-          self(k, self);
-      }
+      done[i] = 1;
+      if (is_computed(*all[i]))
+        for (const size_t k : products)
+          if (!begun[k] && may_start(k, may_start)) self(k, self);
     };
-    for (size_t i = 0; i < all.size(); ++i)
-      if (all[i]->is("mma")) emit(i, emit);
-    for (size_t i = 0; i + 1 < all.size(); ++i) emit(i, emit);
+    for (size_t next = 0; next < products.size();) {
+      for (const size_t i : products)
+        if (!begun[i] && may_start(i, may_start)) emit(i, emit);
+      for (size_t i = 0; i < all.size(); ++i)
+        if (!begun[i] && all[i]->is("load") && ring_of(*all[i]) < 0 && may_happen(i, may_happen)) emit(i, emit);
+      for (const size_t i : effects)
+        if (!begun[i] && may_happen(i, may_happen)) emit(i, emit);
+      while (next < products.size() && begun[products[next]]) ++next;
+      if (next < products.size()) emit(products[next], emit);
+    }
+    for (size_t i = 0; i < all.size(); ++i) emit(i, emit);
     std::vector<std::unique_ptr<Op>> ordered;
-    if (!all.empty() && !done.back()) order.push_back(all.size() - 1);
     for (const size_t i : order) ordered.push_back(std::move(all[i]));
     all = std::move(ordered);
   }
-
-  static bool is_free(const Op& op) {
-    return op.traits().pure() && op.regions.empty() && (op.is("broadcast") || op.operands.empty());
+  // Returns the products. The results of those in front are needed first: by another product or an effect that
+  // itself needs fewer products.
+  std::vector<size_t> by_first_use(const std::vector<std::unique_ptr<Op>>& all,
+                                   const std::vector<std::vector<size_t>>& follows) const {
+    std::vector<std::set<size_t>> needs(all.size());  // the products that an op needs
+    std::vector<size_t> products, first_use(all.size(), all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (const size_t before : follows[i]) {
+        needs[i].insert(needs[before].begin(), needs[before].end());
+        if (all[before]->is("mma")) needs[i].insert(before);
+      }
+      if (all[i]->is("mma"))
+        products.push_back(i);
+      else if (moves_freely(*all[i]))
+        continue;
+      for (const size_t before : needs[i]) first_use[before] = std::min(first_use[before], needs[i].size());
+    }
+    std::stable_sort(products.begin(), products.end(),
+                     [&](size_t a, size_t b) { return first_use[a] < first_use[b]; });
+    return products;
+  }
+  // Returns true if the op may move across others: it is pure, or loads what no op writes.
+  bool moves_freely(const Op& op) const {
+    if (!op.regions.empty()) return false;
+    return op.traits().pure() || (op.is("load") && arrays_.facts(op.operands[0]).constant);
+  }
+  bool is_computed(const Op& op) const {
+    return !op.is("mma") && !op.results.empty() && is_tile(op.results[0]) && ring_of(op) < 0 && !transposes(op) &&
+           !op.is("broadcast");
   }
 
   int ring_of(const Op& op) const {
@@ -278,6 +319,7 @@ class Issuer {
   }
 
   Function& function_;
+  const KernelArrays& arrays_;
   const AsyncPlan& plan_;
   std::deque<Product> flight_;
   std::vector<Use> uses_;                // of this block
@@ -289,8 +331,8 @@ class Issuer {
 
 }  // namespace
 
-void issue_products(Function& function, const AsyncPlan& plan, Block& groups) {
-  Issuer(function, plan).block(groups);
+void issue_products(Function& function, const KernelArrays& arrays, const AsyncPlan& plan, Block& groups) {
+  Issuer(function, arrays, plan).block(groups);
 }
 
 }  // namespace tile::cuda

@@ -67,7 +67,7 @@ class Divider {
       remove_unused(producer);
     }
     if (plan_.awaits)
-      issue_products(function_, plan_, groups);
+      issue_products(function_, arrays_, plan_, groups);
     else
       consume(groups);
     read_loads(build);
