@@ -135,6 +135,14 @@ class Issuer {
         for (const size_t k : products)
           if (!begun[k] && may_start(k, may_start)) self(k, self);
     };
+    // Emits what is computed for the op. The products that only waited for it follow in their order.
+    const auto emit_computed = [&](size_t i, const auto& self) -> void {
+      for (const size_t before : follows[i])
+        if (!begun[before] && (!moves_freely(*all[before]) || is_computed(*all[before])))
+          emit(before, emit);
+        else if (!begun[before])
+          self(before, self);
+    };
     for (size_t next = 0; next < products.size();) {
       for (const size_t i : products)
         if (!begun[i] && may_start(i, may_start)) emit(i, emit);
@@ -143,7 +151,9 @@ class Issuer {
       for (const size_t i : effects)
         if (!begun[i] && may_happen(i, may_happen)) emit(i, emit);
       while (next < products.size() && begun[products[next]]) ++next;
-      if (next < products.size()) emit(products[next], emit);
+      if (next == products.size()) break;
+      emit_computed(products[next], emit_computed);
+      if (!begun[products[next]] && !may_start(products[next], may_start)) emit(products[next], emit);
     }
     for (size_t i = 0; i < all.size(); ++i) emit(i, emit);
     std::vector<std::unique_ptr<Op>> ordered;

@@ -252,13 +252,13 @@ bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays
 // computed from shared memory.
 bool AsyncPlan::add_computed(const Op& mma, const MmaOperand& read) {
   const Type& type = read.value->type;
-  const bool divided = divides_columns(type.shape);
-  if (!read.transposed && !divided) return true;
+  if (!read.transposed && !divides_columns(type.shape)) return true;
   const int bytes = info(type.dtype).bytes;
   const bool by_rows = type.shape[0] == int64_t{block_rows} * row_blocks * groups;
-  // A group writes 16 columns at a time.
-  if ((!by_rows && !divided) || (divided && (bytes != 2 || type.shape[1] % (groups * 16) != 0)) ||
-      type.shape[1] * bytes % 128 != 0)
+  // A group that divides columns writes 16 of them at a time.
+  const bool whole = by_columns ? type.shape[0] == block_rows && type.shape[1] % (groups * 16) == 0
+                                : by_rows && read.transposed;
+  if (!whole || type.shape[1] * bytes % 128 != 0)
     return decline(mma, str("the left operand is computed as ", type,
                             read.transposed ? " and then transposed" : ", so that no group has all of it"));
   for (SharedOperand& known : operands)
