@@ -202,8 +202,7 @@ class Issuer {
     const Op* made = mma_operand(op.results[0]).value->definition;
     if (made && loads_.count(made)) return true;
     return std::any_of(all.begin(), all.end(), [&](const auto& other) {
-      return other && other->is("mma") && other->operands[0] == op.results[0] &&
-             shared_number(mma_operand(op.results[0]).value) >= 0;
+      return other && other->is("mma") && other->operands[0] == op.results[0] && shared_number(*other) >= 0;
     });
   }
   static bool reads(const Op& op, const Op& load) {
@@ -298,7 +297,7 @@ class Issuer {
       const auto tile = tiles_.find(value);
       read[i] = tile != tiles_.end() ? tile->second : current(value);
       transposed[i] = operand.transposed;
-      if (const int64_t number = i ? -1 : shared_number(value); number >= 0)
+      if (const int64_t number = i ? -1 : shared_number(mma); number >= 0)
         read[i] = in_shared(number, read[i], build);
     }
     const auto initial = constant_of(mma.operands[2]);
@@ -309,11 +308,11 @@ class Issuer {
     return build.emit(mma_issue, {read[0], read[1], sums, build.constant(DType::boolean, adds ? 1 : 0)},
                       {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
   }
-  // Returns the number of a left operand among those that groups write to shared memory, or -1.
-  int64_t shared_number(const Value* value) const {
+  // Returns the number of the product's left operand among those that groups write to shared memory, or -1.
+  int64_t shared_number(const Op& mma) const {
     for (size_t i = 0; i < plan_.operands.size(); ++i) {
-      const auto& values = plan_.operands[i].values;
-      if (std::find(values.begin(), values.end(), value) != values.end()) return static_cast<int64_t>(i);
+      const auto& products = plan_.operands[i].products;
+      if (std::find(products.begin(), products.end(), &mma) != products.end()) return static_cast<int64_t>(i);
     }
     return -1;
   }

@@ -262,22 +262,21 @@ bool AsyncPlan::add_computed(const Op& mma, const MmaOperand& read) {
     return decline(mma, str("the left operand is computed as ", type,
                             read.transposed ? " and then transposed" : ", so that no group has all of it"));
   for (SharedOperand& known : operands)
-    if (std::count(known.values.begin(), known.values.end(), read.value)) {
-      known.blocks.push_back(mma.parent);
+    if (mma_operand(known.products.back()->operands[0]).value == read.value) {
+      known.products.push_back(&mma);
       return true;
     }
   const SharedLayout layout = in_panels(type.shape[0], type.shape[1], bytes, 128);
   // Blocks that follow each other take the same buffers in turn, as iterations do.
   const auto may_share = [&](const SharedOperand& known) {
     return known.layout == layout &&
-           std::none_of(known.blocks.begin(), known.blocks.end(), [&](const Block* block) {
-             return is_within(*block, *mma.parent) || is_within(*mma.parent, *block);
+           std::none_of(known.products.begin(), known.products.end(), [&](const Op* other) {
+             return is_within(*other->parent, *mma.parent) || is_within(*mma.parent, *other->parent);
            });
   };
   auto operand = by_columns ? std::find_if(operands.begin(), operands.end(), may_share) : operands.end();
   if (operand == operands.end()) operand = operands.insert(operands.end(), {.layout = layout});
-  operand->values.push_back(read.value);
-  operand->blocks.push_back(mma.parent);
+  operand->products.push_back(&mma);
   return true;
 }
 

@@ -23,8 +23,7 @@ struct RingTile : CopiedTile {
 // A left operand of which each group computes its rows, or its columns, and of which products of every group
 // read all: every group writes its part to one of two buffers in turn.
 struct SharedOperand {
-  std::vector<const Value*> values;  // more than one: of blocks that follow each other
-  std::vector<const Block*> blocks;  // of the products
+  std::vector<const Op*> products;  // those of one block read one value
   SharedLayout layout;
   int64_t offset = 0;  // of the first buffer
 };
