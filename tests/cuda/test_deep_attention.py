@@ -13,7 +13,11 @@ long = pytest.mark.long
 
 
 def paths(emulation):
-    return {program["entry"]: program["path"] for program in emulation.programs if "backward" in program["entry"] and program["path"]}
+    return {
+        program["entry"]: program["path"]
+        for program in emulation.programs
+        if "backward" in program["entry"] and program["path"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -21,7 +25,7 @@ def paths(emulation):
     [
         pytest.param(256, torch.bfloat16, {"is_causal": True}, marks=pytest.mark.slow),
         pytest.param(256, torch.float16, {}, marks=long),
-        pytest.param(192, torch.bfloat16, {"window": (40, 10)}, marks=long),
+        pytest.param(192, torch.bfloat16, {"window": (40, 10)}, marks=pytest.mark.slow),
         pytest.param(160, torch.bfloat16, {"is_causal": True, "causal_align": "bottom_right"}, marks=long),
         pytest.param(136, torch.float16, {}, marks=long),
     ],
@@ -40,7 +44,10 @@ def test_a_fixed_order_takes_two_launches(depth):
     torch.use_deterministic_algorithms(True)
     try:
         check_call(
-            emulation.operator(torch.ops.tile.attention), peer, inputs(1, 2, 2, 130, 65, depth, dtype=torch.bfloat16), {"is_causal": True}
+            emulation.operator(torch.ops.tile.attention),
+            peer,
+            inputs(1, 2, 2, 130, 65, depth, dtype=torch.bfloat16),
+            {"is_causal": True},
         )
     finally:
         torch.use_deterministic_algorithms(False)
@@ -67,14 +74,18 @@ def test_values_of_another_depth():
 
 def launched(wanted):
     """The kernels for products, and their tiles' paths, of the gradients of these of query, key and value."""
-    q, k, v = (torch.empty(1, 8, 4096, 256, dtype=torch.bfloat16, device="meta", requires_grad=name in wanted) for name in "qkv")
+    q, k, v = (
+        torch.empty(1, 8, 4096, 256, dtype=torch.bfloat16, device="meta", requires_grad=name in wanted) for name in "qkv"
+    )
 
     def gradients(q, k, v):
         out = torch.ops.tile.attention(q, k, v)[0]
         return torch.autograd.grad(out, [x for x in (q, k, v) if x.requires_grad], out.detach())
 
     rows = tile_ops.inspect(gradients, q, k, v, what="resources", arch=90)
-    return [(row["kernel"].removeprefix("attention_backward_"), row["path"], row["spill_stores"]) for row in rows if row["path"]][1:]
+    return [
+        (row["kernel"].removeprefix("attention_backward_"), row["path"], row["spill_stores"]) for row in rows if row["path"]
+    ][1:]
 
 
 @pytest.mark.slow  # compiles the kernels

@@ -216,10 +216,10 @@ struct Pass {
   bool key = true, value = true, query = true;  // query: where it may be added up in no fixed order
   std::optional<Visits<Tensor>> visits = std::nullopt;
 };
-// On warpgroup instructions the registers hold the sums of all five products. Those of deep heads have 64 keys,
-// of which two groups divide the columns. A deep gradient of key or value alone is cheaper on 128 keys; fewer
-// rows of query and grad_out then leave room for two stages. Otherwise 32 rows a warp where the gradients' sums
-// leave room for its scores, else 16: see cuda/mma_plan.h.
+// On warpgroup instructions the registers hold the sums of all five products. Those of deep heads have 64
+// keys, of which two groups divide the columns. A deep gradient of key or value alone is cheaper on 128 keys;
+// fewer rows of query and grad_out then leave room for two stages. Otherwise 32 rows a warp where the
+// gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
 std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   if (gradients_by_groups(call, bias, p)) {
     const int depth = group_depth(p);

@@ -116,7 +116,8 @@ class Issuer {
     // the products to come.
     const auto may_start = [&](size_t i, const auto& self) -> bool {
       return std::all_of(follows[i].begin(), follows[i].end(), [&](size_t before) {
-        return done[before] || (moves_freely(*all[before]) && !is_computed(*all[before]) && self(before, self));
+        return done[before] ||
+               (moves_freely(*all[before]) && !is_computed(*all[before]) && self(before, self));
       });
     };
     const auto may_happen = [&](size_t i, const auto& self) -> bool {
@@ -147,7 +148,8 @@ class Issuer {
       for (const size_t i : products)
         if (!begun[i] && may_start(i, may_start)) emit(i, emit);
       for (size_t i = 0; i < all.size(); ++i)
-        if (!begun[i] && all[i]->is("load") && ring_of(*all[i]) < 0 && may_happen(i, may_happen)) emit(i, emit);
+        if (!begun[i] && all[i]->is("load") && ring_of(*all[i]) < 0 && may_happen(i, may_happen))
+          emit(i, emit);
       for (const size_t i : effects)
         if (!begun[i] && may_happen(i, may_happen)) emit(i, emit);
       while (next < products.size() && begun[products[next]]) ++next;
@@ -160,8 +162,8 @@ class Issuer {
     for (const size_t i : order) ordered.push_back(std::move(all[i]));
     all = std::move(ordered);
   }
-  // Returns the products. The results of those in front are needed first: by another product or an effect that
-  // itself needs fewer products.
+  // Returns the products. The results of those in front are needed first: by another product or an effect
+  // that itself needs fewer products.
   std::vector<size_t> by_first_use(const std::vector<std::unique_ptr<Op>>& all,
                                    const std::vector<std::vector<size_t>>& follows) const {
     std::vector<std::set<size_t>> needs(all.size());  // the products that an op needs
@@ -181,14 +183,14 @@ class Issuer {
                      [&](size_t a, size_t b) { return first_use[a] < first_use[b]; });
     return products;
   }
-  // Returns true if the op may move across others: it is pure, or loads what no op writes.
+  // Returns true if the op may move across others: it is pure and no product, or loads what no op writes.
   bool moves_freely(const Op& op) const {
-    if (!op.regions.empty()) return false;
+    if (!op.regions.empty() || op.is("mma")) return false;
     return op.traits().pure() || (op.is("load") && arrays_.facts(op.operands[0]).constant);
   }
   bool is_computed(const Op& op) const {
-    return !op.is("mma") && !op.results.empty() && is_tile(op.results[0]) && ring_of(op) < 0 && !transposes(op) &&
-           !op.is("broadcast");
+    return !op.results.empty() && !op.is("mma") && is_tile(op.results[0]) && ring_of(op) < 0 &&
+           !transposes(op) && !op.is("broadcast");
   }
 
   int ring_of(const Op& op) const {
@@ -331,8 +333,8 @@ class Issuer {
   const KernelArrays& arrays_;
   const AsyncPlan& plan_;
   std::deque<Product> flight_;
-  std::vector<Use> uses_;                // of this block
-  std::unordered_set<const Op*> loads_;  // of rings
+  std::vector<Use> uses_;                        // of this block
+  std::unordered_set<const Op*> loads_;          // of rings
   std::unordered_map<int64_t, Value*> written_;  // operands in shared memory, of this block
   ValueMap tiles_, awaited_;
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to

@@ -280,8 +280,8 @@ bool AsyncPlan::add_computed(const Op& mma, const MmaOperand& read) {
   return true;
 }
 
-// Returns true if a product whose groups divide the columns of the loaded tile would read a panel of 128 bytes
-// from its middle on, and the next one. `unit` is the axis along which elements are adjacent.
+// Returns true if a product whose groups divide the columns of the loaded tile would read a panel of 128
+// bytes from its middle on, and the next one. `unit` is the axis along which elements are adjacent.
 bool AsyncPlan::divides_panels(const Function& function, const Op& load, size_t unit) const {
   constexpr int64_t panel = 64;
   bool found = false;

@@ -1,5 +1,5 @@
-// Atomic addition of float32 tiles to memory without branches: products of warpgroups may run meanwhile, which
-// ptxas does not let run over a branch that threads may take apart. From sm_90 on.
+// Atomic addition of float32 tiles to memory without branches: products of warpgroups may run meanwhile,
+// which ptxas does not let run over a branch that threads may take apart. From sm_90 on.
 #pragma once
 #include "cuda/device/memory.cuh"
 #include "cuda/device/predicated_add_instructions.cuh"

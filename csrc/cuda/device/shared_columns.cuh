@@ -1,8 +1,8 @@
 // Left operands that the groups compute together, each its own columns: they write them to shared memory, and
 // products read all columns. From sm_90 on.
 //
-// P describes an operand: blocks of 64 rows, columns of a group, 16-byte chunks of a panel's row, the bytes of a
-// panel and of the tile, the offset of the first of two buffers, and the threads of the groups.
+// P describes an operand: blocks of 64 rows, columns of a group, 16-byte chunks of a panel's row, the bytes
+// of a panel and of the tile, the offset of the first of two buffers, and the threads of the groups.
 #pragma once
 #include "cuda/device/matrices_out.cuh"
 #include "cuda/device/tile.cuh"
@@ -12,7 +12,8 @@ namespace tile {
 // Writes a tile to the next buffer and waits for the other groups. The buffer's readers have ended: a group's
 // products of an iteration end before it waits in the next one.
 template <class P, class T, class L>
-TILE SharedAddress put_columns(const Tile<T, L>& tile, SharedAddress memory, int& buffer, int group, int line) {
+TILE SharedAddress put_columns(const Tile<T, L>& tile, SharedAddress memory, int& buffer, int group,
+                               int line) {
   static_assert(sizeof(T) == 2, "matrices have elements of 16 bits");
   constexpr int chunks = P::columns / 8;  // of the group
   const SharedAddress to = memory + P::offset + buffer * P::bytes;

@@ -19,7 +19,9 @@ bool adds_pairs(const Target& target, DType dtype) {
 Layout with_adjacent_registers(const Layout& layout) {
   std::vector<Mode> registers, modes;
   for (const Mode& mode : layout.modes()) (mode.level == Level::reg ? registers : modes).push_back(mode);
-  const auto weight = [&](const Mode& mode) { return mode.weight * row_major(layout.shape())[static_cast<size_t>(mode.axis)]; };
+  const auto weight = [&](const Mode& mode) {
+    return mode.weight * row_major(layout.shape())[static_cast<size_t>(mode.axis)];
+  };
   std::stable_sort(registers.begin(), registers.end(),
                    [&](const Mode& a, const Mode& b) { return weight(a) < weight(b); });
   int stride = 1;
@@ -54,10 +56,10 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
   // A view of rank 0 has one element or none.
   const std::string there =
       op.type(0).array_rank ? "" : str("if (", emitter.name(op.operands[0]), ".size[0]) ");
-  emitter.line(op, str(there, beside_products ? "add_tile_if_inside<" : "add_tile<", emitter.layout(layout), ", ", width, ", ",
-                       op.has("in_bounds") ? "in_bounds" : "plain", ">(", emitter.name(op.operands[0]), ", ",
-                       start_text(emitter, op, 2), ", ", emitter.in_layout(op, op.operands[1], layout), ", ",
-                       line_number(op), ");"));
+  emitter.line(op, str(there, beside_products ? "add_tile_if_inside<" : "add_tile<", emitter.layout(layout),
+                       ", ", width, ", ", op.has("in_bounds") ? "in_bounds" : "plain", ">(",
+                       emitter.name(op.operands[0]), ", ", start_text(emitter, op, 2), ", ",
+                       emitter.in_layout(op, op.operands[1], layout), ", ", line_number(op), ");"));
 }
 
 const AddLoweringRule add_tile_{{.name = "add_tile", .emit = emit_add_tile, .grouped = true}};

@@ -237,8 +237,8 @@ void emit_put_shared(Emitter& emitter, const Op& op) {
                  ", threads = ", plan.groups * AsyncPlan::group_threads, ";\n"));
   const std::string value = emitter.in_layout(op, op.operands[0], plan.accumulator(shape)),
                     name = emitter.fresh_name(op.results[0]);
-  emitter.line(op, str("const SharedAddress ", name, by_columns ? " = put_columns<" : " = put_shared<", type, ">(", value, ", memory, buffer",
-                       number, ", group, ", line_number(op), ");"));
+  emitter.line(op, str("const SharedAddress ", name, by_columns ? " = put_columns<" : " = put_shared<", type,
+                       ">(", value, ", memory, buffer", number, ", group, ", line_number(op), ");"));
 }
 void emit_mma_retire(Emitter& emitter, const Op& op) {
   emitter.line(op, str("mma_retire<", op.integer("pending"), ">(", line_number(op), ");"));
