@@ -51,7 +51,7 @@ void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>>
   Tile sum = sums[{batch, own, i}].tiled_view({rows * depth}).load({0});
   sample.of(grad_query, of_all(own, members))
       .tiled_view({rows, depth})
-      .store({i, 0}, out_of_blocks(sum, rows, depth));
+      .store({i, 0}, out_of_sums(sum, rows, depth));
 }
 
 void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
@@ -95,7 +95,7 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
       if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       if (grad_key) sum_key = mma(grad_score, q, sum_key);
       if (!sums) return;
-      (*sums)[{batch, own, i}].tiled_view({rows * depth}).atomic_add({0}, in_blocks(sum, rows, depth));
+      (*sums)[{batch, own, i}].tiled_view({rows * depth}).atomic_add({0}, in_sums(sum, rows, depth));
     };
     if (in.visits) {
       Visited(in, head, batch, j, true).each(add);
@@ -110,6 +110,27 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
   };
   store(grad_key, sum_key);
   store(grad_value, sum_value);
+}
+
+// Where groups of warps divide the columns of a deep head's gradients, a thread adds four elements at once:
+// blocks are of 8 x 16, in which the thread's two pairs of a row, one of each half, are next to each other.
+namespace {
+
+constexpr int most_of_8_by_8 = 128, lanes_a_row = 4, pair = 2, pairs = 2;
+
+}  // namespace
+
+Tile in_sums(const Tile& sum, int rows, int depth) {
+  if (depth <= most_of_8_by_8) return in_blocks(sum, rows, depth);
+  return sum.reshape({rows / side, side, depth / (pairs * side), pairs, lanes_a_row, pair})
+      .permute({0, 2, 1, 4, 3, 5})
+      .reshape({rows * depth});
+}
+Tile out_of_sums(const Tile& sum, int rows, int depth) {
+  if (depth <= most_of_8_by_8) return out_of_blocks(sum, rows, depth);
+  return sum.reshape({rows / side, depth / (pairs * side), side, lanes_a_row, pairs, pair})
+      .permute({0, 2, 1, 4, 3, 5})
+      .reshape({rows, depth});
 }
 
 }  // namespace tile::attention

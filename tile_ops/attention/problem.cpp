@@ -264,20 +264,23 @@ bool has_transposed_bits(const Backward& call, const OptionalTensor& bias, const
 // A launch of that kernel: its tile, and the gradients that it computes.
 struct Pass {
   TileSize tile;
-  bool key = true, value = true;
+  bool key = true, value = true, query = true;  // query: where it may be added up in no fixed order
   std::optional<Visits<Tensor>> visits = std::nullopt;
 };
-// On warpgroup instructions the registers hold the sums of all five products, or those of one deep gradient,
-// beside which fewer rows of query and grad_out leave room for two stages. Otherwise 32 rows a warp where the
+// On warpgroup instructions the registers hold the sums of all five products. Those of deep heads have 64
+// keys, of which two groups divide the columns. A deep gradient of key or value alone is cheaper on 128 keys;
+// fewer rows of query and grad_out then leave room for two stages. Otherwise 32 rows a warp where the
 // gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
 std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   if (gradients_by_groups(call, bias, p)) {
     const int depth = group_depth(p);
     const bool plain = p.beside(std::nullopt) == Beside::nothing && !(call.bias && call.bias->is_floating_point());
     if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, 128, depth}}};
+    const bool of_key = call.grads.key.defined(), of_value = call.grads.value.defined();
+    if (of_key && of_value && call.incoming.grad_out) return {{{64, 64, depth}}};
     std::vector<Pass> passes;
-    if (call.grads.value.defined()) passes.push_back({{64, 128, depth}, false, true});
-    if (call.grads.key.defined()) passes.push_back({{32, 128, depth}, true, false});
+    if (of_value) passes.push_back({{64, 128, depth}, false, true, false});
+    if (of_key) passes.push_back({{32, 128, depth}, true, false, false});
     return passes;
   }
   const Tensor& query = call.operands.query;
@@ -350,9 +353,9 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
                         .rows = first.rows,
                         .depth = first.depth});
   OptionalTensor sums;
-  if (adds)
+  if (adds && shift.numel())
     sums = at::empty({part.samples, heads, row_tiles, first.rows * first.depth}, top.options()).zero_();
-  for (const auto& [tile, of_key, of_value, visits] : passes) {
+  for (const auto& [tile, of_key, of_value, of_query, visits] : passes) {
     std::optional<Visits<Tensor>> own_visits;
     if (visits) own_visits = {own(visits->list, p.group), own_if(visits->bits, p.group)};
     if (const int64_t key_tiles = ceil_div(p.keys, tile.cols))
@@ -364,12 +367,12 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
                                 .delta = delta,
                                 .grad_key = of_key ? own_if(call.grads.key, 1) : std::nullopt,
                                 .grad_value = of_value ? own_if(call.grads.value, 1) : std::nullopt,
-                                .sums = sums,
+                                .sums = of_query ? sums : std::nullopt,
                                 .rule = as_launched(rule),
                                 .more = part.first > 0,
                                 .tile = tile});
   }
-  if (adds && shift.numel())
+  if (sums)
     rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grads.query, p.group),
                           rule.members, rule.options, first.rows, first.depth);
 }
@@ -392,7 +395,7 @@ bool run_transposed(const Backward& call, OptionalTensor bias, const std::option
   const int64_t row_bytes =
       ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
   std::optional<std::vector<Split>> of_sums;
-  if (call.grads.query.defined() && tile.depth <= 128 && !wants_fixed_order())
+  if (call.grads.query.defined() && passes[0].query && !wants_fixed_order())
     of_sums = splits_of_sums(heads, row_bytes * tile.depth, limits);
   for (const Split& part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes, limits))
     run_part(call, bias, p, passes, part, of_sums.has_value());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <unordered_map>
 
 #include "cuda/async/ops.h"
 #include "cuda/staging.h"
@@ -29,6 +30,7 @@ class Issuer {
         std::exchange(loads_small_tiles_, std::any_of(all.begin(), all.end(), [&](const auto& op) {
                         return op->is("load") && is_tile(op->results[0]) && !ring_use_of(*op).second;
                       }));
+    std::unordered_map<int64_t, Value*> outer_written = std::exchange(written_, {});
     Builder build(function_, block);
     for (size_t i = 0; i < all.size(); ++i) {
       const Op& op = *all[i];
@@ -52,6 +54,7 @@ class Issuer {
     flight_ = std::move(outer_flight);
     uses_ = std::move(outer_uses);
     loads_small_tiles_ = outer_loads;
+    written_ = std::move(outer_written);
   }
 
  private:
@@ -333,7 +336,7 @@ class Issuer {
       read[i] = tile != tiles_.end() ? tile->second : current(value);
       transposed[i] = operand.transposed;
       if (const int64_t number = i ? -1 : shared_number(mma); number >= 0)
-        read[i] = build.emit(put_shared, {read[i]}, {{"operand", number}});
+        read[i] = in_shared(number, read[i], build);
     }
     const auto initial = constant_of(mma.operands[2]);
     const bool adds = !initial || initial->as_double() != 0;
@@ -348,9 +351,17 @@ class Issuer {
   }
   // Returns the number of the product's left operand among those that groups write to shared memory, or -1.
   int64_t shared_number(const Op& mma) const {
-    for (size_t i = 0; i < plan_.operands.size(); ++i)
-      if (plan_.operands[i].mma == &mma) return static_cast<int64_t>(i);
+    for (size_t i = 0; i < plan_.operands.size(); ++i) {
+      const auto& products = plan_.operands[i].products;
+      if (std::find(products.begin(), products.end(), &mma) != products.end()) return static_cast<int64_t>(i);
+    }
     return -1;
+  }
+  // Returns the operand in shared memory, to which the first product of the block writes it.
+  Value* in_shared(int64_t number, Value* value, Builder& build) {
+    Value*& written = written_[number];
+    if (!written) written = build.emit(put_shared, {value}, {{"operand", number}});
+    return written;
   }
   Value* current(Value* value) const {
     const auto found = awaited_.find(value);
@@ -363,6 +374,7 @@ class Issuer {
   std::vector<Use> uses_;                // of this block
   std::vector<Row> rows_;
   std::unordered_set<const Op*> loads_;  // of rings
+  std::unordered_map<int64_t, Value*> written_;  // operands in shared memory, of this block
   ValueMap tiles_, awaited_;
   bool loads_small_tiles_ = false;         // this block
   std::unordered_set<const Op*> early_;    // products that start_products_early() has moved

@@ -18,8 +18,8 @@
 //   ring_drain {ring}: frees the last stage
 //   ring_row {dtype, ring, shape}: the stage's row in registers
 //   ring_release {ring}: frees this stage; that of a ring_read or ring_row once each warp has read it
-//   put_shared v {operand}: writes a tile that the groups have computed to shared memory, and waits until all
-//     of them have; only products read the result
+//   put_shared v {operand}: writes a tile that the groups have computed, each its rows or columns, to shared
+//     memory, and waits until all of them have; only products read the result
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
 //   mma_issue x, y, acc, add: starts a product, without acc if not add; its result may only be carried,
 //     issued to or awaited. x is in a ring, in registers or the result of put_shared. {early}: what stands in

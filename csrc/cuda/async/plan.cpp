@@ -56,6 +56,11 @@ bool is_known_ahead(const Op& op, const KernelArrays& arrays) {
     return computes && is_known_ahead(*made, arrays);
   });
 }
+bool is_within(const Block& block, const Block& outer) {
+  const Block* at = &block;
+  while (at != &outer && at->parent) at = at->parent->parent;
+  return at == &outer;
+}
 int element_bytes(const Op& mma) { return info(mma.type(0).dtype).bytes; }
 
 // Returns true if the block loads rows of several elements that no product reads.
@@ -109,6 +114,8 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     why_not.clear();
     rings.clear();
     awaits = true;
+    choose_columns(products);
+    if (!all([&](const Op& mma) { return fits(mma); })) return;
     std::vector<Together> together;
     if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma, together); })) return;
     if (!loads_little(function, products)) return;
@@ -132,6 +139,18 @@ bool AsyncPlan::choose_groups(const std::vector<const Op*>& products) {
   groups = blocks > 0 && blocks % 2 == 0 ? 2 : blocks == 3 ? 3 : 1;
   row_blocks = std::max(blocks / groups, 1);
   return true;
+}
+
+// Lets two groups divide the columns of products of 64 rows whose sums one group's registers do not hold.
+void AsyncPlan::choose_columns(const std::vector<const Op*>& products) {
+  constexpr int64_t most_registers = 255;
+  int64_t sums = 0;
+  for (const Op* mma : products) {
+    if (element_bytes(*mma) != 2) return;
+    sums += mma->type(2).shape[1] / 2;
+  }
+  by_columns = groups == 1 && row_blocks == 1 && sums > most_registers;
+  if (by_columns) groups = 2;
 }
 
 // Checks what all products must be.
@@ -337,14 +356,47 @@ bool AsyncPlan::add_computed(const Op& mma, const MmaOperand& read) {
   // The registers of sums and of left operands have elements in one order only if these have 16 bits.
   if (element_bytes(mma) != 2)
     return decline(mma, str("the left operand is computed as ", mma.type(0), ", which is not of 16 bits"));
-  if (!read.transposed)
-    return !divides_columns(type.shape) ||
-           decline(mma, str("the left operand is computed as ", type, ", so that no group has all of it"));
+  if (!read.transposed && !divides_columns(type.shape)) return true;
   const int bytes = info(type.dtype).bytes;
-  if (type.shape[0] != int64_t{block_rows} * row_blocks * groups || type.shape[1] * bytes % 128 != 0)
-    return decline(mma, str("the left operand is computed as ", type, " and then transposed"));
-  operands.push_back({.mma = &mma, .layout = in_panels(type.shape[0], type.shape[1], bytes, 128)});
+  const bool by_rows = type.shape[0] == int64_t{block_rows} * row_blocks * groups;
+  // A group that divides columns writes 16 of them at a time.
+  const bool whole = by_columns ? type.shape[0] == block_rows && type.shape[1] % (groups * 16) == 0
+                                : by_rows && read.transposed;
+  if (!whole || type.shape[1] * bytes % 128 != 0)
+    return decline(mma, str("the left operand is computed as ", type,
+                            read.transposed ? " and then transposed" : ", so that no group has all of it"));
+  for (SharedOperand& known : operands)
+    if (mma_operand(known.products.back()->operands[0]).value == read.value) {
+      known.products.push_back(&mma);
+      return true;
+    }
+  const SharedLayout layout = in_panels(type.shape[0], type.shape[1], bytes, 128);
+  // Blocks that follow each other take the same buffers in turn, as iterations do.
+  const auto may_share = [&](const SharedOperand& known) {
+    return known.layout == layout &&
+           std::none_of(known.products.begin(), known.products.end(), [&](const Op* other) {
+             return is_within(*other->parent, *mma.parent) || is_within(*mma.parent, *other->parent);
+           });
+  };
+  auto operand = std::find_if(operands.begin(), operands.end(), may_share);
+  if (operand == operands.end()) operand = operands.insert(operands.end(), {.layout = layout});
+  operand->products.push_back(&mma);
   return true;
+}
+
+// Returns true if a product whose groups divide the columns of the loaded tile would read a panel of 128
+// bytes from its middle on, and the next one. `unit` is the axis along which elements are adjacent.
+bool AsyncPlan::divides_panels(const Function& function, const Op& load, size_t unit) const {
+  constexpr int64_t panel = 64;
+  bool found = false;
+  walk(function.body(), [&](const Op& op) {
+    if (!op.is("mma") || !divides_columns(op.type(2).shape)) return;
+    const MmaOperand read = mma_operand(op.operands[1]);
+    const int64_t columns = op.type(2).shape[1] / groups, rest = columns % panel;
+    const bool along_columns = unit == (read.transposed ? 0 : 1);
+    if (read.value == load.results[0] && along_columns && rest && rest + columns > panel) found = true;
+  });
+  return found;
 }
 
 // Describes the tile of an operand that is loaded.
@@ -369,7 +421,9 @@ bool AsyncPlan::describe(const Function& function, const KernelArrays& arrays, c
   const int bytes = info(type.dtype).bytes;
   const auto unit = static_cast<size_t>(facts.unit);
   const int64_t rows = type.shape[1 - unit], width = type.shape[unit];
-  const int swizzle = swizzle_of(width * bytes);
+  const int swizzle = divides_panels(function, *load, unit)
+                          ? std::min(swizzle_of(width * bytes), least_columns * bytes)
+                          : swizzle_of(width * bytes);
   if (rows > 256 || rows % 8 != 0 || !swizzle)
     return decline(*load, str("a tile of ", type, " does not fit the copy unit's boxes"));
   tile.layout = in_panels(rows, width, bytes, swizzle, unit == 1 ? Major::columns : Major::rows);

@@ -20,10 +20,10 @@ namespace tile::cuda {
 struct RingTile : CopiedTile {
   int64_t offset = 0;  // in the stage
 };
-// A left operand that a group computes and products read transposed: every group writes its rows to one of
-// two buffers in turn, and the products read all of it.
+// A left operand of which each group computes its rows, or its columns, and of which products of every group
+// read all: every group writes its part to one of two buffers in turn.
 struct SharedOperand {
-  const Op* mma = nullptr;  // the product
+  std::vector<const Op*> products;  // those of one block read one value
   SharedLayout layout;
   int64_t offset = 0;  // of the first buffer
 };
@@ -67,6 +67,7 @@ struct AsyncPlan {
   std::vector<SharedOperand> operands;
   int groups = 0;             // that multiply
   int row_blocks = 0;         // blocks of 64 rows of a group
+  bool by_columns = false;    // one group's registers would not hold the sums: two divide all columns
   int64_t panels_offset = 0;  // of the panels' buffers, in shared memory
   int64_t shared_bytes = 0;
 
@@ -90,6 +91,7 @@ struct AsyncPlan {
 
  private:
   bool choose_groups(const std::vector<const Op*>& products);
+  void choose_columns(const std::vector<const Op*>& products);
   bool fits(const Op& mma);
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool add_computed(const Op& mma, const MmaOperand& read);
@@ -100,6 +102,7 @@ struct AsyncPlan {
                    std::vector<Together>& all);
   void add_rings(std::vector<Together> all, bool of_rows);
   void add_rows(const Function& function, const KernelArrays& arrays);
+  bool divides_panels(const Function& function, const Op& load, size_t unit) const;
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);
   void add_epilogue(const Function& function, const KernelArrays& arrays);
