@@ -16,7 +16,8 @@
 namespace tile {
 
 // The instructions for N columns: multiply() starts the product of 64 rows by 32 bytes of k, and
-// multiply_four() those of four steps along k.
+// multiply_four() those of four steps along k. Its last arguments say how far behind the first step the
+// others begin, in units of 16 bytes.
 template <int columns, class Left, class Right>
 struct Wgmma;
 
@@ -160,57 +161,67 @@ struct Wgmma;
 // One instruction of a statement. ENDING is what follows the predicate.
 #define TILE_STEP(N, NUMBERS, NAME, LEFT, RIGHT, ADD, ENDING) \
   "wgmma.mma_async.sync.aligned.m64n" #N NAME                 \
-  " {" NUMBERS(TILE_NAMES, TILE_MORE_NAMES) "}, " LEFT ", %" #RIGHT ", " ADD ENDING "; "
+  " {" NUMBERS(TILE_NAMES, TILE_MORE_NAMES) "}, " LEFT ", " RIGHT ", " ADD ENDING "; "
 #define TILE_WORDS(A, B, C, D) "{%" #A ", %" #B ", %" #C ", %" #D "}"
 #define TILE_OF_WORDS(I) "r"(left[I]), "r"(left[I + 1]), "r"(left[I + 2]), "r"(left[I + 3])
-#define TILE_OF_STEPS(X) "l"(X[0]), "l"(X[1]), "l"(X[2]), "l"(X[3])
 
 // Both forms of an instruction: the left operand is in shared memory, or in registers. Only operands of 16
 // bits may be read along the other axis than k. NVRTC spends its time on the operands of a statement, not on
-// its text: four steps in a statement compile in a third of the time of four statements.
-#define TILE_WGMMA_OF(LEFT, RIGHT, NAME, SUM, SUMS, ENDING, REGISTER_ENDING, N, NUMBERS, P0, P1, P2, P3, P4, \
-                      P5, P6, P7, P8, P9, P10, P11, P12, P13, P14, P15, P16, P17, P18, P19, P20, P21)        \
-  template <>                                                                                                \
-  struct Wgmma<N, LEFT, RIGHT> {                                                                             \
-    template <int transposed_left, int transposed_right>                                                     \
-    TILE static void multiply(SUM* sums, u64 left, u64 right, u32 add) {                                     \
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P2                                                    \
-                   ", 0; " TILE_STEP(N, NUMBERS, NAME, "%" #P0, P1, "p", ENDING(P3, P4)) "}"                 \
-                   : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                  \
-                   : "l"(left), "l"(right), "r"(add), "n"(transposed_left), "n"(transposed_right));          \
-    }                                                                                                        \
-    template <int transposed_left, int transposed_right>                                                     \
-    TILE static void multiply_four(SUM* sums, const u64 (&left)[4], const u64 (&right)[4], u32 add) {        \
-      asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %" #P8 ", 0; setp.eq.b32 q, 0, 0; " TILE_STEP(         \
-                       N, NUMBERS, NAME, "%" #P0, P4, "p", ENDING(P9, P10))                                  \
-                       TILE_STEP(N, NUMBERS, NAME, "%" #P1, P5, "q", ENDING(P9, P10))                        \
-                           TILE_STEP(N, NUMBERS, NAME, "%" #P2, P6, "q", ENDING(P9, P10))                    \
-                               TILE_STEP(N, NUMBERS, NAME, "%" #P3, P7, "q", ENDING(P9, P10)) "}"            \
-                   : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                  \
-                   : TILE_OF_STEPS(left), TILE_OF_STEPS(right), "r"(add), "n"(transposed_left),              \
-                     "n"(transposed_right));                                                                 \
-    }                                                                                                        \
-    template <int transposed_right>                                                                          \
-    TILE static void multiply(SUM* sums, const u32* left, u64 right, u32 add) {                              \
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P5 ", 0; " TILE_STEP(                                 \
-                       N, NUMBERS, NAME, TILE_WORDS(P0, P1, P2, P3), P4, "p", REGISTER_ENDING(P6)) "}"       \
-                   : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                  \
-                   : TILE_OF_WORDS(0), "l"(right), "r"(add), "n"(transposed_right));                         \
-    }                                                                                                        \
-    template <int transposed_right>                                                                          \
-    TILE static void multiply_four(SUM* sums, const u32* left, const u64 (&right)[4], u32 add) {             \
-      asm volatile(                                                                                          \
-          "{ .reg .pred p, q; setp.ne.b32 p, %" #P20 ", 0; setp.eq.b32 q, 0, 0; " TILE_STEP(                 \
-              N, NUMBERS, NAME, TILE_WORDS(P0, P1, P2, P3), P16, "p", REGISTER_ENDING(P21))                  \
-              TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P4, P5, P6, P7), P17, "q", REGISTER_ENDING(P21))        \
-                  TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P8, P9, P10, P11), P18, "q", REGISTER_ENDING(P21))  \
-                      TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P12, P13, P14, P15), P19, "q",                  \
-                                REGISTER_ENDING(P21)) "}"                                                    \
-          : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                           \
-          : TILE_OF_WORDS(0), TILE_OF_WORDS(4), TILE_OF_WORDS(8), TILE_OF_WORDS(12), TILE_OF_STEPS(right),   \
-            "r"(add), "n"(transposed_right));                                                                \
-    }                                                                                                        \
+// its text: four steps in a statement compile in a third of the time of four statements. The descriptors of
+// the other three are computed inside: ahead of the statement they would take registers.
+#define TILE_ADDED(TO, FROM, BY) "add.s64 " TO ", %" #FROM ", %" #BY "; "
+// clang-format off
+#define TILE_WGMMA_OF(LEFT, RIGHT, NAME, SUM, SUMS, ENDING, REGISTER_ENDING, N, NUMBERS, P0, P1, P2, P3, P4,  \
+                      P5, P6, P7, P8, P9, P10, P11, P12, P13, P14, P15, P16, P17, P18, P19, P20, P21)         \
+  template <>                                                                                                 \
+  struct Wgmma<N, LEFT, RIGHT> {                                                                              \
+    template <int transposed_left, int transposed_right>                                                      \
+    TILE static void multiply(SUM* sums, u64 left, u64 right, u32 add) {                                      \
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P2 ", 0; "                                             \
+                   TILE_STEP(N, NUMBERS, NAME, "%" #P0, "%" #P1, "p", ENDING(P3, P4)) "}"                     \
+                   : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                   \
+                   : "l"(left), "l"(right), "r"(add), "n"(transposed_left), "n"(transposed_right));           \
+    }                                                                                                         \
+    template <int transposed_left, int transposed_right, int left1, int left2, int left3, int right1,         \
+              int right2, int right3>                                                                         \
+    TILE static void multiply_four(SUM* sums, u64 left, u64 right, u32 add) {                                 \
+      asm volatile("{ .reg .pred p, q; .reg .b64 a, b; setp.ne.b32 p, %" #P2 ", 0; setp.eq.b32 q, 0, 0; "     \
+                   TILE_STEP(N, NUMBERS, NAME, "%" #P0, "%" #P1, "p", ENDING(P3, P4))                         \
+                   TILE_ADDED("a", P0, P5) TILE_ADDED("b", P1, P8)                                            \
+                   TILE_STEP(N, NUMBERS, NAME, "a", "b", "q", ENDING(P3, P4))                                 \
+                   TILE_ADDED("a", P0, P6) TILE_ADDED("b", P1, P9)                                            \
+                   TILE_STEP(N, NUMBERS, NAME, "a", "b", "q", ENDING(P3, P4))                                 \
+                   TILE_ADDED("a", P0, P7) TILE_ADDED("b", P1, P10)                                           \
+                   TILE_STEP(N, NUMBERS, NAME, "a", "b", "q", ENDING(P3, P4)) "}"                             \
+                   : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                   \
+                   : "l"(left), "l"(right), "r"(add), "n"(transposed_left), "n"(transposed_right),            \
+                     "n"(left1), "n"(left2), "n"(left3), "n"(right1), "n"(right2), "n"(right3));              \
+    }                                                                                                         \
+    template <int transposed_right>                                                                           \
+    TILE static void multiply(SUM* sums, const u32* left, u64 right, u32 add) {                               \
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P5 ", 0; "                                             \
+                   TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P0, P1, P2, P3), "%" #P4, "p", REGISTER_ENDING(P6)) \
+                   "}"                                                                                        \
+                   : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                   \
+                   : TILE_OF_WORDS(0), "l"(right), "r"(add), "n"(transposed_right));                          \
+    }                                                                                                         \
+    template <int transposed_right, int right1, int right2, int right3>                                       \
+    TILE static void multiply_four(SUM* sums, const u32* left, u64 right, u32 add) {                          \
+      asm volatile("{ .reg .pred p, q; .reg .b64 b; setp.ne.b32 p, %" #P17 ", 0; setp.eq.b32 q, 0, 0; "       \
+                   TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P0, P1, P2, P3), "%" #P16, "p", REGISTER_ENDING(P18))\
+                   TILE_ADDED("b", P16, P19)                                                                  \
+                   TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P4, P5, P6, P7), "b", "q", REGISTER_ENDING(P18))    \
+                   TILE_ADDED("b", P16, P20)                                                                  \
+                   TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P8, P9, P10, P11), "b", "q", REGISTER_ENDING(P18))  \
+                   TILE_ADDED("b", P16, P21)                                                                  \
+                   TILE_STEP(N, NUMBERS, NAME, TILE_WORDS(P12, P13, P14, P15), "b", "q", REGISTER_ENDING(P18))\
+                   "}"                                                                                        \
+                   : NUMBERS(TILE_##SUMS, TILE_MORE_##SUMS)                                                   \
+                   : TILE_OF_WORDS(0), TILE_OF_WORDS(4), TILE_OF_WORDS(8), TILE_OF_WORDS(12), "l"(right),     \
+                     "r"(add), "n"(transposed_right), "n"(right1), "n"(right2), "n"(right3));                 \
+    }                                                                                                         \
   };
+// clang-format on
 #define TILE_SIGNS_MAJORS(A, B) ", 1, 1, %" #A ", %" #B
 #define TILE_SIGNS_MAJOR(A) ", 1, 1, %" #A
 #define TILE_SIGNS(...) ", 1, 1"
@@ -251,6 +262,46 @@ TILE constexpr int steps_together() {
   return P::rows == 1 ? P::steps / 4 * 4 : 0;
 }
 
+// Starts the products of step k and those behind it.
+template <class P, int k, class Instruction, class Sum>
+TILE void multiply_from(Sum* sums, u64 left, u64 right, u32 add) {
+  if constexpr (k < steps_together<P>()) {
+    constexpr int left0 = P::left_step(k) / 16, right0 = P::right_step(k) / 16;
+    Instruction::template multiply_four<!P::left_k_major, !P::right_k_major, P::left_step(k + 1) / 16 - left0,
+                                        P::left_step(k + 2) / 16 - left0, P::left_step(k + 3) / 16 - left0,
+                                        P::right_step(k + 1) / 16 - right0,
+                                        P::right_step(k + 2) / 16 - right0,
+                                        P::right_step(k + 3) / 16 - right0>(
+        sums, left + (u64)(P::left_block(0) / 16 + left0), right + (u64)right0, k ? 1u : add);
+    multiply_from<P, k + 4, Instruction>(sums, left, right, add);
+  } else if constexpr (k < P::steps) {
+    TILE_UNROLL
+    for (int i = 0; i < P::rows; ++i)
+      Instruction::template multiply<!P::left_k_major, !P::right_k_major>(
+          sums + i * (P::columns / 2), left + (u64)((P::left_block(i) + P::left_step(k)) / 16),
+          right + (u64)(P::right_step(k) / 16), k ? 1u : add);
+    multiply_from<P, k + 1, Instruction>(sums, left, right, add);
+  }
+}
+template <class P, int k, class Instruction, class Sum>
+TILE void multiply_from(Sum* sums, const u32* left, u64 right, u32 add) {
+  if constexpr (k < steps_together<P>()) {
+    constexpr int right0 = P::right_step(k) / 16;
+    Instruction::template multiply_four<!P::right_k_major, P::right_step(k + 1) / 16 - right0,
+                                        P::right_step(k + 2) / 16 - right0,
+                                        P::right_step(k + 3) / 16 - right0>(
+        sums, left + k * 4, right + (u64)right0, k ? 1u : add);
+    multiply_from<P, k + 4, Instruction>(sums, left, right, add);
+  } else if constexpr (k < P::steps) {
+    TILE_UNROLL
+    for (int i = 0; i < P::rows; ++i)
+      Instruction::template multiply<!P::right_k_major>(sums + i * (P::columns / 2),
+                                                        left + (i * P::steps + k) * 4,
+                                                        right + (u64)(P::right_step(k) / 16), k ? 1u : add);
+    multiply_from<P, k + 1, Instruction>(sums, left, right, add);
+  }
+}
+
 // Starts a batch: sums + left * right, or left * right if not `add`. Until mma_awaited() the result may only
 // be passed to the next product.
 template <class P, class Sum, class L>
@@ -261,23 +312,7 @@ TILE Tile<Sum, L> mma_issued(Tile<Sum, L> sums, SharedAddress left, SharedAddres
   const u64 a = matrix_descriptor(left, P::left_leading, P::left_stride, P::left_mode),
             b = matrix_descriptor(right, P::right_leading, P::right_stride, P::right_mode);
   using Instruction = Wgmma<P::columns, typename P::Left, typename P::Right>;
-  const auto left_at = [&](int i, int k) { return a + (u64)((P::left_block(i) + P::left_step(k)) / 16); };
-  const auto right_at = [&](int k) { return b + (u64)(P::right_step(k) / 16); };
-  constexpr int together = steps_together<P>();
-  TILE_UNROLL
-  for (int k = 0; k < together; k += 4) {
-    const u64 lefts[] = {left_at(0, k), left_at(0, k + 1), left_at(0, k + 2), left_at(0, k + 3)},
-              rights[] = {right_at(k), right_at(k + 1), right_at(k + 2), right_at(k + 3)};
-    Instruction::template multiply_four<!P::left_k_major, !P::right_k_major>(sums.x, lefts, rights,
-                                                                             k ? 1u : (u32)add);
-  }
-  TILE_UNROLL
-  for (int k = together; k < P::steps; ++k) {
-    TILE_UNROLL
-    for (int i = 0; i < P::rows; ++i)
-      Instruction::template multiply<!P::left_k_major, !P::right_k_major>(
-          sums.x + i * (P::columns / 2), left_at(i, k), right_at(k), k ? 1u : (u32)add);
-  }
+  multiply_from<P, 0, Instruction>(sums.x, a, b, (u32)add);
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   return sums;
 }
@@ -299,20 +334,7 @@ TILE Tile<Sum, L> mma_issued_from_registers(Tile<Sum, L> sums, const Tile<T, LL>
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
   const u64 b = matrix_descriptor(right, P::right_leading, P::right_stride, P::right_mode);
   using Instruction = Wgmma<P::columns, typename P::Left, typename P::Right>;
-  const auto right_at = [&](int k) { return b + (u64)(P::right_step(k) / 16); };
-  constexpr int together = steps_together<P>();
-  TILE_UNROLL
-  for (int k = 0; k < together; k += 4) {
-    const u64 rights[] = {right_at(k), right_at(k + 1), right_at(k + 2), right_at(k + 3)};
-    Instruction::template multiply_four<!P::right_k_major>(sums.x, own + k * 4, rights, k ? 1u : (u32)add);
-  }
-  TILE_UNROLL
-  for (int k = together; k < P::steps; ++k) {
-    TILE_UNROLL
-    for (int i = 0; i < P::rows; ++i)
-      Instruction::template multiply<!P::right_k_major>(
-          sums.x + i * (P::columns / 2), own + (i * P::steps + k) * 4, right_at(k), k ? 1u : (u32)add);
-  }
+  multiply_from<P, 0, Instruction>(sums.x, own, b, (u32)add);
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   return sums;
 }
