@@ -256,16 +256,17 @@ TILE void pin(Tile<i32, L>& tile) {
 }
 
 // Steps along k that statements of four compute. Where a group has several blocks of rows, a step's products
-// take turns, so that none waits for the sums of the one before.
-template <class P>
+// take turns, so that none waits for the sums of the one before. With the left operand in shared memory, four
+// steps alone gain little, and small matmuls would take more registers.
+template <class P, bool left_in_registers>
 TILE constexpr int steps_together() {
-  return P::rows == 1 ? P::steps / 4 * 4 : 0;
+  return P::rows == 1 && (left_in_registers || P::steps >= 8) ? P::steps / 4 * 4 : 0;
 }
 
 // Starts the products of step k and those behind it.
 template <class P, int k, class Instruction, class Sum>
 TILE void multiply_from(Sum* sums, u64 left, u64 right, u32 add) {
-  if constexpr (k < steps_together<P>()) {
+  if constexpr (k < steps_together<P, false>()) {
     constexpr int left0 = P::left_step(k) / 16, right0 = P::right_step(k) / 16;
     Instruction::template multiply_four<!P::left_k_major, !P::right_k_major, P::left_step(k + 1) / 16 - left0,
                                         P::left_step(k + 2) / 16 - left0, P::left_step(k + 3) / 16 - left0,
@@ -285,7 +286,7 @@ TILE void multiply_from(Sum* sums, u64 left, u64 right, u32 add) {
 }
 template <class P, int k, class Instruction, class Sum>
 TILE void multiply_from(Sum* sums, const u32* left, u64 right, u32 add) {
-  if constexpr (k < steps_together<P>()) {
+  if constexpr (k < steps_together<P, true>()) {
     constexpr int right0 = P::right_step(k) / 16;
     Instruction::template multiply_four<!P::right_k_major, P::right_step(k + 1) / 16 - right0,
                                         P::right_step(k + 2) / 16 - right0,
