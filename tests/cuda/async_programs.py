@@ -35,7 +35,7 @@ def product(columns, steps, left="bf16", right="bf16", rows=1, name="Product0", 
         ]
     return "\n".join(
         [
-            f"TILE_WGMMA({columns})",
+            f"TILE_WGMMA({columns}, {left}, {right})",
             f"struct {name} {{",
             f"  static constexpr int columns = {columns}, rows = {rows}, steps = {steps};",
             f"  using Left = {left};",

@@ -126,7 +126,7 @@ def text(kind, columns):
     results [case, 64, columns]. The last result has the left operand in registers."""
     left, right, left_dtype, _ = TYPES[kind]
     sum_type = "i32" if left_dtype.itemsize == 1 and not left_dtype.is_floating_point else "f32"
-    structs, calls, maps = [f"TILE_WGMMA({columns})\n{COMMON}"], [], []
+    structs, calls, maps = [f"TILE_WGMMA({columns}, {left}, {right})\n{COMMON}"], [], []
     structs.append(f"struct L0 {{ static constexpr int rank = 2, registers = {columns // 2}; }};")
     structs.append(f"struct L1 {{ static constexpr int rank = 2, registers = {STEPS * 16 // left_dtype.itemsize}; }};")
     all_cases = cases(kind, columns)

@@ -210,7 +210,7 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
     return steps_text(steps, name);
   };
   emitter.need("wgmma.cuh");
-  emitter.need_wgmma(columns);
+  emitter.need_wgmma(columns, dtype, op.type(1).dtype);
   const WgmmaOperand right = operand_of(emitter, op, 1);
   std::string body =
       str("  using Left = ", dtype, ";\n  using Right = ", op.type(1).dtype, ";\n",
