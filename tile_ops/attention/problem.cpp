@@ -171,7 +171,8 @@ class GroupOperands {
     for (Tensor* tensor : {&query_, &key_, &value_, grad_out_ ? &*grad_out_ : nullptr})
       if (tensor && tensor->numel() && !read_by_groups(*tensor)) copied.push_back(tensor);
     for (const Tensor* tensor : copied) bytes_ += bytes_in_aligned_rows(*tensor);
-    if (bytes_ + (bias && has_bits(*bias, p) ? bits_of(*bias, p) : 0) > tuning::attention_bits_bytes) copied.clear(), bytes_ = 0;
+    if (bytes_ + (bias && has_bits(*bias, p) ? bits_of(*bias, p) : 0) > tuning::attention_bits_bytes)
+      copied.clear(), bytes_ = 0;
     for (Tensor* tensor : copied) *tensor = copy_in_aligned_rows(*tensor);
   }
   Operands operands() const { return {query_, key_, value_}; }
@@ -274,7 +275,8 @@ struct Pass {
 std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   if (gradients_by_groups(call, bias, p)) {
     const int depth = group_depth(p);
-    const bool plain = p.beside(std::nullopt) == Beside::nothing && !(call.bias && call.bias->is_floating_point());
+    const bool plain =
+        p.beside(std::nullopt) == Beside::nothing && !(call.bias && call.bias->is_floating_point());
     if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, 128, depth}}};
     const bool of_key = call.grads.key.defined(), of_value = call.grads.value.defined();
     if (of_key && of_value && call.incoming.grad_out) return {{{64, 64, depth}}};
@@ -448,8 +450,8 @@ void run_forward(const Operands& given, const OptionalTensor& bias, const Reques
 void run_backward(const Backward& given, const Request& request, const Packed* packed) {
   const Problem p(given.operands, request, packed);
   const OptionalTensor scores_bias = whole_bias(given.bias, p);
-  const GroupOperands read(fits_groups(given.bias, p), given.operands, given.incoming.grad_out,
-                           given.bias, p);
+  const GroupOperands read(fits_groups(given.bias, p), given.operands, given.incoming.grad_out, given.bias,
+                           p);
   const Backward call{{read.grad_out(), given.incoming.grad_lse},
                       read.operands(),
                       given.bias,

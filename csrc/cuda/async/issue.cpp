@@ -238,9 +238,9 @@ class Issuer {
       const Location at = std::exchange(build.location, row.load->location);
       const Attributes ring = ring_attribute(row.ring);
       build.create(ring_wait, {}, ring);
-      awaited_[row.load->results[0]] =
-          build.emit(ring_row, {},
-                     {{"dtype", loaded->type.dtype}, {"ring", int64_t{row.ring}}, {"shape", loaded->type.shape}});
+      awaited_[row.load->results[0]] = build.emit(
+          ring_row, {},
+          {{"dtype", loaded->type.dtype}, {"ring", int64_t{row.ring}}, {"shape", loaded->type.shape}});
       build.create(ring_release, {}, ring);
       build.create(ring_next, {}, ring);
       build.location = at;
@@ -371,9 +371,9 @@ class Issuer {
   Function& function_;
   const AsyncPlan& plan_;
   std::deque<Product> flight_;
-  std::vector<Use> uses_;                // of this block
+  std::vector<Use> uses_;  // of this block
   std::vector<Row> rows_;
-  std::unordered_set<const Op*> loads_;  // of rings
+  std::unordered_set<const Op*> loads_;          // of rings
   std::unordered_map<int64_t, Value*> written_;  // operands in shared memory, of this block
   ValueMap tiles_, awaited_;
   bool loads_small_tiles_ = false;         // this block

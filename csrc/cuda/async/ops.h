@@ -35,8 +35,8 @@
 
 namespace tile::cuda {
 
-extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_read, ring_row, ring_free, ring_drain,
-    ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless,
+extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_read, ring_row, ring_free,
+    ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless,
     store_async, store_wait;
 
 inline Attributes ring_attribute(int64_t ring) { return {{"ring", ring}}; }

@@ -18,7 +18,7 @@ constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
 constexpr int most_stages = 12;
 // Elements of a tile that threads load in a loop of products: a row, or so many a thread.
 constexpr int64_t most_row = 256, most_a_thread = 2;
-constexpr int64_t row_unit = 128;  // bytes to which the copy unit aligns rows in shared memory
+constexpr int64_t row_unit = 128;      // bytes to which the copy unit aligns rows in shared memory
 constexpr int instruction_bytes = 32;  // of an operand's row that an instruction multiplies
 constexpr int least_columns = 32;      // of a group, where groups divide columns
 
@@ -51,8 +51,8 @@ bool is_known_ahead(const Op& op, const KernelArrays& arrays) {
     if (operand->owner != op.parent) return true;
     const Op* made = operand->definition;
     if (!made) return operand == op.parent->arguments[0];
-    const bool computes = made->regions.empty() && !is_tile(operand) &&
-                          (made->traits().pure() || loads_scalar(*made, arrays));
+    const bool computes =
+        made->regions.empty() && !is_tile(operand) && (made->traits().pure() || loads_scalar(*made, arrays));
     return computes && is_known_ahead(*made, arrays);
   });
 }
