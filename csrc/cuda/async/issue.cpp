@@ -26,6 +26,7 @@ class Issuer {
     start_products_early(block, all);
     std::deque<Product> outer_flight = std::exchange(flight_, {});
     std::vector<Use> outer_uses = std::exchange(uses_, {});
+    std::vector<Row> outer_rows = std::exchange(rows_, {});
     const bool outer_loads =
         std::exchange(loads_small_tiles_, std::any_of(all.begin(), all.end(), [&](const auto& op) {
                         return op->is("load") && is_tile(op->results[0]) && !ring_use_of(*op).second;
@@ -43,16 +44,17 @@ class Issuer {
       }
       if ((transposes(op) || rounds_to_tf32(op)) && is_operand(op, all)) continue;
       build.location = op.location;
-      read_rows(op, build);
+      const bool ends = i + 1 == all.size();
+      read_rows(op, ends, build);
       wait_for_stages(op, build);
       await_operands(op, build);
-      const bool ends = i + 1 == all.size();
       if (ends) await(flight_.size(), build);
       Value* spent = op.is("mma") ? spent_sums(op, all, i) : nullptr;
       this->op(std::move(all[i]), build, spent);
     }
     flight_ = std::move(outer_flight);
     uses_ = std::move(outer_uses);
+    rows_ = std::move(outer_rows);
     loads_small_tiles_ = outer_loads;
     written_ = std::move(outer_written);
   }
@@ -230,11 +232,18 @@ class Issuer {
     }
   }
 
-  // Reads the rows that the op uses first.
-  void read_rows(const Op& op, Builder& build) {
+  // Reads the rows that the op, or an op inside of it, uses first. The last op of a block takes those that
+  // are left, because the producer fills a stage for each iteration.
+  void read_rows(const Op& op, bool last, Builder& build) {
     std::erase_if(rows_, [&](Row& row) {
       const Value* loaded = row.load->results[0];
-      if (std::count(op.operands.begin(), op.operands.end(), loaded) == 0) return false;
+      bool used = last;
+      const auto visit = [&](const Op& each) {
+        used = used || std::count(each.operands.begin(), each.operands.end(), loaded) != 0;
+      };
+      visit(op);
+      for (const auto& region : op.regions) walk(*region, visit);
+      if (!used) return false;
       const Location at = std::exchange(build.location, row.load->location);
       const Attributes ring = ring_attribute(row.ring);
       build.create(ring_wait, {}, ring);
@@ -244,7 +253,7 @@ class Issuer {
       build.create(ring_release, {}, ring);
       build.create(ring_next, {}, ring);
       build.location = at;
-      kept_.push_back(std::move(row.load));
+      kept_rows_.push_back(std::move(row.load));
       return true;
     });
   }
@@ -380,6 +389,7 @@ class Issuer {
   std::unordered_set<const Op*> early_;    // products that start_products_early() has moved
   std::unordered_set<const Op*> spent_;    // products whose sums' registers others have taken
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to
+  std::vector<std::unique_ptr<Op>> kept_rows_;
 };
 
 }  // namespace
