@@ -48,8 +48,8 @@ ATEN = """
     scalar_tensor select slice squeeze stack to t transpose unflatten unsqueeze view view_as zero_ zeros zeros_like
     resize_ set_data
 """.split()
-# Headers of ATen and c10 that an operator may include.
-OPERATOR_INCLUDES = re.compile(r"(ATen/core/Tensor|ATen/ops/(%s)|c10/\w+/\w+)\.h" % "|".join(ATEN))
+# Headers of ATen and c10 that an operator may include. ATen/Context has the precision of float32 that torch allows.
+OPERATOR_INCLUDES = re.compile(r"(ATen/Context|ATen/core/Tensor|ATen/ops/(%s)|c10/\w+/\w+)\.h" % "|".join(ATEN))
 
 SOURCES = [
     path
