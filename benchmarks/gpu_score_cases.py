@@ -14,7 +14,7 @@ SHORT = 2048  # above, eager's matrices of scores would take most of the time of
 
 
 class Change(NamedTuple):
-    """How scores change, said to our operator, to torch and to FlexAttention. `extra`: a tensor or None."""
+    """A change of scores in the terms of our operator, of torch and of FlexAttention. `extra`: a tensor or None."""
 
     ours: Callable  # of q, k, v, extra
     plain: Callable  # of scores, the distances of keys before queries, extra

@@ -271,7 +271,7 @@ def attention(
     - sm_90: tensors of 16 bits that the copy unit cannot read, because rows or columns do not begin at
       multiples of 16 bytes or a stride is 0, are copied first, if the copies and a mask's bits take up
       to 40 MiB, and if 256 queries share each key or there are at most 256 keys. Otherwise they are
-      read as they are, which takes about twice as long.
+      read as they are, without warpgroup instructions, which takes longer.
     - A row that sees nothing gives 0, its `lse` is -inf, its gradients are 0.
     - Errors: ValueError for shapes and options (`'query' has 6 heads but 'key' 4; the heads of query
       must be a multiple of those of key`, `dropout_p is 0.1 and there is no seed; pass

@@ -15,7 +15,8 @@ namespace {
 
 // Two products of a block's keys with all queries, and two sums to which what is computed from them is added.
 std::string gradients(const std::string& dtype) {
-  return with(R"(kernel k(%query: array<TYPE,2>, %key: array<TYPE,2>, %row: array<f32,2>, %out: array<TYPE,2>) {
+  return with(
+      R"(kernel k(%query: array<TYPE,2>, %key: array<TYPE,2>, %row: array<f32,2>, %out: array<TYPE,2>) {
   %i: i32 = bid {axis=0}
   %0: i32 = constant {dtype=i32, value=0}
   %1: i32 = constant {dtype=i32, value=1}
@@ -48,7 +49,7 @@ std::string gradients(const std::string& dtype) {
   store %out, %w, %i, %0 {steps=[128,64]}
 }
 )",
-              "TYPE", dtype);
+      "TYPE", dtype);
 }
 
 // The names of the loop's ops, without those of scalars.
@@ -73,7 +74,7 @@ TEST(EarlyProducts, BeginBehindTheirOperands) {
             "load, permute, mma, load, permute, mma, load, add, astype, mma, mul, astype, mma");
 }
 
-// What a loop only loads and multiplies stays as it is.
+// A loop that only loads and multiplies is not changed.
 TEST(EarlyProducts, LeaveLoopsOfProducts) {
   Function function = parse(product_and("  store %c, %s, %i, %j {steps=[8,64]}\n", 64));
   const std::string text = print(function, false);
@@ -129,10 +130,12 @@ TEST(Rows, OthersAreLoaded) {
     return std::count_if(plan.rings.begin(), plan.rings.end(),
                          [](const AsyncRing& ring) { return ring.of_rows; });
   };
-  EXPECT_EQ(rings("  %k: bf16", "  %z1: f32[1,4] = broadcast %z {shape=[1,4]}\n"
-                                "  store %row, %z1, %i, %0 {steps=[1,4]}\n  %k: bf16"),
+  EXPECT_EQ(rings("  %k: bf16",
+                  "  %z1: f32[1,4] = broadcast %z {shape=[1,4]}\n"
+                  "  store %row, %z1, %i, %0 {steps=[1,4]}\n  %k: bf16"),
             0);
-  EXPECT_EQ(rings("    %r: f32[64] = load %own, %j {pad=0.0,", "    %r: f32[64] = load %own, %j {pad=1.0,"), 0);
+  EXPECT_EQ(rings("    %r: f32[64] = load %own, %j {pad=0.0,", "    %r: f32[64] = load %own, %j {pad=1.0,"),
+            0);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ def with_halfway_cases(x):
 
 
 def bound(x, y):
-    """Of float32 sums of products of rounded operands, as tests/prims has it."""
+    """Returns the largest error of float32 sums of products of rounded operands; tests/prims has the same bound."""
     return 2.0**-20 * (x.abs().double() @ y.abs().double())
 
 
@@ -116,7 +116,7 @@ def test_operands_are_loaded():
 
 @contextlib.contextmanager
 def precision(name):
-    """What torch allows products of float32 to do."""
+    """Sets the precision that torch allows products of float32, for a with block."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(name)
     try:

@@ -15,7 +15,7 @@ using namespace tile;  // NOLINT: an operator's file is written in the kernel la
 // The extent of a block with one scale, along any axis.
 constexpr int scaled_block = 128;
 
-// How many of a matrix's rows (or of other's columns) share a scale: each has its own, 128 share one, or all
+// The rows of a matrix (or the columns of other) that share a scale: each has its own, 128 share one, or all
 // do.
 enum class Scaled { each, block, all };
 

@@ -39,8 +39,8 @@ Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t mo
 // as many.
 Division group_division(const ProductShape& shape, int64_t most_parts);
 
-// How many left and right operands of tf32 are copied so that they lie along k, which warpgroup instructions
-// want.
+// Numbers of left and right operands of tf32 that are copied so that they are contiguous along k, as
+// warpgroup instructions require.
 struct Copies {
   int left = 0, right = 0;
 };

@@ -1,4 +1,4 @@
-// Builds the order of each block anew.
+// Reorders the ops of each block.
 #include "cuda/async/early_products.h"
 
 #include <algorithm>

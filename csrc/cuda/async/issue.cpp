@@ -330,8 +330,8 @@ class Issuer {
     to.ops.push_back(std::move(op));
     release(*to.ops.back(), build);
   }
-  // What stands in front of an early product, and in front of the wait for it, is computed there: it reads
-  // sums whose registers the next product takes, and runs while the product does.
+  // Keeps the emitter from moving elementwise ops across the start of an early product and the wait for it:
+  // ops before the start read sums whose registers the product takes, and ops before the wait run beside it.
   void divide_loops(const Op& mma, const Value& made) const {
     if (early_.count(&mma)) made.definition->attributes.set("early", int64_t{1});
   }

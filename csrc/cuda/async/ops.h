@@ -22,8 +22,8 @@
 //     memory, and waits until all of them have; only products read the result
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
 //   mma_issue x, y, acc, add: starts a product, without acc if not add; its result may only be carried,
-//     issued to or awaited. x is in a ring, in registers or the result of put_shared. {early}: what stands in
-//     front of it is not computed behind it; mma_await may have that too
+//     issued to or awaited. x is in a ring, in registers or the result of put_shared. {early}: elementwise
+//     ops in front of it are not moved behind it; mma_await may have that too
 //   mma_retire {pending}: waits until at most so many products still read their operands
 //   mma_await v {pending}: waits for the product; the result may be used like any tile
 //   zero_unless condition, v: v, or zeros if no product was issued

@@ -221,9 +221,9 @@ bool AsyncPlan::add_continued(const Function& function, const KernelArrays& arra
 }
 
 // Adds a product that ends in its block. Tiles that one product reads, and that are loaded in its block,
-// share a ring; others do not, because products of a block may read them at different times. Nor do they
-// where the block loads rows: but for a product's own wait, ptxas loads the row that the next one needs too
-// early.
+// share a ring; others do not, because products of a block may read them at different times. Tiles do not
+// share a ring in a block that loads rows either: without a product's own wait, ptxas would load the row that
+// the next product needs too early, into registers that are not free.
 bool AsyncPlan::add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma,
                             std::vector<Together>& all) {
   // Without wgmma, 8-bit operands are converted to 16 bits, which takes longer than one group's waiting.

@@ -2,8 +2,9 @@
 // two barriers: full, at which its copies arrive, and empty, at which each group arrives once its products
 // have read the stage.
 //
-// R describes a ring: stages, bytes of a stage, bytes that are copied to it, groups (how many arrive: groups, or
-// their warps where these read the stage to registers), and the offsets of the first stage and of the first barriers of either kind.
+// R describes a ring: stages, bytes of a stage, bytes that are copied to it, groups (the number that arrive:
+// groups, or their warps where these read the stage to registers), and the offsets of the first stage and of the
+// first barriers of either kind.
 #pragma once
 #include "cuda/device/barriers.cuh"
 #include "cuda/device/tensor_copies.cuh"
