@@ -47,6 +47,11 @@ bool StagingPlan::only_multiplied(const Value* value, const Users& users) const 
   return cuda::only_multiplied(value, users, [&](const Op& mma) { return multiplies(mma); });
 }
 
+bool uses_results(const Op& op, const Op& made) {
+  return std::any_of(op.operands.begin(), op.operands.end(),
+                     [&](const Value* operand) { return operand->definition == &made; });
+}
+
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
                  const KernelArrays* constant) {
   std::unordered_set<const Op*> needed;

@@ -44,6 +44,8 @@ MmaOperand mma_operand(const Value* value);
 
 using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
 Users users_of(const Block& block);
+// Returns true if results of `made` are operands of the op.
+bool uses_results(const Op& op, const Op& made);
 // Returns true if the value is only an operand, perhaps transposed or rounded to tf32, of products for which
 // `multiplies` returns true.
 bool only_multiplied(const Value* value, const Users& users,

@@ -6,6 +6,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "cuda/async/byte_products.h"
 #include "cuda/async/ops.h"
 #include "cuda/staging.h"
 #include "ir/build.h"
@@ -14,28 +15,25 @@
 namespace tile::cuda {
 namespace {
 
-constexpr int64_t other_registers = 40;
-
 class Issuer {
  public:
   Issuer(Function& function, const AsyncPlan& plan) : function_(function), plan_(plan) {}
 
   void block(Block& block) {
     std::vector<std::unique_ptr<Op>> all = std::exchange(block.ops, {});
-    start_first_product(all);
-    start_products_early(block, all);
+    start_byte_products(block, all, plan_);
     std::deque<Product> outer_flight = std::exchange(flight_, {});
     std::vector<Use> outer_uses = std::exchange(uses_, {});
     std::vector<Row> outer_rows = std::exchange(rows_, {});
     const bool outer_loads =
         std::exchange(loads_small_tiles_, std::any_of(all.begin(), all.end(), [&](const auto& op) {
-                        return op->is("load") && is_tile(op->results[0]) && !ring_use_of(*op).second;
+                        return op->is("load") && is_tile(op->results[0]) && !plan_.use_of(*op).second;
                       }));
     std::unordered_map<int64_t, Value*> outer_written = std::exchange(written_, {});
     Builder build(function_, block);
     for (size_t i = 0; i < all.size(); ++i) {
       const Op& op = *all[i];
-      if (const auto [ring, use] = ring_use_of(op); use) {
+      if (const auto [ring, use] = plan_.use_of(op); use) {
         if (plan_.rings[static_cast<size_t>(ring)].of_rows)
           rows_.push_back({ring, std::move(all[i])});
         else if (use->loads[0] == &op)
@@ -77,113 +75,6 @@ class Issuer {
     Value* issued;
   };
 
-  static bool uses(const Op& op, const Op& made) {
-    return std::any_of(made.results.begin(), made.results.end(), [&](const Value* result) {
-      return std::count(op.operands.begin(), op.operands.end(), result) != 0;
-    });
-  }
-  // Moves small loads, and the scalars that only they need, from in front of a block's first product to
-  // behind it: the product runs while their addresses are computed. Loads of a column, which take a register
-  // or two, come from further behind too: those for the next iteration have all of this one to arrive. Only
-  // for operands of 8 bits, whose products take half the time: attention's gradient, of 16 bits, would spill
-  // more registers.
-  void start_first_product(std::vector<std::unique_ptr<Op>>& all) const {
-    const auto product = std::find_if(all.begin(), all.end(), [](const auto& op) { return op->is("mma"); });
-    if (product == all.end() || info((*product)->type(0).dtype).bytes != 1) return;
-    const bool ordered = std::any_of(
-        all.begin(), product, [](const auto& op) { return op->traits().acts() || !op->regions.empty(); });
-    if (ordered) return;
-    std::unordered_set<const Op*> moved;
-    for (auto i = product - all.begin(); i-- > 0;) {
-      const Op& op = *all[static_cast<size_t>(i)];
-      bool has_moved = false, stays = false;
-      for (auto user = all.begin() + i + 1; user <= product; ++user)
-        if (uses(**user, op)) (moved.count(user->get()) ? has_moved : stays) = true;
-      const bool loads = op.is("load") && !ring_use_of(op).second,
-                 is_index = op.traits().pure() && !op.results.empty() && !is_tile(op.results[0]);
-      if (!stays && (loads || (is_index && has_moved))) moved.insert(&op);
-    }
-    std::stable_partition(all.begin(), product + 1, [&](const auto& op) { return !moved.count(op.get()); });
-    raise_loads(all, static_cast<size_t>(product - all.begin()) + 1);
-  }
-  // Starts a product in front of the op that awaits the one before, where a thread's registers hold the sums
-  // of both: tensor cores work while that op runs. Only for operands of 8 bits too: theirs are the products
-  // whose sums a loop adds to others.
-  void start_products_early(const Block& block, std::vector<std::unique_ptr<Op>>& all) {
-    const auto is_early = [](const auto& op) { return op->is("mma") && info(op->type(0).dtype).bytes == 1; };
-    int64_t left = product_registers();
-    for (const Value* carried : block.arguments)
-      if (is_tile(carried)) left -= registers_of(carried->type);
-    std::vector<const Op*> started;  // whose results no op has used yet
-    for (size_t i = 0; i < all.size(); ++i) {
-      const auto awaits = [&](const Op* product) { return uses(*all[i], *product); };
-      if (std::any_of(started.begin(), started.end(), awaits)) {
-        const auto next = std::find_if(all.begin() + static_cast<ptrdiff_t>(i) + 1, all.end(), is_early);
-        std::vector<const Op*> needed;
-        if (next != all.end() && registers_of((*next)->type(2)) <= left && gather(**next, all, i, needed)) {
-          started.push_back(next->get());
-          early_.insert(next->get());
-          left -= registers_of((*next)->type(2));
-          std::stable_partition(all.begin() + static_cast<ptrdiff_t>(i), next + 1, [&](const auto& each) {
-            return std::find(needed.begin(), needed.end(), each.get()) != needed.end();
-          });
-          i += needed.size();
-        }
-        std::erase_if(started, [&](const Op* product) {
-          if (!awaits(product)) return false;
-          left += registers_of(product->type(2));
-          return true;
-        });
-      }
-      if (!is_early(all[i])) continue;
-      started.push_back(all[i].get());
-      left -= registers_of(all[i]->type(2));
-    }
-  }
-  // Returns how many registers of a thread of the groups may hold sums; the others hold addresses and scales.
-  int64_t product_registers() const {
-    return (plan_.moves_registers() ? plan_.group_registers() : 255) - other_registers;
-  }
-  int64_t registers_of(const Type& type) const {
-    const int64_t threads = int64_t{plan_.groups} * AsyncPlan::group_threads;
-    return (element_count(type.shape) + threads - 1) / threads;
-  }
-
-  void raise_loads(std::vector<std::unique_ptr<Op>>& all, size_t to) const {
-    for (size_t i = to; i < all.size() && !all[i]->traits().acts() && all[i]->regions.empty(); ++i) {
-      const Op& op = *all[i];
-      std::vector<const Op*> needed;
-      if (!op.is("load") || !is_tile(op.results[0]) || op.results[0]->type.shape.back() != 1 ||
-          ring_use_of(op).second || !gather(op, all, to, needed))
-        continue;
-      std::stable_partition(all.begin() + static_cast<ptrdiff_t>(to),
-                            all.begin() + static_cast<ptrdiff_t>(i) + 1, [&](const auto& each) {
-                              return std::find(needed.begin(), needed.end(), each.get()) != needed.end();
-                            });
-      to += needed.size();
-    }
-  }
-  // Adds the op and the ops behind position `from` that it needs. Returns false if one of them is neither a
-  // scalar nor a product's operand.
-  bool gather(const Op& op, const std::vector<std::unique_ptr<Op>>& all, size_t from,
-              std::vector<const Op*>& needed) const {
-    if (std::find(needed.begin(), needed.end(), &op) != needed.end()) return true;
-    needed.push_back(&op);
-    return std::all_of(all.begin() + static_cast<ptrdiff_t>(from), all.end(), [&](const auto& made) {
-      const bool is_index = made->traits().pure() && !made->results.empty() && !is_tile(made->results[0]),
-                 is_operand = ring_use_of(*made).second || transposes(*made);
-      return !uses(op, *made) || ((is_index || is_operand) && gather(*made, all, from, needed));
-    });
-  }
-
-  // Returns the ring that the load fills, and the use that it is of, or null.
-  std::pair<int, const RingUse*> ring_use_of(const Op& op) const {
-    for (size_t r = 0; r < plan_.rings.size(); ++r)
-      for (const RingUse& use : plan_.rings[r].uses)
-        if (std::find(use.loads.begin(), use.loads.end(), &op) != use.loads.end())
-          return {static_cast<int>(r), &use};
-    return {-1, nullptr};
-  }
   // Returns true if products read a tile through this op, which is then left to them.
   bool is_operand(const Op& op, const std::vector<std::unique_ptr<Op>>& all) const {
     const Op* made = mma_operand(op.results[0]).value->definition;
@@ -245,13 +136,7 @@ class Issuer {
       for (const auto& region : op.regions) walk(*region, visit);
       if (!used) return false;
       const Location at = std::exchange(build.location, row.load->location);
-      const Attributes ring = ring_attribute(row.ring);
-      build.create(ring_wait, {}, ring);
-      awaited_[row.load->results[0]] = build.emit(
-          ring_row, {},
-          {{"dtype", loaded->type.dtype}, {"ring", int64_t{row.ring}}, {"shape", loaded->type.shape}});
-      build.create(ring_release, {}, ring);
-      build.create(ring_next, {}, ring);
+      awaited_[row.load->results[0]] = read_stage(build, ring_row, row.ring, loaded->type);
       build.location = at;
       kept_rows_.push_back(std::move(row.load));
       return true;
@@ -297,13 +182,13 @@ class Issuer {
   // registers the product cannot start before those reads. ptxas would start it earlier, in other registers,
   // which a loop that loads small tiles does not have.
   Value* spent_sums(const Op& mma, const std::vector<std::unique_ptr<Op>>& all, size_t from) {
-    if (info(mma.type(0).dtype).bytes != 1 || !(loads_small_tiles_ || early_.count(&mma))) return nullptr;
+    if (info(mma.type(0).dtype).bytes != 1 || !(loads_small_tiles_ || mma.has("early"))) return nullptr;
     for (size_t i = 0; i < kept_.size(); ++i) {
       const Op& before = *kept_[i];
       const auto awaited = awaited_.find(before.results[0]);
       const bool read =
           std::any_of(all.begin() + static_cast<ptrdiff_t>(from), all.end(),
-                      [&](const auto& op) { return op->regions.empty() ? uses(*op, before) : true; });
+                      [&](const auto& op) { return op->regions.empty() ? uses_results(*op, before) : true; });
       if (awaited == awaited_.end() || before.parent != mma.parent || before.type(2) != mma.type(2) || read ||
           !spent_.insert(&before).second)
         continue;
@@ -333,7 +218,7 @@ class Issuer {
   // Keeps the emitter from moving elementwise ops across the start of an early product and the wait for it:
   // ops before the start read sums whose registers the product takes, and ops before the wait run beside it.
   void divide_loops(const Op& mma, const Value& made) const {
-    if (early_.count(&mma)) made.definition->attributes.set("early", int64_t{1});
+    if (mma.has("early")) made.definition->attributes.set("early", int64_t{1});
   }
   Value* issue(const Op& mma, Builder& build, Value* spent) {
     std::array<Value*, 2> read;
@@ -386,7 +271,6 @@ class Issuer {
   std::unordered_map<int64_t, Value*> written_;  // operands in shared memory, of this block
   ValueMap tiles_, awaited_;
   bool loads_small_tiles_ = false;         // this block
-  std::unordered_set<const Op*> early_;    // products that start_products_early() has moved
   std::unordered_set<const Op*> spent_;    // products whose sums' registers others have taken
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to
   std::vector<std::unique_ptr<Op>> kept_rows_;

@@ -97,4 +97,13 @@ const Register zero_unless{target_op("zero_unless", 2, infer_zero_unless)};
 const Register store_async{store_async_op()};
 const Register store_wait{target_op("store_wait", 0, no_results)};
 
+Value* read_stage(Builder& build, const Register& read, int64_t ring, const Type& type) {
+  const Attributes attribute = ring_attribute(ring);
+  build.create(ring_wait, {}, attribute);
+  Value* value = build.emit(read, {}, {{"dtype", type.dtype}, {"ring", ring}, {"shape", type.shape}});
+  build.create(ring_release, {}, attribute);
+  build.create(ring_next, {}, attribute);
+  return value;
+}
+
 }  // namespace tile::cuda

@@ -31,6 +31,7 @@
 //     copy unit reads while the group goes on
 //   store_wait: waits until the copy unit has read all panels
 #pragma once
+#include "ir/build.h"
 #include "ir/primitive.h"
 
 namespace tile::cuda {
@@ -39,6 +40,9 @@ extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_re
     ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless,
     store_async, store_wait;
 
+// Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
+// next.
+Value* read_stage(Builder& build, const Register& read, int64_t ring, const Type& type);
 inline Attributes ring_attribute(int64_t ring) { return {{"ring", ring}}; }
 
 }  // namespace tile::cuda

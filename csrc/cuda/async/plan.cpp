@@ -45,17 +45,6 @@ bool multiplies_on_wgmma(const Op& mma) {
                   mma.type(2).dtype == row.sums;
          });
 }
-// Returns true if the producer knows the indices of the op, and of the views it reads, in its block.
-bool is_known_ahead(const Op& op, const KernelArrays& arrays) {
-  return std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* operand) {
-    if (operand->owner != op.parent) return true;
-    const Op* made = operand->definition;
-    if (!made) return operand == op.parent->arguments[0];
-    const bool computes =
-        made->regions.empty() && !is_tile(operand) && (made->traits().pure() || loads_scalar(*made, arrays));
-    return computes && is_known_ahead(*made, arrays);
-  });
-}
 bool is_within(const Block& block, const Block& outer) {
   const Block* at = &block;
   while (at != &outer && at->parent) at = at->parent->parent;
@@ -88,6 +77,14 @@ int64_t AsyncRing::copied_bytes() const {
   int64_t bytes = 0;
   for (const RingTile& tile : tiles) bytes += tile.layout.stage_bytes();
   return bytes;
+}
+
+std::pair<int, const RingUse*> AsyncPlan::use_of(const Op& load) const {
+  for (size_t r = 0; r < rings.size(); ++r)
+    for (const RingUse& use : rings[r].uses)
+      if (std::find(use.loads.begin(), use.loads.end(), &load) != use.loads.end())
+        return {static_cast<int>(r), &use};
+  return {-1, nullptr};
 }
 
 bool AsyncPlan::decline(const Op& op, const std::string& reason) {
@@ -280,8 +277,9 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
     if (type.rank() != 1 || bytes != 4 || type.shape[0] > most_row || type.shape[0] * bytes % row_unit != 0)
       return;
     RingTile tile;
+    std::vector<const Op*> address;
     if (op.number("pad") != 0 || !facts.constant || !has_map(facts) || !tile.follow(function, op) ||
-        tile.axes.size() > CopiedTile::most_axes || !is_known_ahead(op, arrays))
+        tile.axes.size() > CopiedTile::most_axes || !address_ops(op, block, address, &arrays))
       return;
     tile.layout = {.rows = 1,
                    .width = type.shape[0],

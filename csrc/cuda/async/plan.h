@@ -76,6 +76,8 @@ struct AsyncPlan {
   static constexpr int shared_buffers = 2;  // of an operand that groups compute
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
   int threads() const { return (groups + 1) * group_threads; }
+  // Returns the number of the ring whose stages the load fills, and the use that it is of; or -1 and null.
+  std::pair<int, const RingUse*> use_of(const Op& load) const;
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
   // has 255 from the start. Two producers, whose code is longer, take more.
   bool moves_registers() const { return groups > 1; }

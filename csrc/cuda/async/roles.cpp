@@ -96,10 +96,9 @@ class Divider {
   }
   // Returns the use of one of the producer's rings whose last load the op is, or null.
   const RingUse* use_of(const Op& op) const {
-    for (const AsyncRing& ring : plan_.rings)
-      for (const RingUse& use : ring.uses)
-        if (ring.of_epilogue == of_epilogue_ && use.last == &op) return &use;
-    return nullptr;
+    const auto [ring, use] = plan_.use_of(op);
+    const bool is_own = use && plan_.rings[static_cast<size_t>(ring)].of_epilogue == of_epilogue_;
+    return is_own && use->last == &op ? use : nullptr;
   }
   bool contains_ring(const Op& op) const {
     bool found = false;
@@ -154,11 +153,8 @@ class Divider {
     build.insert(std::move(made));
   }
   void fill(const RingUse& use, Builder& build) {
-    const auto found = std::find_if(plan_.rings.begin(), plan_.rings.end(), [&](const AsyncRing& ring) {
-      return &use >= ring.uses.data() && &use < ring.uses.data() + ring.uses.size();
-    });
-    const AsyncRing& ring = *found;
-    const int64_t number = number_of(ring);
+    const int64_t number = plan_.use_of(*use.last).first;
+    const AsyncRing& ring = plan_.rings[static_cast<size_t>(number)];
     build.location = use.loads[0]->location;
     build.create(ring_fill, {}, ring_attribute(number));
     for (size_t t = 0; t < use.loads.size(); ++t) {
@@ -223,11 +219,7 @@ class Divider {
         Block& block = *load.parent;
         build.at(block, position_in(block, load));
         build.location = load.location;
-        build.create(ring_wait, {}, ring_attribute(number));
-        Value* read = build.emit(
-            ring_read, {}, {{"dtype", loaded->type.dtype}, {"ring", number}, {"shape", loaded->type.shape}});
-        build.create(ring_release, {}, ring_attribute(number));
-        build.create(ring_next, {}, ring_attribute(number));
+        Value* read = read_stage(build, ring_read, number, loaded->type);
         replace_uses(block, {{loaded, read}});
         block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(build.position()));
       }
