@@ -12,13 +12,22 @@ Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift
   return rule.only(exp2(fma(rule.score(product, at, slope), log2_e, shift)), 0.0, at);
 }
 
-// Consecutive blocks of 8 x 8: one addition of a warp to memory then covers consecutive addresses.
-constexpr int side = 8;
-Tile in_blocks(const Tile& sum, int rows, int depth) {
-  return sum.reshape({rows / side, side, depth / side, side}).permute({0, 2, 1, 3}).reshape({rows * depth});
+// The order of a tile's sums in memory: blocks of 8 x 8, so that one addition of a warp covers consecutive
+// addresses. Deep heads have blocks of 8 x 16, in which the two pairs of a row that a thread holds, one of
+// each half, are adjacent: it adds four elements at once.
+constexpr int side = 8, lanes_a_row = 4, pair = 2, most_of_one_pair = 128;
+int pairs_of(int depth) { return depth <= most_of_one_pair ? 1 : 2; }
+Tile in_sums(const Tile& sum, int rows, int depth) {
+  const int pairs = pairs_of(depth);
+  return sum.reshape({rows / side, side, depth / (pairs * side), pairs, lanes_a_row, pair})
+      .permute({0, 2, 1, 4, 3, 5})
+      .reshape({rows * depth});
 }
-Tile out_of_blocks(const Tile& sum, int rows, int depth) {
-  return sum.reshape({rows / side, depth / side, side, side}).permute({0, 2, 1, 3}).reshape({rows, depth});
+Tile out_of_sums(const Tile& sum, int rows, int depth) {
+  const int pairs = pairs_of(depth);
+  return sum.reshape({rows / side, depth / (pairs * side), side, lanes_a_row, pairs, pair})
+      .permute({0, 2, 1, 4, 3, 5})
+      .reshape({rows, depth});
 }
 
 // Among all heads, one of a launch's own.
@@ -110,27 +119,6 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
   };
   store(grad_key, sum_key);
   store(grad_value, sum_value);
-}
-
-// Where groups of warps divide the columns of a deep head's gradients, a thread adds four elements at once:
-// blocks are of 8 x 16, in which the thread's two pairs of a row, one of each half, are next to each other.
-namespace {
-
-constexpr int most_of_8_by_8 = 128, lanes_a_row = 4, pair = 2, pairs = 2;
-
-}  // namespace
-
-Tile in_sums(const Tile& sum, int rows, int depth) {
-  if (depth <= most_of_8_by_8) return in_blocks(sum, rows, depth);
-  return sum.reshape({rows / side, side, depth / (pairs * side), pairs, lanes_a_row, pair})
-      .permute({0, 2, 1, 4, 3, 5})
-      .reshape({rows * depth});
-}
-Tile out_of_sums(const Tile& sum, int rows, int depth) {
-  if (depth <= most_of_8_by_8) return out_of_blocks(sum, rows, depth);
-  return sum.reshape({rows / side, depth / (pairs * side), side, lanes_a_row, pairs, pair})
-      .permute({0, 2, 1, 4, 3, 5})
-      .reshape({rows, depth});
 }
 
 }  // namespace tile::attention

@@ -367,8 +367,4 @@ void backward_row_bias(std::optional<Array> grad_lse, Array weight, Array grad_b
 // The sinks' gradient; a block has a head.
 void backward_sinks(Array sinks, Array top, Array weight, Array delta, Array grad_sinks, int rows);
 
-// A tile of the gradient of query in the order of BackwardTransposed's sums, and back.
-Tile in_sums(const Tile& sum, int rows, int depth);
-Tile out_of_sums(const Tile& sum, int rows, int depth);
-
 }  // namespace tile::attention

@@ -12,20 +12,17 @@
 
 namespace tile {
 
-// Writes a panel of a block of 64 rows. The thread has the elements from register `first` on: those of 8
-// columns are in four registers, two of a row and two of the row 8 below.
+// Writes two chunks, from `chunk` on, of the rows of a panel with 64 rows. The thread has the elements from
+// register `first` on: those of 8 columns are in four registers, two of a row and two of the row 8 below.
 template <class P, class T, class L>
-TILE void write_panel(const Tile<T, L>& tile, int first, SharedAddress buffer, int line) {
+TILE void write_chunks(const Tile<T, L>& tile, int first, int chunk, SharedAddress panel, int line) {
   static_assert(sizeof(T) == 2, "matrices have elements of 16 bits");
   const int row = warp() * 16 + lane() % 16, exchange = row / (8 / P::chunks) % P::chunks;
+  u32 words[4];
   TILE_UNROLL
-  for (int chunk = 0; chunk < P::chunks; chunk += 2) {
-    u32 words[4];
-    TILE_UNROLL
-    for (int i = 0; i < 4; ++i) memcpy(&words[i], &tile.x[first + chunk * 4 + i * 2], 4);
-    const int at = (chunk + lane() / 16) ^ exchange;
-    store_matrices(buffer + row * P::chunks * 16 + at * 16, words[0], words[1], words[2], words[3], line);
-  }
+  for (int i = 0; i < 4; ++i) memcpy(&words[i], &tile.x[first + i * 2], 4);
+  const int at = (chunk + lane() / 16) ^ exchange;
+  store_matrices(panel + row * P::chunks * 16 + at * 16, words[0], words[1], words[2], words[3], line);
 }
 
 // `at` is the tile's first element, in the order of the map's coordinates.
@@ -45,7 +42,9 @@ TILE void store_panels(const Tile<T, L>& tile, const TensorMap& map, SharedAddre
         wait_for_tensor_reads<P::buffers - 1>(line);
     }
     synchronize(line);
-    write_panel<P>(tile, i * P::chunks * 4, buffer, line);
+    TILE_UNROLL
+    for (int chunk = 0; chunk < P::chunks; chunk += 2)
+      write_chunks<P>(tile, (i * P::chunks + chunk) * 4, chunk, buffer, line);
     fence_async(line);
     synchronize(line);
     if (thread() == 0) {

@@ -1,8 +1,9 @@
-// Left operands that the groups compute together: each writes its rows to shared memory, and products read all
-// rows. From sm_90 on.
+// Left operands that the groups compute together: each writes its rows, or its columns, to shared memory, and
+// products read all of them. From sm_90 on.
 //
-// P describes an operand: blocks of 64 rows of a group, panels of a row, 16-byte chunks of a panel's row, the
-// bytes of a panel and of the tile, the offset of the first of two buffers, and the threads of the groups.
+// P describes an operand: blocks of 64 rows of a group, whether groups divide columns, the columns of a group,
+// 16-byte chunks of a panel's row, the bytes of a panel and of the tile, the offset of the first of two buffers,
+// and the threads of the groups.
 #pragma once
 #include "cuda/device/panels_out.cuh"
 
@@ -14,11 +15,14 @@ template <class P, class T, class L>
 TILE SharedAddress put_shared(const Tile<T, L>& tile, SharedAddress memory, int& buffer, int group, int line) {
   const SharedAddress to = memory + P::offset + buffer * P::bytes;
   buffer ^= 1;
+  constexpr int own = P::columns / 8;  // chunks of a row
+  const int first_block = P::by_columns ? 0 : (group - 1) * P::rows,
+            first_chunk = P::by_columns ? (group - 1) * own : 0;
   TILE_UNROLL
-  for (int i = 0; i < P::rows * P::panels; ++i) {
-    const int block = i / P::panels, panel = i % P::panels;
-    write_panel<P>(tile, i * P::chunks * 4,
-                   to + panel * P::panel_bytes + ((group - 1) * P::rows + block) * 64 * P::chunks * 16, line);
+  for (int i = 0; i < P::rows * own; i += 2) {
+    const int block = first_block + i / own, chunk = first_chunk + i % own, panel = chunk / P::chunks;
+    write_chunks<P>(tile, i * 4, chunk % P::chunks,
+                    to + panel * P::panel_bytes + block * 64 * P::chunks * 16, line);
   }
   fence_async(line);
   synchronize_groups<P::threads>(line);

@@ -239,18 +239,18 @@ void emit_put_shared(Emitter& emitter, const Op& op) {
   const SharedOperand& operand = plan.operands[number];
   const Shape& shape = op.type(0).shape;
   const bool by_columns = plan.divides_columns(shape);
-  emitter.need(by_columns ? "shared_columns.cuh" : "shared_operand.cuh");
+  emitter.need("shared_operand.cuh");
   const std::string type = emitter.define_struct(
-      "Put", str("  static constexpr int rows = ", plan.row_blocks,
-                 by_columns ? str(", columns = ", shape[1] / plan.groups)
-                            : str(", panels = ", operand.layout.panels()),
-                 ", chunks = ", operand.layout.pitch / 16, ", panel_bytes = ", operand.layout.panel_bytes(),
-                 ", bytes = ", operand.layout.stage_bytes(), ", offset = ", operand.offset,
-                 ", threads = ", plan.groups * AsyncPlan::group_threads, ";\n"));
+      "Put",
+      str("  static constexpr bool by_columns = ", by_columns ? "true" : "false",
+          ";\n  static constexpr int rows = ", plan.row_blocks,
+          ", columns = ", shape[1] / (by_columns ? plan.groups : 1), ", chunks = ", operand.layout.pitch / 16,
+          ", panel_bytes = ", operand.layout.panel_bytes(), ", bytes = ", operand.layout.stage_bytes(),
+          ", offset = ", operand.offset, ", threads = ", plan.groups * AsyncPlan::group_threads, ";\n"));
   const std::string value = emitter.in_layout(op, op.operands[0], plan.accumulator(shape)),
                     name = emitter.fresh_name(op.results[0]);
-  emitter.line(op, str("const SharedAddress ", name, by_columns ? " = put_columns<" : " = put_shared<", type,
-                       ">(", value, ", memory, buffer", number, ", group, ", line_number(op), ");"));
+  emitter.line(op, str("const SharedAddress ", name, " = put_shared<", type, ">(", value, ", memory, buffer",
+                       number, ", group, ", line_number(op), ");"));
 }
 void emit_mma_retire(Emitter& emitter, const Op& op) {
   emitter.line(op, str("mma_retire<", op.integer("pending"), ">(", line_number(op), ");"));
