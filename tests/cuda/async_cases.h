@@ -3,13 +3,26 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
+#include "cuda/async/roles.h"
 #include "cuda/program.h"
+#include "ir/print.h"
+#include "ir/verify.h"
 #include "runtime/text_kernel.h"
 #include "support/text.h"
 
 namespace tile::cuda {
 
 constexpr Target hopper{.arch = 90, .shared_bytes = 227 * 1024, .wgmma = true};
+
+// Divides a kernel of a plan among its roles, and returns its text.
+inline std::string divided_among_roles(Function& function, const AsyncPlan& plan) {
+  EXPECT_EQ(plan.why_not, "");
+  EXPECT_EQ(divide_into_roles(function, plan), std::nullopt);
+  verify(function, "divide_into_roles");
+  return print(function, false);
+}
 
 // Says of the first arrays that their rows are contiguous, aligned and small.
 inline void make_dense(Function& function, int arrays) {

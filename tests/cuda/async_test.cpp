@@ -162,9 +162,7 @@ TEST(Roles, DivideAProduct) {
   Function function = kernel({});
   const KernelArrays arrays(function);
   const AsyncPlan plan(function, arrays, hopper, true);
-  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
-  verify(function, "divide_into_roles");
-  const std::string text = print(function, false);
+  const std::string text = divided_among_roles(function, plan);
   EXPECT_EQ(text.substr(text.find("  roles")), R"(  roles () {
     for %8, %7, %9 (%11: i32) {
       ring_fill {ring=0}
@@ -233,9 +231,7 @@ TEST(Issue, AwaitsProductsWhereTheyAreUsed) {
   EXPECT_TRUE(plan.awaits);
   ASSERT_EQ(plan.rings.size(), 3U);  // queries, keys and values: parts of a loop share them
   EXPECT_EQ(plan.rings[1].uses.size(), 3U);
-  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
-  verify(function, "divide_into_roles");
-  const std::string text = print(function, false);
+  const std::string text = divided_among_roles(function, plan);
   size_t at = text.find("} () {");
   std::string order;
   const std::string words[] = {
@@ -263,10 +259,7 @@ TEST(Issue, TilesOfAProductShareARing) {
                          "%g: f32[128,128] = add %acc, %p\n%m: f32[128,128] = add %g, %q"});
   const KernelArrays arrays(function);
   const AsyncPlan plan(function, arrays, hopper, false);
-  ASSERT_EQ(plan.why_not, "");
-  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
-  verify(function, "divide_into_roles");
-  const std::string text = print(function, false);
+  const std::string text = divided_among_roles(function, plan);
   EXPECT_EQ(text.substr(text.find("  roles")), R"(  roles () {
     for %8, %7, %9 (%11: i32) {
       ring_fill {ring=0}
@@ -349,10 +342,7 @@ TEST(Issue, LoadsForTheNextIterationAreNotWaitedFor) {
   make_dense(function, 3);
   function.attributes().set("array.1.unit", int64_t{0});
   const AsyncPlan plan(function, KernelArrays(function), hopper, false);
-  ASSERT_EQ(plan.why_not, "");
-  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
-  verify(function, "divide_into_roles");
-  const std::string divided = print(function, false);
+  const std::string divided = divided_among_roles(function, plan);
   const size_t wait = divided.find("ring_wait");
   EXPECT_EQ(divided.substr(wait, divided.find("yield", wait) - wait), R"(ring_wait {ring=0}
       %19: f8e4m3[128,64] = ring_tile {dtype=f8e4m3, ring=0, shape=[128,64], tile=0}
@@ -393,9 +383,7 @@ TEST(Issue, StartsAProductBeforeTheSumsOfTheLastOneAreAdded) {
   const AsyncPlan plan(function, KernelArrays(function), hopper, false);
   ASSERT_EQ(plan.why_not, "");
   EXPECT_EQ(plan.rings.size(), 2);
-  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
-  verify(function, "divide_into_roles");
-  const std::string divided = print(function, false);
+  const std::string divided = divided_among_roles(function, plan);
   const size_t wait = divided.find("ring_wait");
   EXPECT_EQ(divided.substr(wait, divided.find("yield", wait) - wait), R"(ring_wait {ring=0}
       %16: f8e4m3[128,64] = ring_tile {dtype=f8e4m3, ring=0, shape=[128,64], tile=0}
@@ -436,10 +424,7 @@ TEST(Issue, StartsAProductInFrontOfSmallLoads) {
   function.attributes().set("array.1.unit", int64_t{0});
   const KernelArrays arrays(function);
   const AsyncPlan plan(function, arrays, hopper, false);
-  ASSERT_EQ(plan.why_not, "");
-  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
-  verify(function, "divide_into_roles");
-  const std::string divided = print(function, false);
+  const std::string divided = divided_among_roles(function, plan);
   const size_t groups = divided.find("} () {"), issue = divided.find("mma_issue", groups),
                index = divided.find("= add", groups), load = divided.find("= load", groups),
                await = divided.find("mma_await", groups);

@@ -125,9 +125,7 @@ TEST(EpilogueTiles, AReplacedTileIsLoadedFirst) {
 TEST(EpilogueTiles, ASecondProducerCopiesThem) {
   Function function = kernel({});
   const AsyncPlan plan = plan_of(function);
-  ASSERT_EQ(divide_into_roles(function, plan), std::nullopt);
-  verify(function, "divide_into_roles");
-  const std::string text = print(function, false);
+  const std::string text = divided_among_roles(function, plan);
   EXPECT_EQ(text.substr(text.find("  roles")), R"(  roles () {
     for %12, %15, %13 (%16: i32) {
       %17: i32 = mod %16, %5

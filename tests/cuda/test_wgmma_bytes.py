@@ -16,16 +16,14 @@ NAMES = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2", torch.int8:
 e4m3, e5m2, i8, u8 = NAMES
 
 
-def kernel(tile, dtypes, awaited):
-    """A product of matrices. awaited: each tile of k has its own product, which the loop adds to the sum."""
-    m, n, k = tile
-    x, y = (NAMES[dtype] for dtype in dtypes)
-    sum_type = "f32" if dtypes[0].is_floating_point else "i32"
-    sums = f"{sum_type}[{m},{n}]"
-    zero = "0.0" if sum_type == "f32" else "0"
+def product_text(dtypes, tile, operands, awaited):
+    """A product of matrices. dtypes: of both and of the sums. operands: lines that load %x and %y. awaited: each tile of k has
+    its own product, which the loop adds to the sum."""
+    (x, y, of_sums), (m, n, k) = dtypes, tile
+    sums = f"{of_sums}[{m},{n}]"
     adds = [f"%p: {sums} = mma %x, %y, %zs", f"%m: {sums} = add %acc, %p"] if awaited else [f"%m: {sums} = mma %x, %y, %acc"]
     lines = [
-        f"kernel matmul(%a: array<{x},2>, %b: array<{y},2>, %c: array<{sum_type},2>) {{",
+        f"kernel matmul(%a: array<{x},2>, %b: array<{y},2>, %c: array<{of_sums},2>) {{",
         "%i: i32 = bid {axis=0}",
         "%j: i32 = bid {axis=1}",
         "%n: i32 = dim %a {axis=1}",
@@ -33,11 +31,10 @@ def kernel(tile, dtypes, awaited):
         "%t: i32 = cdiv %n, %bk",
         "%0: i32 = constant {dtype=i32, value=0}",
         "%1: i32 = constant {dtype=i32, value=1}",
-        f"%z: {sum_type} = constant {{dtype={sum_type}, value={zero}}}",
+        f"%z: {of_sums} = constant {{dtype={of_sums}, value={'0.0' if of_sums == 'f32' else '0'}}}",
         f"%zs: {sums} = broadcast %z {{shape=[{m},{n}]}}",
         f"%r: {sums} = for %0, %t, %1, %zs (%k: i32, %acc: {sums}) {{",
-        f"%x: {x}[{m},{k}] = load %a, %i, %k {{pad={'0' if dtypes[0] in (i8, u8) else '0.0'}, shape=[{m},{k}], steps=[{m},{k}]}}",
-        f"%y: {y}[{k},{n}] = load %b, %k, %j {{pad={'0' if dtypes[1] in (i8, u8) else '0.0'}, shape=[{k},{n}], steps=[{k},{n}]}}",
+        *operands,
         *adds,
         "yield %m",
         "}",
@@ -45,6 +42,16 @@ def kernel(tile, dtypes, awaited):
         "}",
     ]
     return "\n".join(lines)
+
+
+def kernel(tile, dtypes, awaited):
+    m, n, k = tile
+    x, y = (NAMES[dtype] for dtype in dtypes)
+    operands = [
+        f"%x: {x}[{m},{k}] = load %a, %i, %k {{pad={'0' if dtypes[0] in (i8, u8) else '0.0'}, shape=[{m},{k}], steps=[{m},{k}]}}",
+        f"%y: {y}[{k},{n}] = load %b, %k, %j {{pad={'0' if dtypes[1] in (i8, u8) else '0.0'}, shape=[{k},{n}], steps=[{k},{n}]}}",
+    ]
+    return product_text((x, y, "f32" if dtypes[0].is_floating_point else "i32"), tile, operands, awaited)
 
 
 def case(extents, tile, dtypes, awaited=False, along_k=True):

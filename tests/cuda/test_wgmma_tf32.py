@@ -9,41 +9,22 @@ import pytest
 import tile_ops
 import torch
 from prims.test_products import to_tf32
-from test_wgmma_bytes import divided
+from test_wgmma_bytes import divided, product_text
 from tile_ops import _C
 
 
 def kernel(tile, awaited=False, computed=False):
-    """A product of matrices. awaited: each tile of k has its own product, which the loop adds to the sum. computed: the left
-    operand is doubled before."""
+    """computed: the left operand is doubled before."""
     m, n, k = tile
-    sums = f"f32[{m},{n}]"
-    adds = [f"%p: {sums} = mma %x, %y, %zs", f"%m: {sums} = add %acc, %p"] if awaited else [f"%m: {sums} = mma %x, %y, %acc"]
     twice = [f"%x1: f32[{m},{k}] = add %x0, %x0"] if computed else []
-    lines = [
-        "kernel matmul(%a: array<f32,2>, %b: array<f32,2>, %c: array<f32,2>) {",
-        "%i: i32 = bid {axis=0}",
-        "%j: i32 = bid {axis=1}",
-        "%n: i32 = dim %a {axis=1}",
-        f"%bk: i32 = constant {{dtype=i32, value={k}}}",
-        "%t: i32 = cdiv %n, %bk",
-        "%0: i32 = constant {dtype=i32, value=0}",
-        "%1: i32 = constant {dtype=i32, value=1}",
-        "%z: f32 = constant {dtype=f32, value=0.0}",
-        f"%zs: {sums} = broadcast %z {{shape=[{m},{n}]}}",
-        f"%r: {sums} = for %0, %t, %1, %zs (%k: i32, %acc: {sums}) {{",
+    operands = [
         f"%x0: f32[{m},{k}] = load %a, %i, %k {{pad=0.0, shape=[{m},{k}], steps=[{m},{k}]}}",
         f"%y0: f32[{k},{n}] = load %b, %k, %j {{pad=0.0, shape=[{k},{n}], steps=[{k},{n}]}}",
         *twice,
         f"%x: tf32[{m},{k}] = astype %x{'1' if computed else '0'} {{dtype=tf32}}",
         f"%y: tf32[{k},{n}] = astype %y0 {{dtype=tf32}}",
-        *adds,
-        "yield %m",
-        "}",
-        f"store %c, %r, %i, %j {{steps=[{m},{n}]}}",
-        "}",
     ]
-    return "\n".join(lines)
+    return product_text(("f32", "f32", "f32"), tile, operands, awaited)
 
 
 def with_halfway_cases(x):
