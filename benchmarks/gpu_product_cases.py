@@ -39,6 +39,26 @@ def matmul_work(m, n, k, layout, dtype=torch.bfloat16):
     return Work(lambda: ops.matmul(a, b), dtype.itemsize * (m * k + k * n + m * n), 2 * m * n * k, peers, exact)
 
 
+def allowing_tf32(call):
+    """The call, during which torch allows products of float32 to round their operands to tf32."""
+
+    def run():
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            return call()
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    return run
+
+
+def tf32_work(m, n, k, layout):
+    exact = matmul_work(m, n, k, layout, torch.float32)
+    peers = {name: lambda make=make: allowing_tf32(make()) for name, make in exact.peers.items()}
+    return Work(allowing_tf32(exact.ours), exact.bytes, exact.flops, peers)
+
+
 def epilogue_work(ours, theirs, rows=8192, width=4096, hidden=4096):
     """A linear layer; both functions take x, its weight, a bias and a tensor of the result's shape."""
     inputs = random(rows, width), random(hidden, width) / width**0.5, random(hidden), random(rows, hidden)
@@ -132,6 +152,8 @@ def product_cases():
     for layout in ("NN", "NT", "TN"):
         make = functools.partial(matmul_work, 4096, 4096, 4096, layout, torch.float32)
         yield Case(f"matmul float32 4096x4096x4096 {layout}", make, ratios={"cuBLAS": 0.9}, product=True)
+        make = functools.partial(tf32_work, 4096, 4096, 4096, layout)
+        yield Case(f"matmul tf32 4096x4096x4096 {layout}", make, product=True)
     for name, shape, options in SCALED:
         make = functools.partial(scaled_work, *shape, **options)
         title = f"scaled_matmul {'x'.join(map(str, shape))}, {name}"
