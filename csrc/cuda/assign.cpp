@@ -132,6 +132,11 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
     if (layouts_.count(proposal.value)) continue;
     const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
     const Type& type = proposal.value->type;
+    // Each group accesses its part of a tile that no product decides.
+    if (async_ && type.rank() == 2 && async_->holds(type.shape)) {
+      spread(proposal.value, async_->accumulator(type.shape), proposal.op);
+      continue;
+    }
     const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
     const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
     spread(proposal.value, dealt(type.shape, axis, width), proposal.op);

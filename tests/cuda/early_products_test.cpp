@@ -74,6 +74,19 @@ TEST(EarlyProducts, BeginBehindTheirOperands) {
             "load, permute, mma, load, permute, mma, load, add, astype, mma, mul, astype, mma");
 }
 
+// Two products whose sums the loop computes with, and no operand.
+TEST(EarlyProducts, BeginTogether) {
+  const std::string text =
+      with(with(gradients("bf16"), "    %h: bf16[128,64] = astype %f {dtype=bf16}\n", ""),
+           "    %sh: f32[128,64] = mma %h, %q, %x\n    %sp: f32[128,64] = mma %p, %g, %y\n",
+           "    %sh: f32[128,64] = add %f, %x\n    %sp: f32[128,64] = add %e, %y\n");
+  Function function = parse(with(text, "    %p: bf16[128,64] = astype %e {dtype=bf16}\n", ""));
+  EXPECT_EQ(order_of(function), "load, permute, mma, load, add, load, permute, mma, mul, add, add");
+  begin_products_early(function);
+  verify(function, "begin_products_early");
+  EXPECT_EQ(order_of(function), "load, permute, mma, load, permute, mma, load, add, mul, add, add");
+}
+
 // A loop that only loads and multiplies is not changed.
 TEST(EarlyProducts, LeaveLoopsOfProducts) {
   Function function = parse(product_and("  store %c, %s, %i, %j {steps=[8,64]}\n", 64));

@@ -418,6 +418,7 @@ ATTENTION = Operator(
     gate_variants={
         "attention[128],window": lambda dtype: gate_attention_with(dtype, window=[1024, 0], sinks=((16,), torch.float32)),
         "attention[128],mask": lambda dtype: gate_attention_with(dtype, attn_bias=((1, 1, 4096, 4096), torch.bool)),
+        "attention[128],bias": lambda dtype: gate_attention_with(dtype, attn_bias=meta_leaf(dtype, 1, 16, 4096, 4096)),
         "attention[128],softcap": lambda dtype: gate_attention_with(dtype, softcap=30.0),
         "attention[128],alibi": lambda dtype: gate_attention_with(dtype, alibi_slopes=((16,), torch.float32)),
         "attention[128],dropout": lambda dtype: gate_attention_with(dtype, dropout_p=0.1, seed=((2,), torch.int64)),

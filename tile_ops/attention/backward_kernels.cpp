@@ -25,7 +25,7 @@ class Gradients {
     std::optional<Tile> grad_out;
   };
   At at(const Place& place) const {
-    const auto& [i, j, whole, adds] = place;
+    const auto& [i, j, whole, adds, bias] = place;
     At t{scores.query(i), scores.key(j), Tile(), Tile(), Tile(), std::nullopt};
     std::optional<Tile> slope;
     // Rows past the end and rows that attend to nothing: exp(s - inf) = 0.

@@ -46,7 +46,7 @@ struct Visits {
 template <class Array>
 struct Inputs {
   Array query, key, value;
-  std::optional<Array> bias;
+  std::optional<Array> bias;                           // [batch or 1, heads or 1, query, key]
   std::optional<Visits<Array>> visits = std::nullopt;  // without them, all that options leave
 };
 
@@ -124,11 +124,12 @@ struct Call {
 };
 
 // A tile of scores. whole: it is known to see all of them, so that nothing hides any or adds to them. adds: a
-// bias may have other numbers than 0 and -inf there.
+// bias may have other numbers than 0 and -inf there. bias: its tile, if it is loaded already.
 struct Place {
   Tile i, j;
   std::optional<Tile> whole = std::nullopt;
   bool adds = true;
+  std::optional<Tile> bias = std::nullopt;
 };
 // The tiles that a list names, of a tile of queries or, by_keys, of keys.
 class Visited {
@@ -167,6 +168,8 @@ class ScoreRule {
   bool plain(const Place& at) const { return !(bias_ && at.adds) && !slope_ && !cap_; }
   // `values` where a score is seen, else `hidden`.
   Tile only(Tile values, double hidden, const Place& at) const;
+  // The bias, -inf where a score is not seen.
+  Tile seen_bias(const Place& at) const;
   // The scores; with a cap `slope` becomes their derivatives by the scaled products.
   Tile score(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
   // Which probabilities dropout leaves, nothing without it; and values scaled where they are left, else 0.
@@ -359,6 +362,20 @@ struct BackwardBias {
   DType operand;
 };
 void backward_bias(const BackwardBias<Array, Tile>& of);
+
+// The same by tensor cores for a bias of every row and key. A block has a tile of queries and up to `span`
+// tiles of keys.
+template <class Array, class Tile>
+struct BackwardBiasTiles {
+  Inputs<Array> in;
+  std::optional<Array> grad_out;
+  Array shift, delta;  // as of BackwardRows, of a scale of 1
+  Array grad_bias;
+  RuleOf<Array, Tile, Tile> rule;
+  Tile span;
+  TileSize tile;
+};
+void backward_bias_tiles(const BackwardBiasTiles<Array, Tile>& of);
 
 // The same where the bias is one number a row and there are no sinks: a row's gradients of scores add up to
 // that of its lse.

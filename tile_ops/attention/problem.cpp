@@ -17,6 +17,7 @@ Kernel rows_kernel("attention_backward_rows", backward_rows);
 Kernel transposed_kernel("attention_backward_transposed", backward_transposed);
 Kernel rounded_kernel("attention_backward_rounded", backward_rounded);
 Kernel bias_kernel("attention_backward_bias", backward_bias);
+Kernel bias_tiles_kernel("attention_backward_bias_tiles", backward_bias_tiles);
 Kernel row_bias_kernel("attention_backward_row_bias", backward_row_bias);
 Kernel sinks_kernel("attention_backward_sinks", backward_sinks);
 
@@ -51,11 +52,13 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
 // The same for warpgroup instructions, where a thread holds sums of two products. Heads of 64 leave registers
 // for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty,
 // and a bias of more than 16 bits many registers spilled.
-TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias) {
+// numbers: each tile reads a bias, for which a third group leaves no registers, and one of more than 16 bits
+// beside deep heads no shared memory.
+TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias, bool numbers) {
   const int extent = gpu_depth(query, depth);
-  if (extent > 128) return {128, 64, extent};
-  const bool third =
-      extent <= 64 && query.size(2) >= tuning::attention_long_query && !(bias && bias->element_size() > 2);
+  const bool wide = bias && bias->element_size() > 2;
+  if (extent > 128 || (extent > 64 && numbers && wide)) return {128, 64, extent};
+  const bool third = extent <= 64 && query.size(2) >= tuning::attention_long_query && !wide && !numbers;
   return {third ? 192 : 128, 128, extent};
 }
 TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
@@ -123,6 +126,12 @@ Tensor shared_mask(const Tensor& bias) {
     if (mask.size(axis) > 1 && mask.stride(axis) == 0) mask = mask.narrow(axis, 0, 1);
   return mask;
 }
+// [batch or 1, heads or 1, query, key] with stride 0 where rows or keys are broadcast.
+OptionalTensor whole_bias(const OptionalTensor& bias, const Problem& p) {
+  if (!bias) return std::nullopt;
+  const Tensor shared = shared_mask(*bias);
+  return shared.expand({shared.size(0), shared.size(1), p.rows, p.keys});
+}
 // Tiles of at most so many rows and columns are whole blocks of a summary.
 constexpr TileSize word_tile{flag_side, word_columns, 0};
 int64_t bits_of(const Tensor& bias, const Problem& p) {
@@ -139,18 +148,35 @@ bool is_picked_out(const Tensor& bias, const Problem& p) {
   return bias.is_floating_point() && pays_for_summary(p.rows, p.keys, word_tile);
 }
 
+// Returns true if a ring of kernels on warpgroup instructions may hold the bias's tiles: deeper heads leave
+// no shared memory for them.
+bool fits_ring(const Tensor& bias, const Problem& p) {
+  constexpr int64_t deepest = 192;
+  return bias.is_floating_point() && bias.element_size() <= 4 && p.depth <= deepest;
+}
+// Returns true if the copy unit can move the tiles there, too, so that these kernels do not wait for them.
+bool is_copied_ahead(const Tensor& bias, const Problem& p) {
+  return fits_ring(bias, p) && has_tensor_map(to_array_argument(*whole_bias(bias, p)));
+}
+
+// Returns true if the bias is taken to have numbers everywhere, so that a summary of it does not pay: masks
+// are the same for all heads, and nobody wants their gradient.
+bool has_numbers(const Tensor& bias, bool wants_gradient, const Problem& p) {
+  return is_copied_ahead(bias, p) && (wants_gradient || shared_mask(bias).size(1) > 1);
+}
+
 // Returns true if warpgroup instructions can read the tensor.
 bool read_by_groups(const Tensor& tensor) {
   const ArrayArgument array = to_array_argument(tensor);
   return multiplies_by_groups(array) && has_tensor_map(array);
 }
 // Returns true if kernels on warpgroup instructions do what is asked for: besides query, key and value they
-// only take what is computed from positions, a mask's bits, and a floating bias in tiles that a summary picks
-// out.
+// only take what is computed from positions, a mask's bits, and a floating bias that is copied ahead or is in
+// tiles that a summary picks out.
 bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p)) && !options.dropout &&
-         !options.query_starts;
+  return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p) || is_copied_ahead(*bias, p)) &&
+         !options.dropout && !options.query_starts;
 }
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   return fits_groups(bias, p) && read_by_groups(of.query) && read_by_groups(of.key) &&
@@ -161,27 +187,46 @@ bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Proble
 // that pays.
 class GroupOperands {
  public:
-  GroupOperands(bool fits, const Operands& of, const OptionalTensor& grad_out, const OptionalTensor& bias,
-                const Problem& p)
-      : query_(of.query), key_(of.key), value_(of.value), grad_out_(grad_out) {
+  // wants_gradient: of the bias.
+  GroupOperands(const Operands& of, const OptionalTensor& grad_out, const OptionalTensor& bias,
+                bool wants_gradient, const Problem& p)
+      : query_(of.query), key_(of.key), value_(of.value), grad_out_(grad_out), bias_(bias) {
+    if (!multiplies_by_groups(to_array_argument(query_))) return;
+    if (bias) copy_bias(wants_gradient, p);
     const bool pays =
         p.rows * p.group >= tuning::attention_copied_rows || p.keys <= tuning::attention_copied_rows;
-    if (!fits || !pays || !multiplies_by_groups(to_array_argument(query_))) return;
+    if (!fits_groups(bias_, p) || !pays) return;
     std::vector<Tensor*> copied;
     for (Tensor* tensor : {&query_, &key_, &value_, grad_out_ ? &*grad_out_ : nullptr})
       if (tensor && tensor->numel() && !read_by_groups(*tensor)) copied.push_back(tensor);
-    for (const Tensor* tensor : copied) bytes_ += bytes_in_aligned_rows(*tensor);
-    if (bytes_ + (bias && has_bits(*bias, p) ? bits_of(*bias, p) : 0) > tuning::attention_bits_bytes)
-      copied.clear(), bytes_ = 0;
+    int64_t bytes = bytes_;
+    for (const Tensor* tensor : copied) bytes += bytes_in_aligned_rows(*tensor);
+    if (bytes + (bias_ && has_bits(*bias_, p) ? bits_of(*bias_, p) : 0) > tuning::attention_bits_bytes)
+      return;
     for (Tensor* tensor : copied) *tensor = copy_in_aligned_rows(*tensor);
+    bytes_ = bytes;
   }
   Operands operands() const { return {query_, key_, value_}; }
   const OptionalTensor& grad_out() const { return grad_out_; }
+  const OptionalTensor& bias() const { return bias_; }
   int64_t bytes() const { return bytes_; }
 
  private:
+  // One of numbers, and one that no summary picks out.
+  void copy_bias(bool wants_gradient, const Problem& p) {
+    const Tensor own = shared_mask(*bias_);
+    const auto& options = p.rule.options;
+    const bool has_numbers = wants_gradient || own.size(1) > 1 || !is_picked_out(own, p),
+               is_whole = own.size(2) == p.rows && own.size(3) == p.keys;
+    if (!fits_ring(own, p) || options.dropout || options.query_starts || !has_numbers || !is_whole ||
+        is_copied_ahead(own, p) || bytes_in_aligned_rows(own) > tuning::attention_bits_bytes)
+      return;
+    bias_ = copy_in_aligned_rows(own);
+    bytes_ = bytes_in_aligned_rows(own);
+  }
+
   Tensor query_, key_, value_;
-  OptionalTensor grad_out_;
+  OptionalTensor grad_out_, bias_;
   int64_t bytes_ = 0;  // of the copies
 };
 
@@ -197,11 +242,6 @@ Grid grid_of(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
   return heads_first(query) ? Grid{heads, tiles, batch} : Grid{tiles, heads, batch};
 }
 
-// [batch, heads, query, key] with stride 0 where it is broadcast.
-OptionalTensor whole_bias(const OptionalTensor& bias, const Problem& p) {
-  if (!bias) return std::nullopt;
-  return bias->expand({p.batch, p.heads, p.rows, p.keys});
-}
 // Returns true if a summary pays: on a CPU it takes as long as a few heads of a short head dim.
 bool is_summed_up(const Tensor& bias, const Problem& p, const TileSize& tile) {
   const Tensor mask = shared_mask(bias);
@@ -211,9 +251,7 @@ bool is_summed_up(const Tensor& bias, const Problem& p, const TileSize& tile) {
 }
 // Heads and samples that share a mask share its summary.
 MaskSummary summary_of(const Tensor& bias, const Problem& p, BitsOf bits) {
-  const Tensor mask = shared_mask(bias);
-  return {
-      mask.expand({mask.size(0), mask.size(1), p.rows, p.keys}), {p.rule.offset, p.rule.options.first}, bits};
+  return {*whole_bias(bias, p), {p.rule.offset, p.rule.options.first}, bits};
 }
 // A mask's bits hide what options hide as well, so that kernels ask neither options nor a bool mask. A
 // floating one may also have numbers.
@@ -302,10 +340,55 @@ TileSize query_tile(const Backward& call, const OptionalTensor& bias, const Prob
   return {128, depth > 128 ? 32 : 64, depth};
 }
 
-// The part's own of [samples, heads, ...]; of what is packed, its heads of all samples.
+// Returns true if the bias's gradient has a kernel on warpgroup instructions: it has a number for each score,
+// and four tiles of heads fit shared memory twice.
+bool takes_bias_tiles(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  const Tensor grad = four_dimensions(call.grad_bias);
+  return grad.numel() && grad.size(2) == p.rows && grad.size(3) == p.keys && p.depth <= 128 &&
+         gradients_by_groups(call, bias, p);
+}
+void run_bias_tiles(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  const auto& [query, key, value] = call.operands;
+  const Tensor grad = four_dimensions(call.grad_bias);
+  const int depth = group_depth(p);
+  const TileSize tile{128, depth <= 64 && bias->element_size() == 2 ? 128 : 96, depth};
+  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols),
+                span = std::clamp<int64_t>(
+                    row_tiles * key_tiles * grad.size(0) * grad.size(1) / tuning::attention_bias_blocks, 1,
+                    tuning::attention_bias_span);
+  const Tensor shift = at::empty({p.batch, p.heads, row_tiles * tile.rows}, call.saved.top.options()),
+               delta = result_like(shift);
+  rows_kernel.launch({row_tiles, p.heads, p.batch}, {.of = {.grad_out = call.incoming.grad_out,
+                                                            .out = call.saved.out,
+                                                            .residual = if_any(call.saved.residual),
+                                                            .grad_lse = call.incoming.grad_lse},
+                                                     .top = call.saved.top,
+                                                     .weight = call.saved.weight,
+                                                     .shift = shift,
+                                                     .delta = delta,
+                                                     .scale = 1.0,
+                                                     .options = as_launched(p.rule.options),
+                                                     .rows = tile.rows,
+                                                     .depth = depth});
+  HostRule rule = p.rule;
+  rule.options.all_keys = !rule.options.first && rule.offset >= p.keys;
+  bias_tiles_kernel.launch({row_tiles * ceil_div(key_tiles, span), grad.size(1), grad.size(0)},
+                           {.in = {query, key, value, bias},
+                            .grad_out = call.incoming.grad_out,
+                            .shift = shift,
+                            .delta = delta,
+                            .grad_bias = grad,
+                            .rule = as_launched(rule),
+                            .span = static_cast<int>(span),
+                            .tile = tile});
+}
+
+// The part's own of [samples, heads, ...]; of what is packed, its heads of all samples. What all heads share
+// stays as it is.
 Tensor own_part(const Tensor& of, const Split& part, int64_t heads_of_key) {
   const int64_t heads = part.key_heads * heads_of_key;
-  const Tensor own = heads == of.size(1) ? of : of.narrow(1, part.key_head * heads_of_key, heads);
+  const bool all = heads == of.size(1) || of.size(1) == 1;
+  const Tensor own = all ? of : of.narrow(1, part.key_head * heads_of_key, heads);
   return of.size(0) == 1 || part.samples == of.size(0) ? own : own.narrow(0, part.sample, part.samples);
 }
 HostRule own_rule(const Problem& p, const Split& part) {
@@ -411,23 +494,26 @@ DType operand_dtype(const Tensor& query) {
   return multiplies_as_it_is(to_array_argument(query)) ? dtype : sum_dtype(dtype);
 }
 
-void run_forward(const Operands& given, const OptionalTensor& bias, const Request& request,
+void run_forward(const Operands& given, const OptionalTensor& given_bias, const Request& request,
                  const Results& results, const Packed* packed) {
   Problem p(given, request, packed);
   const Tensor& lse = results.lse;
   if (lse.numel() == 0) return;
-  const GroupOperands read(fits_groups(bias, p), given, std::nullopt, bias, p);
+  const bool wants_gradient = given_bias && given_bias->requires_grad();
+  const GroupOperands read(given, std::nullopt, given_bias, wants_gradient, p);
   const Operands operands = read.operands();
+  const OptionalTensor& bias = read.bias();
   const Tensor& query = operands.query;
   const bool groups = runs_by_groups(operands, bias, p);
-  const TileSize tile =
-      groups ? group_tile_size(query, p.depth, bias) : tile_size(query, p.depth, 64, true, p.beside(bias));
+  const bool numbers = groups && bias && has_numbers(*bias, wants_gradient, p);
+  const TileSize tile = groups ? group_tile_size(query, p.depth, bias, numbers)
+                               : tile_size(query, p.depth, 64, true, p.beside(bias));
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.
   p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
   OptionalTensor scores_bias = whole_bias(bias, p);
   std::optional<Visits<Tensor>> visits;
-  if (bias && is_summed_up(*bias, p, tile)) {
+  if (bias && !numbers && is_summed_up(*bias, p, tile)) {
     const bool bits = groups && has_bits(*bias, p);
     visits = summary_of(*bias, p, bits ? BitsOf::queries : BitsOf::nothing)
                  .keys_of_queries(tile, p.batch, p.heads);
@@ -449,12 +535,11 @@ void run_forward(const Operands& given, const OptionalTensor& bias, const Reques
 
 void run_backward(const Backward& given, const Request& request, const Packed* packed) {
   const Problem p(given.operands, request, packed);
-  const OptionalTensor scores_bias = whole_bias(given.bias, p);
-  const GroupOperands read(fits_groups(given.bias, p), given.operands, given.incoming.grad_out, given.bias,
-                           p);
+  const GroupOperands read(given.operands, given.incoming.grad_out, given.bias, given.grad_bias.defined(), p);
+  const OptionalTensor scores_bias = whole_bias(read.bias(), p);
   const Backward call{{read.grad_out(), given.incoming.grad_lse},
                       read.operands(),
-                      given.bias,
+                      read.bias(),
                       given.saved,
                       given.grads,
                       given.grad_bias,
@@ -468,7 +553,9 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const bool transposed = for_keys && takes_transposed(call, scores_bias, p);
   std::optional<MaskSummary> summary;
-  if (call.bias && is_summed_up(*call.bias, p, tile))
+  const bool numbers = call.bias && has_numbers(*call.bias, call.grad_bias.defined(), p) &&
+                       gradients_by_groups(call, call.bias, p);
+  if (call.bias && !numbers && is_summed_up(*call.bias, p, tile))
     summary =
         summary_of(*call.bias, p,
                    transposed && has_transposed_bits(call, call.bias, p) ? BitsOf::keys : BitsOf::nothing);
@@ -478,7 +565,9 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
                          call.grads.query.defined() && !one_pass;
   if (summary) summary->drop_bits();
   const Tensor delta = at::empty(top.sizes(), top.options());
-  if (delta.numel() && (!transposed || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
+  const bool bias_tiles = call.grad_bias.defined() && takes_bias_tiles(call, scores_bias, p);
+  const bool for_bias = call.grad_bias.defined() && !bias_tiles;
+  if (delta.numel() && (!transposed || for_query || for_bias || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch},
                         {call.incoming.grad_out, out, if_any(residual), call.incoming.grad_lse}, delta,
                         as_launched(p.rule.options), tile.rows, static_cast<int>(most_depth));
@@ -534,7 +623,9 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
                          .operand = operand,
                          .heads_first = heads_first(query)});
   }
-  if (call.grad_bias.defined() && call.grad_bias.numel()) {
+  if (bias_tiles) {
+    run_bias_tiles(call, scores_bias, p);
+  } else if (for_bias && call.grad_bias.numel()) {
     const Tensor sums = four_dimensions(call.grad_bias);
     const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
     if (bias_cols == 1 && p.keys != 1 && !p.rule.options.sinks)

@@ -62,7 +62,7 @@ Visited::Visited(const Inputs<Array>& in, const Tile& head, const Tile& batch, c
 ScoreRule::ScoreRule(const Call& call, const Tile& head, const Inputs<Array>& in, bool transposed)
     : scale(call.scale), call_(call), head_(head), key_count_(call.key_count()), transposed_(transposed) {
   if (in.bias) {
-    Array own = call.keys.of(*in.bias, head);
+    Array own = (*in.bias)[{min(call.batch, in.bias->dim(0) - 1), min(head, in.bias->dim(1) - 1)}];
     (in.bias->dtype() == boolean ? mask_ : bias_) =
         transposed ? own.permute({1, 0}).tiled_view({call.cols, call.rows})
                    : own.tiled_view({call.rows, call.cols});
@@ -104,9 +104,13 @@ Tile ScoreRule::only(Tile values, double hidden, const Place& at) const {
   return where(or_whole(seen), values, hidden);
 }
 
+Tile ScoreRule::seen_bias(const Place& at) const {
+  return only(load(*bias_, at), -std::numeric_limits<double>::infinity(), at);
+}
+
 Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>* slope) const {
-  const auto bias = [&] { return load(*bias_, at).astype(scale.dtype()); };
-  const auto& [i, j, whole, adds] = at;
+  const auto& [i, j, whole, adds, loaded] = at;
+  const auto bias = [&] { return (at.bias ? *at.bias : load(*bias_, at)).astype(scale.dtype()); };
   const bool biased = bias_ && adds;
   Tile score;
   if (cap_) {

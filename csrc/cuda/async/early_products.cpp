@@ -20,7 +20,7 @@ class Early {
   void run() {
     for (const auto& op : block_.ops)
       if (op->is("mma")) products_.push_back({op.get(), {}, {}});
-    if (!computes_operand()) return;
+    if (!computes_operand() && !awaits_several()) return;
     for (Product& product : products_) follow(*product.mma, product);
     order_.reserve(block_.ops.size());
     place_products();
@@ -47,6 +47,16 @@ class Early {
       const Op* left = mma_operand(product.mma->operands[0]).value->definition;
       return left && left->parent == &block_ && !left->is("load");
     });
+  }
+  // Returns true if the block computes with the sums of several products. Those of bytes begin early anyway.
+  bool awaits_several() const {
+    const Users users = users_of(block_);
+    return std::count_if(products_.begin(), products_.end(), [&](const Product& product) {
+             const auto found = users.find(product.mma->results[0]);
+             return info(product.mma->type(0).dtype).bytes > 1 && found != users.end() &&
+                    std::any_of(found->second.begin(), found->second.end(),
+                                [&](const Op* user) { return user->traits().elementwise; });
+           }) > 1;
   }
   // Returns true for scalars, views, zeros, and loads of operands from arrays that the kernel does not write.
   bool moves(const Op& op) const {

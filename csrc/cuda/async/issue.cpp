@@ -24,7 +24,7 @@ class Issuer {
     start_byte_products(block, all, plan_);
     std::deque<Product> outer_flight = std::exchange(flight_, {});
     std::vector<Use> outer_uses = std::exchange(uses_, {});
-    std::vector<Row> outer_rows = std::exchange(rows_, {});
+    std::vector<Read> outer_read = std::exchange(read_, {});
     const bool outer_loads =
         std::exchange(loads_small_tiles_, std::any_of(all.begin(), all.end(), [&](const auto& op) {
                         return op->is("load") && is_tile(op->results[0]) && !plan_.use_of(*op).second;
@@ -34,8 +34,8 @@ class Issuer {
     for (size_t i = 0; i < all.size(); ++i) {
       const Op& op = *all[i];
       if (const auto [ring, use] = plan_.use_of(op); use) {
-        if (plan_.rings[static_cast<size_t>(ring)].of_rows)
-          rows_.push_back({ring, std::move(all[i])});
+        if (plan_.rings[static_cast<size_t>(ring)].read_by_warps())
+          read_.push_back({ring, std::move(all[i])});
         else if (use->loads[0] == &op)
           uses_.push_back({ring, use, last_reader(*use, all)});
         continue;
@@ -43,7 +43,7 @@ class Issuer {
       if ((transposes(op) || rounds_to_tf32(op)) && is_operand(op, all)) continue;
       build.location = op.location;
       const bool ends = i + 1 == all.size();
-      read_rows(op, ends, build);
+      read_stages(op, ends, build);
       wait_for_stages(op, build);
       await_operands(op, build);
       if (ends) await(flight_.size(), build);
@@ -52,7 +52,7 @@ class Issuer {
     }
     flight_ = std::move(outer_flight);
     uses_ = std::move(outer_uses);
-    rows_ = std::move(outer_rows);
+    read_ = std::move(outer_read);
     loads_small_tiles_ = outer_loads;
     written_ = std::move(outer_written);
   }
@@ -65,8 +65,8 @@ class Issuer {
     const Op* last_reader;  // the last op of the block that reads one of the tiles
     bool waited = false;
   };
-  // A row of a ring that the block has not read yet.
-  struct Row {
+  // A row or a tile of a ring that the block has not read to registers yet.
+  struct Read {
     int ring;
     std::unique_ptr<Op> load;
   };
@@ -123,11 +123,11 @@ class Issuer {
     }
   }
 
-  // Reads the rows that the op, or an op inside of it, uses first. The last op of a block takes those that
-  // are left, because the producer fills a stage for each iteration.
-  void read_rows(const Op& op, bool last, Builder& build) {
-    std::erase_if(rows_, [&](Row& row) {
-      const Value* loaded = row.load->results[0];
+  // Reads the rows and tiles that the op, or an op inside of it, uses first. The last op of a block takes
+  // those that are left, because the producer fills a stage for each iteration.
+  void read_stages(const Op& op, bool last, Builder& build) {
+    std::erase_if(read_, [&](Read& read) {
+      const Value* loaded = read.load->results[0];
       bool used = last;
       const auto visit = [&](const Op& each) {
         used = used || std::count(each.operands.begin(), each.operands.end(), loaded) != 0;
@@ -135,10 +135,12 @@ class Issuer {
       visit(op);
       for (const auto& region : op.regions) walk(*region, visit);
       if (!used) return false;
-      const Location at = std::exchange(build.location, row.load->location);
-      awaited_[row.load->results[0]] = read_stage(build, ring_row, row.ring, loaded->type);
+      const Location at = std::exchange(build.location, read.load->location);
+      const bool is_row = plan_.rings[static_cast<size_t>(read.ring)].of_rows;
+      awaited_[read.load->results[0]] =
+          read_stage(build, is_row ? ring_row : ring_read, read.ring, loaded->type);
       build.location = at;
-      kept_rows_.push_back(std::move(row.load));
+      kept_loads_.push_back(std::move(read.load));
       return true;
     });
   }
@@ -266,14 +268,14 @@ class Issuer {
   const AsyncPlan& plan_;
   std::deque<Product> flight_;
   std::vector<Use> uses_;  // of this block
-  std::vector<Row> rows_;
+  std::vector<Read> read_;
   std::unordered_set<const Op*> loads_;          // of rings
   std::unordered_map<int64_t, Value*> written_;  // operands in shared memory, of this block
   ValueMap tiles_, awaited_;
   bool loads_small_tiles_ = false;         // this block
   std::unordered_set<const Op*> spent_;    // products whose sums' registers others have taken
   std::vector<std::unique_ptr<Op>> kept_;  // products that results in flight refer to
-  std::vector<std::unique_ptr<Op>> kept_rows_;
+  std::vector<std::unique_ptr<Op>> kept_loads_;
 };
 
 }  // namespace

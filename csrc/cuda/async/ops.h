@@ -13,7 +13,7 @@
 // Ops of the groups' region:
 //   ring_wait {ring}: waits until the stage is filled
 //   ring_tile {dtype, ring, shape, tile}: the stage's tile; only products read it
-//   ring_read {dtype, ring, shape}: the stage's tile in registers, which an epilogue loads
+//   ring_read {dtype, ring, shape}: the stage's tile in registers, as groups hold sums
 //   ring_free {ring}: frees the stage of the iteration before
 //   ring_drain {ring}: frees the last stage
 //   ring_row {dtype, ring, shape}: the stage's row in registers

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "cuda/async/epilogue.h"
+#include "cuda/async/loop_tiles.h"
 #include "cuda/staging.h"
 #include "ir/walk.h"
 #include "support/text.h"
@@ -115,12 +116,13 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     if (!all([&](const Op& mma) { return fits(mma); })) return;
     std::vector<Together> together;
     if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma, together); })) return;
-    if (!loads_little(function, products)) return;
-    add_rings(std::move(together), false);
+    add_rings(std::move(together), {});
     add_rows(function, arrays);
+    add_tiles(function, arrays);
   }
   add_epilogue(function, arrays);
   place(function, target);
+  if (awaits && why_not.empty()) loads_little(function, products);
 }
 
 // Finds the number of groups: the product with the most rows decides.
@@ -289,12 +291,41 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
     rows.emplace_back();
     rows.back().push_back(std::move(tile));
   });
-  add_rings(std::move(rows), true);
+  add_rings(std::move(rows), {.of_rows = true});
+}
+
+bool AsyncPlan::holds(const Shape& shape) const {
+  if (shape[1] % 8 != 0 || shape[1] > most_columns) return false;
+  if (divides_columns(shape)) return shape[1] % (groups * least_columns) == 0;
+  return shape[0] == int64_t{block_rows} * row_blocks * groups;
+}
+// Adds the tiles that the loops of products load beside operands.
+void AsyncPlan::add_tiles(const Function& function, const KernelArrays& arrays) {
+  std::vector<Together> tiles;
+  for (CopiedTile& tile : loop_tiles(function, arrays, [&](const Shape& shape) { return holds(shape); })) {
+    const Op* loop = tile.access->parent->parent;
+    const bool is_operand = use_of(*tile.access).second;
+    if (is_operand || !loop || (persistent && !loop->parent->parent)) continue;
+    tiles.emplace_back();
+    tiles.back().push_back({std::move(tile)});
+  }
+  add_rings(std::move(tiles), {.of_tiles = true});
+}
+// Leaves such tiles to the threads where two stages of all rings do not fit, the last ones first.
+void AsyncPlan::drop_tiles(const Function& function, int64_t room) {
+  int64_t needed = 0;
+  for (const AsyncRing& ring : rings)
+    if (!ring.of_epilogue) needed += (is_repeated(ring, function) ? 2 : 1) * ring.stage_bytes;
+  for (size_t r = rings.size(); r-- > 0 && needed > room;) {
+    if (!rings[r].of_tiles) continue;
+    needed -= 2 * rings[r].stage_bytes;
+    rings.erase(rings.begin() + static_cast<ptrdiff_t>(r));
+  }
 }
 
 // Adds the rings of products that end in their block. Blocks that load the same tiles, such as the parts of a
 // loop, use the same ring.
-void AsyncPlan::add_rings(std::vector<Together> all, bool of_rows) {
+void AsyncPlan::add_rings(std::vector<Together> all, const AsyncRing& like) {
   for (Together& tiles : all) {
     const Block* block = tiles[0].access->parent;
     const auto is_free = [&](const AsyncRing& ring) {
@@ -303,7 +334,7 @@ void AsyncPlan::add_rings(std::vector<Together> all, bool of_rows) {
                known.access->results[0]->type == tile.access->results[0]->type &&
                known.access->integers("steps") == tile.access->integers("steps");
       };
-      return ring.of_rows == of_rows &&
+      return ring.of_rows == like.of_rows && ring.of_tiles == like.of_tiles &&
              std::equal(ring.tiles.begin(), ring.tiles.end(), tiles.begin(), tiles.end(), same) &&
              std::none_of(ring.uses.begin(), ring.uses.end(),
                           [&](const RingUse& use) { return use.block == block; });
@@ -312,14 +343,14 @@ void AsyncPlan::add_rings(std::vector<Together> all, bool of_rows) {
     for (const RingTile& tile : tiles) use.add(*tile.access);
     auto ring = std::find_if(rings.begin(), rings.end(), is_free);
     if (ring == rings.end()) {
-      ring = rings.insert(rings.end(), AsyncRing{.of_rows = of_rows});
+      ring = rings.insert(rings.end(), like);
       for (RingTile& tile : tiles) ring->add(std::move(tile));
     }
     ring->uses.push_back(std::move(use));
   }
 }
 
-// Loads of other tiles than operands do not run ahead. Returns true if they are few, or if another loop of as
+// Loads of tiles without a ring do not run ahead. Returns true if they are few, or if another loop of as
 // many products has none: one that is not the usual case may wait for them.
 bool AsyncPlan::loads_little(const Function& function, const std::vector<const Op*>& products) {
   const Users users = users_of(function.body());
@@ -327,7 +358,7 @@ bool AsyncPlan::loads_little(const Function& function, const std::vector<const O
   const auto awaited_load = [&](const Block& body) -> const Op* {
     for (const auto& op : body.ops)
       if (op->is("load") && is_tile(op->results[0]) && element_count(op->results[0]->type.shape) > most &&
-          !only_multiplied(op->results[0], users, multiplies_on_wgmma))
+          !only_multiplied(op->results[0], users, multiplies_on_wgmma) && !use_of(*op).second)
         return op.get();
     return nullptr;
   };
@@ -481,6 +512,7 @@ int AsyncPlan::epilogue_stages(int64_t left, int64_t repeated) const {
 void AsyncPlan::place(const Function& function, const Target& target) {
   int64_t room = target.shared_bytes - alignment;  // the barriers take the rest
   for (const SharedOperand& operand : operands) room -= shared_buffers * operand.layout.stage_bytes();
+  drop_tiles(function, room);
   int64_t once = 0, repeated = 0;
   for (const AsyncRing& ring : rings)
     if (!ring.of_epilogue) (is_repeated(ring, function) ? repeated : once) += ring.stage_bytes;

@@ -36,14 +36,15 @@ struct RingUse {
   void add(const Op& load);
 };
 
-// Tiles that products read, in stages that the producer fills ahead of the groups. All tiles of a stage are
-// announced, awaited and freed together.
+// Tiles that the producer copies to stages ahead of the groups, for products to read where nothing else is
+// said. All tiles of a stage are announced, awaited and freed together.
 struct AsyncRing {
   // Each use's tile is a stage of its own, which a second producer fills and each warp reads to registers.
   bool of_epilogue = false;
-  // A stage is a row of numbers beside products that are awaited, which each warp reads to registers.
-  bool of_rows = false;
-  bool read_by_warps() const { return of_epilogue || of_rows; }
+  // A stage is a row of numbers, or a tile, beside products that are awaited, which each warp reads to
+  // registers.
+  bool of_rows = false, of_tiles = false;
+  bool read_by_warps() const { return of_epilogue || of_rows || of_tiles; }
   // The loop whose products go on from iteration to iteration, all onto the same sums. Without one, products
   // are awaited in their block.
   const Op* loop = nullptr;
@@ -87,6 +88,8 @@ struct AsyncPlan {
   // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
   // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;
+  // Returns true if the groups hold a tile of this shape as they hold sums.
+  bool holds(const Shape& shape) const;
   bool divides_columns(const Shape& shape) const {
     return groups > 1 && shape[0] == int64_t{block_rows} * row_blocks;
   }
@@ -102,8 +105,10 @@ struct AsyncPlan {
   using Together = std::vector<RingTile>;
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma,
                    std::vector<Together>& all);
-  void add_rings(std::vector<Together> all, bool of_rows);
+  void add_rings(std::vector<Together> all, const AsyncRing& like);
   void add_rows(const Function& function, const KernelArrays& arrays);
+  void add_tiles(const Function& function, const KernelArrays& arrays);
+  void drop_tiles(const Function& function, int64_t room);
   bool divides_panels(const Function& function, const Op& load, size_t unit) const;
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,
                 RingTile& tile);

@@ -133,15 +133,19 @@ void emit_ring_read(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
   const size_t number = ring_number(op);
   const SharedLayout& layout = plan.rings[number].tiles[0].layout;
+  const Type& type = op.results[0]->type;
+  const bool by_columns = plan.divides_columns(type.shape);
   emitter.need("panels_in.cuh");
   const std::string tile = emitter.define_struct(
-      "Read", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", layout.panels(),
+      "Read", str("  static constexpr bool by_columns = ", by_columns ? "true" : "false",
+                  ", across = ", layout.major == Major::rows ? "true" : "false",
+                  ";\n  static constexpr int rows = ", plan.row_blocks,
+                  ", columns = ", type.shape[1] / (by_columns ? plan.groups : 1),
                   ", chunks = ", layout.pitch / 16, ", panel_bytes = ", layout.panel_bytes(), ";\n"));
-  const Layout sums = plan.accumulator(op.results[0]->type.shape);
-  emitter.result_in(
-      op, sums,
-      str("read_stage<", tile, ", ", ring_type(emitter, number), ", ", op.results[0]->type.dtype, ", ",
-          emitter.layout(sums), ">(ring", number, ", memory, group, ", line_number(op), ")"));
+  const Layout sums = plan.accumulator(type.shape);
+  emitter.result_in(op, sums,
+                    str("read_stage<", tile, ", ", ring_type(emitter, number), ", ", type.dtype, ", ",
+                        emitter.layout(sums), ">(ring", number, ", memory, group, ", line_number(op), ")"));
 }
 
 void emit_ring_row(Emitter& emitter, const Op& op) {
