@@ -34,6 +34,8 @@ struct LoweringRule {
   // operand's element.
   std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;
   bool moves = false;
+  // Returns true if `element` serves the op as well as the whole tile does. A null function: always.
+  bool (*by_elements)(const Op& op) = nullptr;
   // True if what is computed before the op is not deferred behind it: the op may wait, and its result takes
   // registers.
   bool divides_loops = false;

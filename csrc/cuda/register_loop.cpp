@@ -61,6 +61,7 @@ void RegisterLoops::before_regions(const Op& op) {
 bool RegisterLoops::has_elements(const Op& op) const {
   const LoweringRule* lowering = find_lowering(op.name());
   if (!lowering || !lowering->element || op.results.size() != 1 || !is_tile(op.results[0])) return false;
+  if (lowering->by_elements && !lowering->by_elements(op)) return false;
   const Layout& to = emitter_.layout_of(op.results[0]);
   constexpr int many = 8;
   if (!to.across_blocks() && to.registers() < many) return false;
@@ -69,14 +70,31 @@ bool RegisterLoops::has_elements(const Op& op) const {
   });
 }
 
+// Returns the op whose loop computes all that is made of the op's result, or null: there are several.
+const Op* RegisterLoops::end_of(const Op& op) const {
+  if (const auto known = ends_.find(&op); known != ends_.end()) return known->second;
+  const Op* end = nullptr;
+  bool one = true;
+  for (const Op* user : users_.at(op.results[0])) {
+    const Op* at = has_elements(*user) && joins_users(*user, true) ? end_of(*user) : user;
+    one = one && at && (!end || at == end);
+    end = at;
+  }
+  return ends_[&op] = one ? end : nullptr;
+}
+
 // Returns true if the loops of the result's users, which follow soon, can compute it without computing it
-// twice.
-bool RegisterLoops::joins_users(const Op& op) const {
+// twice. Wide integers take two registers each, so those with several users join these where all end in one
+// loop. deferred: the operands are.
+bool RegisterLoops::joins_users(const Op& op, bool deferred) const {
   const Value* value = op.results[0];
   const auto users = users_.find(value);
-  if (users == users_.end() || (users->second.size() > 1 && !repeats_scalar(value))) return false;
+  if (users == users_.end()) return false;
+  const bool wide = is_integer(value->type.dtype) && info(value->type.dtype).bytes == 8;
+  if (users->second.size() > 1 && !repeats_scalar(value) && !(wide && end_of(op))) return false;
   // It is cheaper to widen two adjacent 16-bit elements together.
-  if (op.is("astype") && info(op.type(0).dtype).bytes < 4 && !waits(op.operands[0])) return false;
+  if (op.is("astype") && info(op.type(0).dtype).bytes < 4 && !deferred && !waits(op.operands[0]))
+    return false;
   size_t left = users->second.size();
   const auto& ops = op.parent->ops;
   auto next = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });

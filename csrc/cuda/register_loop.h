@@ -59,7 +59,8 @@ class RegisterLoops {
 
  private:
   bool has_elements(const Op& op) const;
-  bool joins_users(const Op& op) const;
+  bool joins_users(const Op& op, bool deferred = false) const;
+  const Op* end_of(const Op& op) const;
   bool in_place(const Op& op, const Value* operand) const;
   void prepare(const Value* value);
   Elements::Operand element(const Value* value);
@@ -70,6 +71,7 @@ class RegisterLoops {
   Emitter& emitter_;
   bool wanted_ = false;  // defer all that can be, even if it is then computed several times
   std::unordered_map<const Value*, std::vector<const Op*>> users_;
+  mutable std::unordered_map<const Op*, const Op*> ends_;  // what end_of has found
   std::unordered_map<const Value*, const Op*> waiting_;
   std::unordered_map<const Value*, std::string> inside_;  // names inside the loop that is being emitted
   std::unordered_map<const Value*, std::string> kept_;    // tiles that this loop fills as well

@@ -79,9 +79,12 @@ def test_head_dims_that_are_not_whole_vectors_run_on_warpgroup_instructions():
 def test_what_would_not_pay_is_not_copied():
     assert paths(spread, 1, 4096) == paths(spread, 64, 4096) == ["mma.sync", "mma.sync"]
     assert paths(spread, 64, 4096, key_heads=1) == ["wgmma", "wgmma"]  # a head of keys has four of queries
+
+
+def test_options_do_not_keep_tensors_from_being_copied():
     seed = torch.empty(2, dtype=torch.int64, device="meta")
-    assert paths(spread, 256, 256, dropout_p=0.1, seed=seed) == ["mma.sync", "mma.sync"]
-    assert paths(spread, 256, 256, softcap=30.0) == paths(contiguous, 256, 256, softcap=30.0)
+    for options in ({"dropout_p": 0.1, "seed": seed}, {"softcap": 30.0}):
+        assert paths(spread, 256, 256, **options) == paths(contiguous, 256, 256, **options) == ["wgmma", "wgmma"]
 
 
 def test_copies_have_a_bound():

@@ -43,8 +43,8 @@ def test_a_fixed_order_repeats(shape, fixed_order, device):
 
     def once():
         out, _ = tile_ops.attention(*args, is_causal=True)
-        return torch.autograd.grad(out.sin().sum(), args)
+        return out, *torch.autograd.grad(out.sin().sum(), args)
 
     first = once()
-    for _ in range(5):
+    for _ in range(100):
         assert all(torch.equal(mine, other) for mine, other in zip(once(), first))

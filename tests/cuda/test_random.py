@@ -67,6 +67,39 @@ store %c, %w, %z {steps=[512]}
     assert (wide.numpy() == philox.words64(7, numbers.numpy(), 7)).all()
 
 
+def whole_blocks_apart(extent):
+    """Both pairs of words of blocks, the second shifted, so that an op of elements follows."""
+    tile = f"[{extent}]"
+    return f"""kernel k(%b: array<u64,1>, %c: array<u64,1>) {{
+%z: i32 = constant {{dtype=i32, value=0}}
+%k: u64 = constant {{dtype=u64, value=7}}
+%s: u64{tile} = broadcast %k {{shape={tile}}}
+%i: u64{tile} = arange {{dtype=u64, size={extent}}}
+%1: u64 = constant {{dtype=u64, value=1}}
+%o: u64{tile} = broadcast %1 {{shape={tile}}}
+%n: u64{tile} = shift_left %i, %o
+%m: u64{tile} = add %n, %o
+%r: u64{tile} = random_u64 %s, %s, %n
+%w: u64{tile} = random_u64 %s, %s, %m
+%x: u64{tile} = shift_right %w, %o
+%y: u64{tile} = bitwise_xor %r, %x
+store %b, %r, %z {{steps={tile}}}
+store %c, %y, %z {{steps={tile}}}
+}}
+"""
+
+
+@pytest.mark.parametrize("extent, written", [(64, "random_words_apart<u64>("), (4096, "= random_word<u64>(")])
+def test_words_of_blocks_of_their_own(extent, written):
+    """They are computed element by element, beside other ops of elements where there are many."""
+    first, mixed = (torch.zeros(extent, dtype=torch.uint64) for _ in range(2))
+    case = emulate.Case(whole_blocks_apart(extent), (1, 1, 1), [first, mixed], block_bytes=1 << 20)
+    assert written in case.program["text"]
+    assert emulate.run([case]) == [None]
+    even, odd = (philox.words64(7, 2 * torch.arange(extent).numpy() + i, 7) for i in range(2))
+    assert (first.numpy() == even).all() and (mixed.numpy() == even ^ odd >> 1).all()
+
+
 KNOWN = """#include "cuda/device/random.cuh"
 #include "cuda/device/memory.cuh"
 

@@ -35,6 +35,22 @@ def test_lengths(rows, keys, is_causal, dtype):
         check(inputs(1, 2, 2, rows, keys, 24, dtype=dtype), is_causal=is_causal, causal_align=align)
 
 
+CORNERS = (1, 63, 64, 65, 127, 128, 129)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("align", ["bottom_right", "top_left"])
+@pytest.mark.parametrize("rows", CORNERS)
+def test_causal_corners(rows, align, dtype):
+    """Lengths beside those of tiles: the diagonal then leaves a tile by its side or its end, or rows that see nothing."""
+    for keys in CORNERS:
+        # Of single keys the gradients of scores are the rounding of two equal sums alone.
+        args = inputs(2, 4, 2, rows, keys, 64, dtype=dtype)
+        out, lse = attention(*args)
+        grads = [torch.randn_like(out), torch.zeros_like(lse) if 1 in (rows, keys) else torch.randn_like(lse)]
+        check_call(attention, peer, args, {"is_causal": True, "causal_align": align}, grad_outputs=grads)
+
+
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("rows, keys", [(384, 512), (1023, 1024), (1024, 1023)])
 def test_long_lengths(rows, keys, is_causal):

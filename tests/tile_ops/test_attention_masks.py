@@ -141,6 +141,47 @@ def test_tiles_that_a_mask_hides_are_not_visited(kind):
         assert torch.isfinite(grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf], ids=str)
+def test_numbers_in_hidden_places(number, dtype):
+    """Keys and a bias have them where a mask or causality hides parts of tiles; gradients pass by the bias's."""
+    q, k, v = inputs(1, 4, 2, ROWS, KEYS, 64, dtype=dtype)
+    hidden = torch.rand(KEYS) < 0.3
+    with torch.no_grad():
+        bad = k.clone()
+        bad[:, :, hidden] = number
+        for given in (bad, k):
+            given[..., 5] = k[..., 5]
+        for ours, theirs in zip(attention(q, bad, v, attn_bias=~hidden), attention(q, k, v, attn_bias=~hidden)):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+    for rows in (q, q[:, :, :60]):  # too few for a summary
+        future = ~causal_mask(rows.shape[2], KEYS, "bottom_right")
+        bias = torch.randn(rows.shape[2], KEYS).to(dtype)
+        found = []
+        for each in (bias.masked_fill(future, number), bias.masked_fill(future, 0)):
+            out, lse = attention(rows, k, v, attn_bias=each, is_causal=True)
+            found.append((out, lse, *torch.autograd.grad(out.sin().sum() + lse.sum(), (q, k, v))))
+        for ours, theirs in zip(*found):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["bool", "floating"])
+def test_rows_of_tiles_that_see_nothing(kind, dtype):
+    """Single rows among others, a tile's worth of them, and the last."""
+    mask = MASKS["random"].clone()
+    mask[3] = mask[32:100] = mask[ROWS - 1] = False
+    given = mask if kind == "bool" else floating(mask, dtype).requires_grad_()
+    args = inputs(1, 4, 2, ROWS, KEYS, 64, dtype=dtype)
+    check_call(attention, peer, args, {"attn_bias": given})
+    out, lse = attention(*args, attn_bias=given)
+    empty = ~mask.any(1)
+    assert not out[:, :, empty].any() and torch.all(lse[:, :, empty] == -math.inf)
+    leaves = args if kind == "bool" else (*args, given)
+    grads = torch.autograd.grad(out.sum() + lse[:, :, ~empty].sum(), leaves)
+    assert all(torch.isfinite(grad).all() for grad in grads) and not grads[0][:, :, empty].any()
+
+
 def test_a_mask_that_changes_is_read_again():
     args = inputs(2, 2, 2, ROWS, KEYS, 16)
     mask = MASKS["window"].clone()

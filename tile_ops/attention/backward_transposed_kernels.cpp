@@ -94,12 +94,17 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
         grad_p = mma(v, g.t(), grad_p);
       }
       std::optional<Tile> slope, kept = rule.kept(i, j);
-      Tile p = probabilities(rule, product, row_of(shift, i), at, &slope),
-           rounded = rule.only_kept(p, kept).astype(operand);
+      Tile p = probabilities(rule, product, row_of(shift, i), at, &slope);
+      // Negative where they are dropped, so that no other tile waits for the second use.
+      if (kept) p = where(*kept, p, -p);
+      Tile rounded = (kept ? maximum_nan(p, 0.0) * rule.kept_factor() : p).astype(operand);
       if (grad_out && grad_value) sum_value = mma(rounded, g, sum_value);
       // Rounded, they take half the registers.
-      if (!kept) p = rounded.astype(f32);
-      Tile grad_product = p * fma(rule.only_kept(grad_p, kept), call.scale, row_of(delta, i));
+      if (kept)
+        grad_p = where(p < 0.0, 0.0, grad_p * rule.kept_factor()), p = abs(p);
+      else
+        p = rounded.astype(f32);
+      Tile grad_product = p * fma(grad_p, call.scale, row_of(delta, i));
       Tile grad_score = (slope ? grad_product * *slope : grad_product).astype(operand), sum;
       if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       if (grad_key) sum_key = mma(grad_score, q, sum_key);

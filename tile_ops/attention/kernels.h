@@ -172,8 +172,10 @@ class ScoreRule {
   Tile seen_bias(const Place& at) const;
   // The scores; with a cap `slope` becomes their derivatives by the scaled products.
   Tile score(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
-  // Which probabilities dropout leaves, nothing without it; and values scaled where they are left, else 0.
+  // Which probabilities dropout leaves, nothing without it; their factor; and values times it where they are
+  // left, else 0.
   std::optional<Tile> kept(const Tile& i, const Tile& j) const;
+  Tile kept_factor() const;
   Tile only_kept(const Tile& values, const std::optional<Tile>& kept) const;
 
   Tile scale;

@@ -53,11 +53,12 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
 // for a third group, which keeps the tensor cores busier; a short query would leave many of its rows empty,
 // and a bias of more than 16 bits many registers spilled.
 // numbers: each tile reads a bias, for which a third group leaves no registers, and one of more than 16 bits
-// beside deep heads no shared memory.
-TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias, bool numbers) {
+// beside deep heads no shared memory. drops: random bits need registers, too.
+TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias, bool numbers,
+                         bool drops) {
   const int extent = gpu_depth(query, depth);
   const bool wide = bias && bias->element_size() > 2;
-  if (extent > 128 || (extent > 64 && numbers && wide)) return {128, 64, extent};
+  if (extent > 128 || drops || (extent > 64 && numbers && wide)) return {128, 64, extent};
   const bool third = extent <= 64 && query.size(2) >= tuning::attention_long_query && !wide && !numbers;
   return {third ? 192 : 128, 128, extent};
 }
@@ -172,11 +173,11 @@ bool read_by_groups(const Tensor& tensor) {
 }
 // Returns true if kernels on warpgroup instructions do what is asked for: besides query, key and value they
 // only take what is computed from positions, a mask's bits, and a floating bias that is copied ahead or is in
-// tiles that a summary picks out.
+// tiles that a summary picks out. Random bits beside the sums of a deep head would leave registers for nothing.
 bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
   return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p) || is_copied_ahead(*bias, p)) &&
-         !options.dropout && !options.query_starts;
+         !(options.dropout && p.depth > 128) && !options.query_starts;
 }
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   return fits_groups(bias, p) && read_by_groups(of.query) && read_by_groups(of.key) &&
@@ -315,7 +316,8 @@ std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& 
     const int depth = group_depth(p);
     const bool plain =
         p.beside(std::nullopt) == Beside::nothing && !(call.bias && call.bias->is_floating_point());
-    if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, 128, depth}}};
+    const bool drops = p.rule.options.dropout.has_value();
+    if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, depth > 64 && drops ? 64 : 128, depth}}};
     const bool of_key = call.grads.key.defined(), of_value = call.grads.value.defined();
     if (of_key && of_value && call.incoming.grad_out) return {{{64, 64, depth}}};
     std::vector<Pass> passes;
@@ -397,7 +399,7 @@ HostRule own_rule(const Problem& p, const Split& part) {
   if (options.slopes) options.slopes = own_part(*options.slopes, part, p.group);
   for (OptionalTensor* starts : {&options.query_starts, &options.key_starts})
     if (*starts) *starts = (*starts)->narrow(0, part.sample, part.samples + 1);
-  const int64_t before = part.key_head * p.group + (options.query_starts ? 0 : part.sample * p.heads);
+  const int64_t before = part.key_head * p.group + part.sample * p.heads;
   if (options.dropout && before) options.heads_before = static_cast<int>(before);
   if (part.count < p.group)
     rule.members = {rule.group, static_cast<int>(part.first), static_cast<int>(part.count)};
@@ -506,8 +508,9 @@ void run_forward(const Operands& given, const OptionalTensor& given_bias, const 
   const Tensor& query = operands.query;
   const bool groups = runs_by_groups(operands, bias, p);
   const bool numbers = groups && bias && has_numbers(*bias, wants_gradient, p);
-  const TileSize tile = groups ? group_tile_size(query, p.depth, bias, numbers)
-                               : tile_size(query, p.depth, 64, true, p.beside(bias));
+  const TileSize tile =
+      groups ? group_tile_size(query, p.depth, bias, numbers, p.rule.options.dropout.has_value())
+             : tile_size(query, p.depth, 64, true, p.beside(bias));
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.
   p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;

@@ -15,6 +15,10 @@ Tile scalar_of(const Array& array, const Operand& index) {
   return array.tiled_view({1}).load({index}).reshape(Shape{});
 }
 
+// A block of four random words serves queries r and r + side by keys c and c + side: whichever of them are
+// the rows of a product's sums, one thread holds all four.
+constexpr int side = 8;
+
 }  // namespace
 
 Sample::Sample(const std::optional<Array>& starts, const Tile& batch) : batch_(batch) {
@@ -129,21 +133,41 @@ Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>*
 std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
   const Options& options = call_.options;
   if (!options.dropout) return std::nullopt;
-  // A score's number: its index among all scores, which does not depend on the tiles.
-  const auto wide = [](const Tile& t) { return t.astype(i64); };
-  Tile r = row(i), c = col(j), outer = head_;
-  if (call_.queries.start)
-    r += *call_.queries.start, c += *call_.keys.start;
-  else
-    outer += call_.batch * call_.query.dim(1);
+  // A block's number does not depend on the tiles: that of its rows among all heads' in the high half, that of
+  // its keys in the low one. Ranges of a dtype of their own are not shared with others, of which a GPU's
+  // threads have other parts.
+  const auto blocks = [](const Tile& tile, int extent, int axis, DType dtype) {
+    Shape shape{1, 1, 1, 1, 1, 1};
+    shape[axis] = extent / (2 * side), shape[axis + 2] = side;
+    return arange(extent / 2, dtype).reshape(shape) + tile.astype(dtype) * (extent / 2);
+  };
+  Tile outer = head_ + call_.batch * call_.query.dim(1);
   if (options.heads_before) outer += *options.heads_before;
-  Tile number = (wide(outer) * wide(call_.query.dim(2)) + wide(r)) * wide(call_.key.dim(2)) + wide(c);
+  Tile row = blocks(i, call_.rows, transposed_ ? 3 : 0, u64),
+       col = blocks(j, call_.cols, transposed_ ? 0 : 3, u32).astype(u64);
+  row += outer.astype(u64) * cdiv(call_.query.dim(2), 2 * side).astype(u64) * side;
+  Tile number = ((row << 32) + col) << 1;
   Tile key = scalar_of(*options.seed, 0), stream = scalar_of(*options.seed, 1);
-  return uniform(number.shape(), key, number, f32, stream) >= options.dropout->astype(f32);
+  // The greatest word that drops an element; no fraction below 1 drops all, and none above 0 keeps all.
+  constexpr double words = 4294967296.0;
+  Tile most = (max(ceil(options.dropout->astype(f64) * words), 1.0) - 1.0).astype(u32);
+  Tile kept = 0;
+  for (int half = 0; half < 2; ++half) {
+    Tile two = random_bits(number.shape(), key, number + half, u64, stream);
+    for (int word = 0; word < 2; ++word)
+      kept = kept | (((two >> (word * 32)).astype(u32) > most).astype(i32) << (2 * half + word));
+  }
+  Tile row_half = arange(2).reshape({transposed_ ? Shape{1, 1, 1, 1, 2, 1} : Shape{1, 2, 1, 1, 1, 1}}),
+       col_half = arange(2).reshape({transposed_ ? Shape{1, 2, 1, 1, 1, 1} : Shape{1, 1, 1, 1, 2, 1}});
+  return ((kept >> (row_half * 2 + col_half) & 1) != 0)
+      .reshape(transposed_ ? Shape{call_.cols, call_.rows} : Shape{call_.rows, call_.cols});
+}
+Tile ScoreRule::kept_factor() const {
+  Tile left = (1 - *call_.options.dropout).astype(scale.dtype());
+  return where(left > 0.0, 1 / left, 0.0);
 }
 Tile ScoreRule::only_kept(const Tile& values, const std::optional<Tile>& kept) const {
-  if (!kept) return values;
-  return where(*kept, values * (1 / (1 - call_.options.dropout->astype(values.dtype()))), 0);
+  return kept ? where(*kept, values * kept_factor(), 0) : values;
 }
 
 Scores::Scores(const Call& call, const Inputs<Array>& in, const Tile& head, int depth, DType operand)

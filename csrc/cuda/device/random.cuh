@@ -86,6 +86,15 @@ TILE Tile<T, L> random_word(const Tile<u64, L>& seed, const Tile<u64, L>& stream
   }
   return to;
 }
+// For elements of which no two share a block.
+template <class T, class L>
+TILE Tile<T, L> random_words_apart(const Tile<u64, L>& seed, const Tile<u64, L>& stream,
+                                   const Tile<u64, L>& number) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = random_word<T>(seed.x[r], stream.x[r], number.x[r]);
+  return to;
+}
 
 // Returns true if registers hold runs of `count` adjacent elements along the axis.
 template <class L>

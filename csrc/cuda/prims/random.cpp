@@ -1,8 +1,10 @@
-// random_u32 and random_u64. They compute whole tiles, because adjacent registers share Philox blocks.
+// random_u32 and random_u64. Where adjacent registers may share Philox blocks, they compute whole tiles.
 #include <algorithm>
 
 #include "cuda/emitter.h"
 #include "cuda/lowering_rule.h"
+#include "cuda/register_loop.h"
+#include "ir/walk.h"
 
 namespace tile::cuda {
 namespace {
@@ -24,6 +26,16 @@ const Value* counts_from(const Value* value) {
   return nullptr;
 }
 
+// Returns true if elements share no block: their numbers are multiples of a block's words, plus a constant.
+bool separate_blocks(const Op& op) {
+  const int64_t bits = op.is("random_u32") ? 2 : 1;
+  const Op* number = op.operands[2]->definition;
+  if (number && number->is("add") && constant_of(number->operands[1])) number = number->operands[0]->definition;
+  if (!number || !number->is("shift_left")) return false;
+  const std::optional<Constant> by = constant_of(number->operands[1]);
+  return by && by->integer >= bits;
+}
+
 void emit_random(Emitter& emitter, const Op& op) {
   emitter.need("random.cuh");
   const Type& type = op.results[0]->type;
@@ -40,13 +52,25 @@ void emit_random(Emitter& emitter, const Op& op) {
     return type.is_scalar() ? emitter.name(operand)
                             : emitter.in_layout(op, operand, emitter.layout_of(op.results[0]));
   });
-  emitter.result(op, str("random_word<", type.dtype, ">(", operands, ")"));
+  const char* apart = !type.is_scalar() && separate_blocks(op) ? "s_apart<" : "<";
+  emitter.result(op, str("random_word", apart, type.dtype, ">(", operands, ")"));
 }
 
-const AddLoweringRule random_u32_{
-    {.name = "random_u32", .emit = emit_random, .relate = same_layout, .across = true}};
-const AddLoweringRule random_u64_{
-    {.name = "random_u64", .emit = emit_random, .relate = same_layout, .across = true}};
+std::string random_element(Emitter& emitter, const Op& op, const Elements& operands) {
+  emitter.need("random.cuh");
+  return str("random_word<", op.results[0]->type.dtype, ">(", operands.joined(), ")");
+}
+
+AddLoweringRule random_words(std::string_view name) {
+  return AddLoweringRule({.name = name,
+                          .emit = emit_random,
+                          .relate = same_layout,
+                          .across = true,
+                          .grouped = true,
+                          .element = random_element,
+                          .by_elements = separate_blocks});
+}
+const AddLoweringRule random_[] = {random_words("random_u32"), random_words("random_u64")};
 
 }  // namespace
 }  // namespace tile::cuda
