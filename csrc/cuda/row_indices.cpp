@@ -1,0 +1,61 @@
+// Repeats the ops of an index tile, for each staged load of rows anew.
+#include "cuda/row_indices.h"
+
+#include <algorithm>
+
+#include "ir/walk.h"
+
+namespace tile::cuda {
+namespace {
+
+class Separation {
+ public:
+  Separation(Function& function, const KernelArrays& arrays) : function_(function), arrays_(arrays) {}
+
+  // Returns a copy of the value that only one load uses, or the value where an op may not be repeated.
+  Value* copy_of(Value* value) {
+    Op* made = value->definition;
+    if (!made || value->type.is_array() || value->type.is_scalar() || !repeats(*made)) return value;
+    Value*& copy = copies_[value];
+    if (copy) return copy;
+    ValueMap map;
+    for (Value* operand : made->operands) map[operand] = copy_of(operand);
+    std::unique_ptr<Op> op = clone(*made, function_, map);
+    Block& block = *made->parent;
+    op->parent = &block;
+    Value* result = op->results[0];
+    result->owner = &block;
+    const auto at = std::find_if(block.ops.begin(), block.ops.end(),
+                                 [&](const auto& each) { return each.get() == made; });
+    block.ops.insert(at + 1, std::move(op));
+    return copies_[value] = result;
+  }
+
+ private:
+  bool repeats(const Op& op) const {
+    const bool loads = op.is("load") || op.is("gather");
+    return op.regions.empty() && op.results.size() == 1 &&
+           (op.traits().pure() || (loads && arrays_.facts(op.operands[0]).constant));
+  }
+  Function& function_;
+  const KernelArrays& arrays_;
+  std::unordered_map<const Value*, Value*> copies_;
+};
+
+void visit(Block& block, Function& function, const KernelArrays& arrays, const StagingPlan& staging) {
+  std::vector<Op*> loads;
+  for (const auto& op : block.ops) {
+    for (const auto& region : op->regions) visit(*region, function, arrays, staging);
+    const Staged* staged = staging.of(*op);
+    if (staged && staged->by_rows) loads.push_back(op.get());
+  }
+  for (Op* load : loads) load->operands[1] = Separation(function, arrays).copy_of(load->operands[1]);
+}
+
+}  // namespace
+
+void separate_row_indices(Function& function, const KernelArrays& arrays, const StagingPlan& staging) {
+  visit(function.body(), function, arrays, staging);
+}
+
+}  // namespace tile::cuda
