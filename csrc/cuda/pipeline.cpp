@@ -49,7 +49,10 @@ bool moves_nothing(Emitter& emitter, const Staged& staged) {
   const Value* rows = staged.load->operands[1];
   return stays(rows, emitter.plan().access(*staged.load).without({1}), false) &&
          std::all_of(staged.address.begin(), staged.address.end(), [&](const Op* op) {
-           if (op->results.empty() || !is_tile(op->results[0])) return true;
+           if (op->results.empty() || !is_tile(op->results[0]))
+             return std::none_of(op->operands.begin(), op->operands.end(), is_tile);
+           const LoweringRule* rule = find_lowering(op->name());
+           if (!op->traits().reads && !op->is("arange") && !(rule && rule->element)) return false;
            const Layout& layout = emitter.layout_of(op->results[0]);
            if (accessed(*op) && emitter.plan().access(*op) != layout) return false;
            return std::all_of(op->operands.begin(), op->operands.end(), [&](const Value* operand) {

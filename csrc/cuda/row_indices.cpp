@@ -42,20 +42,20 @@ class Separation {
   std::unordered_map<const Value*, Value*> copies_;
 };
 
-void visit(Block& block, Function& function, const KernelArrays& arrays, const StagingPlan& staging) {
-  std::vector<Op*> loads;
+void find(const Block& block, const StagingPlan& staging, std::vector<Op*>& loads) {
   for (const auto& op : block.ops) {
-    for (const auto& region : op->regions) visit(*region, function, arrays, staging);
+    for (const auto& region : op->regions) find(*region, staging, loads);
     const Staged* staged = staging.of(*op);
     if (staged && staged->by_rows) loads.push_back(op.get());
   }
-  for (Op* load : loads) load->operands[1] = Separation(function, arrays).copy_of(load->operands[1]);
 }
 
 }  // namespace
 
 void separate_row_indices(Function& function, const KernelArrays& arrays, const StagingPlan& staging) {
-  visit(function.body(), function, arrays, staging);
+  std::vector<Op*> loads;
+  find(function.body(), staging, loads);
+  for (Op* load : loads) load->operands[1] = Separation(function, arrays).copy_of(load->operands[1]);
 }
 
 }  // namespace tile::cuda

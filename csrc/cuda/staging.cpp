@@ -11,6 +11,7 @@
 namespace tile::cuda {
 namespace {
 
+bool is_vector(const Type& type) { return !type.is_array() && type.rank() == 1; }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
 }  // namespace
@@ -55,10 +56,12 @@ bool uses_results(const Op& op, const Op& made) {
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
                  const KernelArrays* constant) {
   std::unordered_set<const Op*> needed;
+  const bool indexed = load.operands.size() > 1 && is_vector(load.type(1));
   const auto loads_few = [&](const Op& op) {
-    const bool few = (op.is("load") || op.is("gather")) &&
-                     (op.results[0]->type.rank() <= 1 || element_count(op.results[0]->type.shape) == 1);
-    return constant && few && constant->facts(op.operands[0]).constant;
+    if (!constant || !(op.is("load") || op.is("gather"))) return false;
+    const Type& type = op.results[0]->type;
+    return (element_count(type.shape) == 1 || (indexed && is_vector(type))) &&
+           constant->facts(op.operands[0]).constant;
   };
   const std::function<bool(const Op&)> add = [&](const Op& op) {
     for (const Value* operand : op.operands) {

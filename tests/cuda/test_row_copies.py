@@ -1,5 +1,7 @@
 """Rows at computed indices that only products read: copied ahead of a loop, on the emulator against the CPU."""
 
+import re
+
 import pytest
 import torch
 from emulate import Case, run
@@ -25,7 +27,7 @@ store %out, %r, %z, %z {steps=[64,COLUMNS]}
 }
 """
 ONE = "  %s: f32[64,COLUMNS] = mma %a, %b, %acc"
-# Rows of other lengths are in other threads: the same index tile cannot serve both without moves.
+# Rows of other lengths are copied by other threads: the same index tile could not serve both without moves.
 TWO = """  %c: TYPE[32,16] = gather_rows %w, %j, %one {axis=0, pad=0.0, shape=[32,16], steps=[1,16]}
   %y: TYPE[64,16] = load %x, %z, %z {pad=0.0, shape=[64,16], steps=[64,16]}
   %t: TYPE[16,32] = permute %c {axes=[1,0]}
@@ -63,10 +65,28 @@ def test_rows_are_copied_ahead(dtype, columns, width, tiles):
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
-def test_rows_whose_indices_would_move_are_copied_when_they_are_read(dtype):
+def test_rows_of_two_lengths_have_index_tiles_of_their_own(dtype):
     case = case_of(dtype, 64, TWO, 3, 64)
     text = case.program["text"]
-    assert "copy_rows_async<" in text and "copy_async_wait<1>" not in text, text
+    assert text.count("  copy_rows_async<") == 2 and "copy_async_wait<1>" in text and "// moves" not in text, text
+    same_as_cpu(case)
+
+
+# Sums of several threads' elements are indices: threads could not exchange them where copies are issued.
+MOVED = """  %f: i32[32,32] = load %more, %z, %k {pad=0, shape=[32,32], steps=[32,32]}
+  %j: i32[32] = reduce_sum %f {axes=[1]}
+"""
+
+
+def test_rows_whose_indices_would_move_are_copied_when_they_are_read():
+    case = case_of("bf16", 64, ONE, 3, 64)
+    more = torch.zeros(32, 96, dtype=torch.int32)
+    more.view(32, 3, 32)[:, :, 7] = case.arguments[2].view(3, 32).T
+    before, _, behind = case.text.partition("  %i: i32[32] = load")
+    text = before + MOVED + behind.partition("%twos\n")[2]
+    case = Case(text.replace("%n: i32)", "%n: i32, %more: array<i32,2>)"), case.grid, [*case.arguments, more])
+    source = case.program["text"]
+    assert re.search(r"copy_rows_async<.*, true, ", source), source
     same_as_cpu(case)
 
 

@@ -76,7 +76,7 @@ void decode(const Decode<Array, Tile>& of) {
   Tile keys_apart, values_apart;
   if (paged) keys_apart = paged->keys_apart, values_apart = paged->values_apart;
   const char* no_page = "every page of the block table is in the cache";
-  const auto in_cache = [](const Tile& page, const Tile& pages) { return (page >= 0) & (page < pages); };
+  const auto in_cache = [](const Tile& page, const Tile& pages) { return (page >= 0) & (page < pages.astype(page.dtype())); };
   Tile known = full({cols}, 1, boolean);  // pages that are read; checked at the end, where no load waits
   for (Tile j : range(first, min(first + split_tiles, high))) {
     Tile number = j * cols + arange(cols), page;
