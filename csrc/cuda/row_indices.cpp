@@ -1,7 +1,10 @@
-// Repeats the ops of an index tile, for each staged load of rows anew.
+// Repeats the ops of an index tile for staged loads of rows. Tiles of one type are copied by the same
+// threads, so loads of them in one block share what is repeated.
 #include "cuda/row_indices.h"
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 
 #include "ir/walk.h"
 
@@ -12,7 +15,7 @@ class Separation {
  public:
   Separation(Function& function, const KernelArrays& arrays) : function_(function), arrays_(arrays) {}
 
-  // Returns a copy of the value that only one load uses, or the value where an op may not be repeated.
+  // Returns a copy of the value that only these loads use, or the value where an op may not be repeated.
   Value* copy_of(Value* value) {
     Op* made = value->definition;
     if (!made || value->type.is_array() || value->type.is_scalar() || !repeats(*made)) return value;
@@ -55,7 +58,15 @@ void find(const Block& block, const StagingPlan& staging, std::vector<Op*>& load
 void separate_row_indices(Function& function, const KernelArrays& arrays, const StagingPlan& staging) {
   std::vector<Op*> loads;
   find(function.body(), staging, loads);
-  for (Op* load : loads) load->operands[1] = Separation(function, arrays).copy_of(load->operands[1]);
+  std::deque<std::pair<const Op*, Separation>> kinds;
+  for (Op* load : loads) {
+    auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& each) {
+      return each.first->parent == load->parent && each.first->results[0]->type == load->results[0]->type;
+    });
+    Separation& own =
+        kind == kinds.end() ? kinds.emplace_back(load, Separation(function, arrays)).second : kind->second;
+    load->operands[1] = own.copy_of(load->operands[1]);
+  }
 }
 
 }  // namespace tile::cuda

@@ -5,7 +5,7 @@
 
 namespace tile::cuda {
 
-// Gives each staged load of rows an index tile of its own: repeats what computes it, next to the original.
+// Gives staged loads of rows index tiles of their own: repeats what computes them, next to the original.
 void separate_row_indices(Function& function, const KernelArrays& arrays, const StagingPlan& staging);
 
 }  // namespace tile::cuda

@@ -100,7 +100,8 @@ class StagingPlan {
 
 // Collects the ops of `body` that the load's address needs, in order. Returns false if the address is not
 // known ahead: one of them is neither a plain op nor a view, or uses a loop-carried value. If `constant` is
-// given, elements of its constant arrays may be loaded for the address, and vectors of them for an index tile.
+// given, elements of its constant arrays may be loaded for the address, and vectors of them for an index
+// tile.
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
                  const KernelArrays* constant = nullptr);
 

@@ -18,7 +18,9 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-def check_pages(lengths, page, depth=64, queries=1, dtype=torch.bfloat16, heads=6, key_heads=2, layout="heads first", **options):
+def check_pages(
+    lengths, page, depth=64, queries=1, dtype=torch.bfloat16, heads=6, key_heads=2, layout="heads first", **options
+):
     """Asserts the numerics rule for each sequence. Pages that no sequence has, and keys behind a sequence, are NaN, and so is
     the table where a sequence has no page."""
     each = -(-max(lengths) // page)

@@ -122,10 +122,9 @@ int64_t splits(const Tensor& query, int64_t batch, int64_t blocks, int64_t key_t
     return std::clamp<int64_t>(ceil_div(wanted, blocks), 1, std::max<int64_t>(1, key_tiles / least_tiles));
   };
   if (query.is_cpu()) return parts(tuning::cpu_decode_blocks, tuning::cpu_decode_tiles);
-  const int64_t most =
-      std::max(parts(batch > 1 ? tuning::gpu_decode_blocks : tuning::gpu_decode_at_once,
-                     tuning::gpu_decode_tiles),
-               parts(tuning::gpu_decode_at_once, tuning::gpu_decode_fewest_tiles));
+  const int64_t most = std::max(
+      parts(batch > 1 ? tuning::gpu_decode_blocks : tuning::gpu_decode_at_once, tuning::gpu_decode_tiles),
+      parts(tuning::gpu_decode_at_once, tuning::gpu_decode_fewest_tiles));
   return ceil_div(key_tiles, ceil_div(key_tiles, most));
 }
 
@@ -177,6 +176,9 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
     partials = {at::empty({batch, key_heads, rows, parts, value.size(3)}, lse.options()), tops,
                 result_like(tops)};
   }
+  const auto of_several = [](int64_t number) {
+    return number > 1 ? std::optional<int>(static_cast<int>(number)) : std::nullopt;
+  };
   const ArrayArgument outputs = *joined(result, key_heads);
   const Tensor logs = lse.view({batch, key_heads, rows});
   const DType dtype = to_dtype(query.scalar_type());
@@ -189,15 +191,16 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
                         .lse = logs,
                         .partials = as_launched(partials),
                         .scale = given.scale.value_or(usual_scale(query.size(3))),
-                        .queries = static_cast<int>(queries),
+                        .row_tiles = of_several(row_tiles),
+                        .queries = of_several(queries),
                         .options = as_launched(options),
                         .tile = tile,
                         .part = query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4,
                         .operand = operand_dtype(query)});
   if (partials) {
     const CombineSize size = combine_size(parts, tile.depth);
-    combine_kernel.launch({ceil_div(rows, size.rows), key_heads, batch}, *partials, given.sinks, outputs, logs,
-                          static_cast<int>(queries), size);
+    combine_kernel.launch({ceil_div(rows, size.rows), key_heads, batch}, *partials, given.sinks, outputs,
+                          logs, static_cast<int>(queries), size);
   }
   if (!direct) out.copy_(result);
 }

@@ -30,12 +30,12 @@ void finish(Running r, const std::optional<Array>& sinks, const Tile& head, cons
 }  // namespace
 
 void decode(const Decode<Array, Tile>& of) {
-  const auto& [query, key, value, lengths, out, lse, partials, scale, queries, options, tile, part, operand] =
-      of;
+  const auto& [query, key, value, lengths, out, lse, partials, scale, row_tiles, queries, options, tile, part,
+               operand] = of;
   const auto [rows, cols, depth] = tile;
   const DType dtype = sum_dtype(query.dtype());
-  Tile split = bid(0), row_tiles = cdiv(query.dim(2), rows), key_head = bid(1) / row_tiles,
-       i = bid(1) % row_tiles, batch = bid(2), factor = scale.astype(dtype);
+  Tile split = bid(0), key_head = bid(1), i = 0, batch = bid(2), factor = scale.astype(dtype);
+  if (row_tiles) key_head = bid(1) / *row_tiles, i = bid(1) % *row_tiles;
   // A score is summed up in parts of the head dim: of 32 bits several short sums lose less than a long one.
   std::vector<Tile> q;
   for (int c = 0; c < depth / part; ++c)
@@ -46,8 +46,13 @@ void decode(const Decode<Array, Tile>& of) {
   if (options.table) most = options.table->dim(1) * page_size;
   assert_((length >= 0) & (length <= most), "a sequence is no longer than its cache");
   // Row r is query r % queries of its head.
-  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), position = length - queries + row % queries,
-       head = key_head * (query.dim(2) / queries) + row / queries;
+  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), first_own = length - 1, position = first_own,
+       head = key_head * query.dim(2) + row;
+  if (queries) {
+    first_own = length - *queries;
+    position = first_own + row % *queries;
+    head = key_head * (query.dim(2) / *queries) + row / *queries;
+  }
 
   std::optional<Tile> slope, cap;
   if (options.slopes) slope = gather((*options.slopes)[{batch}], {head}).astype(dtype);
@@ -66,7 +71,7 @@ void decode(const Decode<Array, Tile>& of) {
 
   Tile low = 0, high = cdiv(length, cols), first_seen = 0;
   if (options.before) {
-    first_seen = max(length - queries - *options.before, 0);
+    first_seen = max(first_own - *options.before, 0);
     low = min(first_seen / cols, high);
   }
   Tile split_tiles = cdiv(high - low, num_blocks(0)), first = min(low + split * split_tiles, high);
@@ -76,7 +81,9 @@ void decode(const Decode<Array, Tile>& of) {
   Tile keys_apart, values_apart;
   if (paged) keys_apart = paged->keys_apart, values_apart = paged->values_apart;
   const char* no_page = "every page of the block table is in the cache";
-  const auto in_cache = [](const Tile& page, const Tile& pages) { return (page >= 0) & (page < pages.astype(page.dtype())); };
+  const auto in_cache = [](const Tile& page, const Tile& pages) {
+    return (page >= 0) & (page < pages.astype(page.dtype()));
+  };
   Tile known = full({cols}, 1, boolean);  // pages that are read; checked at the end, where no load waits
   for (Tile j : range(first, min(first + split_tiles, high))) {
     Tile number = j * cols + arange(cols), page;
@@ -87,10 +94,7 @@ void decode(const Decode<Array, Tile>& of) {
       known = known & (in_cache(page, paged->pages) | logical_not(read));
       page = where(read, page.astype(i32), -1);
     } else if (options.table) {
-      page = (*options.table)[{batch}]
-                 .tiled_view({1})
-                 .load({j / *options.page_tiles})
-                 .reshape(Shape{});
+      page = (*options.table)[{batch}].tiled_view({1}).load({j / *options.page_tiles}).reshape(Shape{});
       assert_(in_cache(page, key.dim(0)), no_page);
       page = min(max(page.astype(i32), 0), key.dim(0) - 1);  // it is loaded before that is known
     }
@@ -101,15 +105,18 @@ void decode(const Decode<Array, Tile>& of) {
       }
       Array own = options.table ? cache[{page, key_head}] : cache[{batch, key_head}];
       // What lies behind the sequence may be no number, which times 0 is none.
-      if (only_seen) own = own.slice(0, 0, options.table ? length - j / *options.page_tiles * page_size : length);
+      if (only_seen)
+        own = own.slice(0, 0, options.table ? length - j / *options.page_tiles * page_size : length);
       return own.tiled_view({cols, width})
           .load({options.table ? j % *options.page_tiles : j, c})
           .astype(operand);
     };
     std::vector<Tile> k;
-    for (size_t c = 0; c < q.size(); ++c) k.push_back(load(key, keys_apart, part, static_cast<int>(c), false));
+    for (size_t c = 0; c < q.size(); ++c)
+      k.push_back(load(key, keys_apart, part, static_cast<int>(c), false));
     Tile v = load(value, values_apart, depth, 0, true);
-    Tile col = number.reshape({1, cols}), seen = (col < length) & (col <= position);
+    Tile col = number.reshape({1, cols}), seen = col < length;
+    if (queries) seen = seen & (col <= position);
     if (options.before) seen = seen & (col >= position - *options.before);
     Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
     for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
@@ -132,7 +139,10 @@ void decode(const Decode<Array, Tile>& of) {
     return;
   }
   const auto own = [&](const Array& of) { return of[{batch, key_head}].permute({1, 0})[{split}]; };
-  partials->sums[{batch, key_head}].permute({1, 0, 2})[{split}].tiled_view({rows, depth}).store({i, 0}, r.sum);
+  partials->sums[{batch, key_head}]
+      .permute({1, 0, 2})[{split}]
+      .tiled_view({rows, depth})
+      .store({i, 0}, r.sum);
   own(partials->tops).tiled_view({rows}).store({i}, r.top.reshape({rows}));
   own(partials->totals).tiled_view({rows}).store({i}, r.total.reshape({rows}));
 }

@@ -24,14 +24,14 @@ struct DecodeOptionsOf {
   std::optional<Array> table;
   std::optional<Integer> page_tiles;           // key tiles a page, where pages are whole tiles
   std::optional<PageRows<Integer>> page_rows;  // where they are not
-  std::optional<Integer> before;      // keys seen before a query's own position, all without it
+  std::optional<Integer> before;               // keys seen before a query's own position, all without it
   std::optional<Number> softcap;
   std::optional<Array> slopes;  // [batch, heads]
   std::optional<Array> sinks;   // [heads]
 };
 
-// Partial results of blocks, [batch, key heads, rows, splits, head dim], and the maxima that they are relative
-// to, [batch, key heads, rows, splits].
+// Partial results of blocks, [batch, key heads, rows, splits, head dim], and the maxima that they are
+// relative to, [batch, key heads, rows, splits].
 template <class Array>
 struct PartialResults {
   Array sums, tops, totals;
@@ -45,7 +45,8 @@ struct Decode {
   Array out, lse;
   std::optional<PartialResults<Array>> partials;  // without them a block has all keys, and stores out and lse
   Tile scale;
-  Tile queries;  // of a head
+  std::optional<Tile> row_tiles;  // without it a tile holds all rows of a key head
+  std::optional<Tile> queries;    // of a head, 1 without it
   DecodeOptionsOf<Array, Tile, Tile> options;
   TileSize tile;
   int part;  // of the head dim: a score is summed up in such parts
