@@ -260,7 +260,9 @@ const Op* LayoutPlan::origin(const Value* value) const {
 void LayoutPlan::propose(const Block& block, int64_t iterations, std::vector<Proposal>& proposals) const {
   for (const auto& op : block.ops) {
     const Value* value = accessed(*op);
-    if (value && is_tile(value) && !staging_.of(*op))
+    // Rows are copied in this layout, and their indices follow from it.
+    const Staged* staged = staging_.of(*op);
+    if (value && is_tile(value) && (!staged || staged->by_rows))
       proposals.push_back({op.get(), value, bytes_of(value->type) * iterations});
     const bool loops = op->is("for") || op->is("loop");
     for (const auto& region : op->regions) propose(*region, loops ? iterations * 8 : iterations, proposals);

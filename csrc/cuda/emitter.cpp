@@ -136,6 +136,12 @@ void Emitter::synchronize(const Op& op) {
   line(op, str("synchronize(", line_number(op), ");"));
   shared_is_read_ = false;
 }
+void Emitter::await_copies(const Op& op) {
+  if (!copying_) return;
+  line(op, "copy_async_wait<0>();");
+  synchronize(op);
+  copying_ = false;
+}
 void Emitter::wait_for_readers(const Op& op) {
   if (shared_is_read_) synchronize(op);
 }
@@ -333,6 +339,7 @@ void Emitter::op(const Op& op) {
   if (order_.barrier_before(op)) synchronize_memory(op);
   if (register_loops_.defer(op)) return;
   register_loops_.before_regions(op);
+  if (!op.regions.empty() && !op.is("for")) await_copies(op);
   lowering->emit(*this, op);
 }
 

@@ -175,6 +175,11 @@ class Emitter {
   // The reductions that share the reduction's barriers, in order; empty until they are known.
   std::vector<const Op*>& run_of_reductions(const Op& reduction) { return runs_[&reduction]; }
   RegisterLoops& rematerialize() { return register_loops_; }
+  // Records that copies to shared memory are under way. A loop that loads ahead waits for them in its first
+  // iteration or behind its last; other readers await them.
+  void leave_copies() { copying_ = true; }
+  void await_copies(const Op& op);
+  void copies_are_awaited() { copying_ = false; }
   // Marks ops that are emitted before their position.
   void set_emitted(const Op* op) { emitted_.insert(op); }
   // Returns true if the value is already in the emitted source, or is emitted at its first use.
@@ -207,7 +212,7 @@ class Emitter {
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;
   int values_ = 0, temporaries_ = 0, depth_ = 1;
-  bool shared_is_read_ = false;
+  bool shared_is_read_ = false, copying_ = false;
   int64_t scratch_bytes_ = 0, double_buffer_bytes_ = 0, across_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/access_text.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
@@ -20,6 +21,7 @@ std::string tile_type(const Staged& staged) {
 
 void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, const std::string& wanted) {
   const Op& load = *staged.load;
+  if (staged.by_rows) return emitter.line(load, copy_rows_text(emitter, load, to, wanted));
   if (staged.crossed) {
     emitter.need("crossed_tile.cuh");
     // A transposed tile has the array's columns as its rows.
@@ -34,6 +36,29 @@ void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, co
                 emitter.facts(load.operands[0]).whole_vectors ? ", whole_vectors" : ", plain",
                 staged.by_blocks ? ", true>(" : ">(", to, ", ", emitter.name(load.operands[0]), ", ",
                 start_text(emitter, load, 1), ", ", wanted, ", ", line_number(load), ");"));
+}
+
+// Returns true if no element moves between threads for the tile's address. Copies ahead are issued where
+// other threads may still read the shared memory that a move would take.
+bool moves_nothing(Emitter& emitter, const Staged& staged) {
+  if (!staged.by_rows) return true;
+  const auto stays = [&](const Value* operand, const Layout& wanted, bool in_thread) {
+    return !is_tile(operand) || in_thread || emitter.layout_of(operand) == wanted ||
+           !emitter.made_anew(operand, wanted).empty();
+  };
+  const Value* rows = staged.load->operands[1];
+  return stays(rows, emitter.plan().access(*staged.load).without({1}), false) &&
+         std::all_of(staged.address.begin(), staged.address.end(), [&](const Op* op) {
+           if (op->results.empty() || !is_tile(op->results[0]))
+             return std::none_of(op->operands.begin(), op->operands.end(), is_tile);
+           const LoweringRule* rule = find_lowering(op->name());
+           if (!op->traits().reads && !op->is("arange") && !(rule && rule->element)) return false;
+           const Layout& layout = emitter.layout_of(op->results[0]);
+           if (accessed(*op) && emitter.plan().access(*op) != layout) return false;
+           return std::all_of(op->operands.begin(), op->operands.end(), [&](const Value* operand) {
+             return stays(operand, layout, is_tile(operand) && emitter.registers_of(*op, operand));
+           });
+         });
 }
 
 int64_t bytes_of(const std::vector<const Staged*>& all) {
@@ -85,8 +110,8 @@ void emit_staged_load(Emitter& emitter, const Staged& staged) {
   if (load.parent->parent) emitter.synchronize(load);
   emit_copy(emitter, staged, name, "true");
   emitter.line(load, "copy_async_commit();");
-  emitter.line(load, "copy_async_wait<0>();");
-  emitter.synchronize(load);
+  emitter.leave_copies();
+  if (load.parent->parent) emitter.await_copies(load);
 }
 
 std::string declare_load(Emitter& emitter, const Op& loop, const std::string& parameters,
@@ -120,6 +145,9 @@ std::string declare_index(Emitter& emitter, const Op& loop, int iterations) {
 
 StagedLoop::StagedLoop(Emitter& emitter, const Op& op) : emitter_(emitter), op_(op) {
   staged_ = emitter.staging().ahead_of(op);
+  if (!std::all_of(staged_.begin(), staged_.end(),
+                   [&](const Staged* each) { return moves_nothing(emitter, *each); }))
+    staged_.clear();
   const int64_t bytes = bytes_of(staged_);
   if (bytes) {
     // Two CTAs on a multiprocessor hide each other's barriers better than a longer ring does.
@@ -134,6 +162,7 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op) : emitter_(emitter), op_(
   if (stages_ < 2) staged_.clear();
   const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]);
   if (staged_.empty()) return;
+  emitter.copies_are_awaited();
   std::vector<const Op*> address;
   emitter.need("shared_tile.cuh");
   const std::string memory = str("staged_memory() + ", emitter.take_staged(op, bytes * stages_), " + ");

@@ -11,6 +11,11 @@ namespace tile::cuda {
 // prims/memory.cpp.
 std::string load_text(Emitter& emitter, const Op& op, const Layout& layout);
 
+// Returns the copy of gathered rows to a staged tile: "copy_rows_async<L0, …>(to, v3, …);". Defined in
+// prims/rows.cpp.
+std::string copy_rows_text(Emitter& emitter, const Op& load, const std::string& to,
+                           const std::string& wanted);
+
 // Returns the index of a counted loop some iterations later, at most its end: "index_after<2>(v3,
 // v1, v2)".
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int iterations);

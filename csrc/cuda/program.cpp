@@ -12,6 +12,7 @@
 #include "cuda/cluster.h"
 #include "cuda/emitter.h"
 #include "cuda/lowering_rule.h"
+#include "cuda/row_indices.h"
 #include "cuda/storage_narrowing.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
@@ -144,8 +145,10 @@ bool Program::make(const Function& given, const Target& target, const Configurat
   configuration.rematerialize = wanted.rematerialize || of.blocks > 1 || loop_sums(given).reduces;
   configuration.warps += hint(given, "threads", target.arch).value_or(0);
   configuration.occupancy = hint(given, "occupancy", target.arch).value_or(0);
-  const Function function = with_narrow_storage(given, configuration.rematerialize);
-  const KernelArrays arrays(function);
+  Function divided = with_narrow_storage(given, configuration.rematerialize);
+  const KernelArrays arrays(divided);
+  separate_row_indices(divided, arrays, StagingPlan(divided, arrays, target.arch, target.shared_bytes));
+  const Function& function = divided;
   const StagingPlan staging(function, arrays, target.arch, target.shared_bytes);
   if (const auto warps = hint(given, "warps", target.arch)) {
     Configuration usual = configuration;

@@ -11,6 +11,7 @@
 namespace tile::cuda {
 namespace {
 
+bool is_vector(const Type& type) { return !type.is_array() && type.rank() == 1; }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
 }  // namespace
@@ -55,15 +56,18 @@ bool uses_results(const Op& op, const Op& made) {
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
                  const KernelArrays* constant) {
   std::unordered_set<const Op*> needed;
-  const auto loads_one = [&](const Op& op) {
-    return constant && op.is("load") && element_count(op.results[0]->type.shape) == 1 &&
+  const bool indexed = load.operands.size() > 1 && is_vector(load.type(1));
+  const auto loads_few = [&](const Op& op) {
+    if (!constant || !(op.is("load") || op.is("gather"))) return false;
+    const Type& type = op.results[0]->type;
+    return (element_count(type.shape) == 1 || (indexed && is_vector(type))) &&
            constant->facts(op.operands[0]).constant;
   };
   const std::function<bool(const Op&)> add = [&](const Op& op) {
     for (const Value* operand : op.operands) {
       const Op* definition = operand->definition;
       if (!definition || definition->parent != &body || needed.count(definition)) continue;
-      if (!definition->traits().pure() && !loads_one(*definition)) return false;
+      if (!definition->traits().pure() && !loads_few(*definition)) return false;
       if (!definition->regions.empty() || !add(*definition)) return false;
       needed.insert(definition);
     }
@@ -133,7 +137,7 @@ void StagingPlan::cross(const Function& function) {
     if (!op.is("mma")) return;
     for (size_t i = 0; i < 2; ++i)
       if (const Staged* tile = staged(op.operands[i])) {
-        const bool may = tile->loop && by_blocks(op) && !across_rows(op, i) &&
+        const bool may = tile->loop && !tile->by_rows && by_blocks(op) && !across_rows(op, i) &&
                          op.type(0).shape[1] % deep == 0 && element_count(op.type(2).shape) >= large;
         crosses.try_emplace(tile->load, true).first->second &= may;
       }
@@ -177,10 +181,13 @@ void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Us
     for (const auto& region : op->regions) visit(arrays, *region, users);
     if ((transposes(*op) || rounds_to_tf32(*op)) && only_multiplied(op->results[0], users))
       left_to_products_.insert(op.get());
-    if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
+    const bool by_rows = op->is("gather_rows");
+    if ((!by_rows && !op->is("load")) || op->results[0]->type.rank() != 2 ||
+        !only_multiplied(op->results[0], users))
       continue;
     if (op->number("pad") != 0) continue;
     const ArrayFacts facts = arrays.facts(op->operands[0]);
+    if (by_rows && (op->integer("axis") != 0 || facts.unit != 1)) continue;
     const Type& type = op->results[0]->type;
     const Shape& shape = type.shape;
     const int chunk = 16 / info(type.dtype).bytes;  // elements
@@ -190,6 +197,7 @@ void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Us
     staged.transposed = facts.unit == 0;
     staged.by_blocks = staged.flat = true;
     staged.crossed = false;
+    staged.by_rows = by_rows;
     staged.rows = static_cast<int>(shape[staged.transposed ? 1 : 0]);
     staged.width = static_cast<int>(shape[staged.transposed ? 0 : 1]);
     const Op* around = block.parent;

@@ -23,6 +23,7 @@ struct Staged {
   bool by_blocks;                  // only products by FMA read it
   bool flat;                       // and read its rows across k, so that nothing is permuted
   bool crossed;                    // copied element by element, so that they do
+  bool by_rows;                    // each row has an index of its own, which threads compute
   const Op* loop;                  // the loop whose iterations the load runs ahead of, or null
   std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
   DType dtype() const { return load->results[0]->type.dtype; }
@@ -98,8 +99,9 @@ class StagingPlan {
 };
 
 // Collects the ops of `body` that the load's address needs, in order. Returns false if the address is not
-// known ahead: one of them is neither a plain scalar op nor a view, or uses a loop-carried value. If
-// `constant` is given, elements of its constant arrays may be loaded for the address.
+// known ahead: one of them is neither a plain op nor a view, or uses a loop-carried value. If `constant` is
+// given, elements of its constant arrays may be loaded for the address, and vectors of them for an index
+// tile.
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
                  const KernelArrays* constant = nullptr);
 

@@ -82,11 +82,12 @@ class Emulation:
     """Runs launches, or only lists their programs, so that those of many calls are compiled at once."""
 
     def __init__(self, runs=True, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=True):
-        self.runs, self.configuration, self.programs = runs, configuration, []
+        self.runs, self.configuration, self.programs, self.grids = runs, configuration, [], []
         self.limits = block_bytes, cluster_blocks, wgmma  # 0: the chip's
 
     def launch(self, program, grid, parameters):
         self.programs.append(program)
+        self.grids.append(grid)
         return emulate.launch(program, emulate.functions([program])[program["text"]], grid, parameters) if self.runs else None
 
     def call(self, function):

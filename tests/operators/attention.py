@@ -552,7 +552,10 @@ ATTENTION_DECODE = Operator(
         )
     },
     gates={"attention_decode[128]": gate_attention_decode},
-    gate_variants={"attention_decode[128],pages": lambda dtype: gate_attention_decode(dtype, 64)},
+    gate_variants={
+        "attention_decode[128],pages": lambda dtype: gate_attention_decode(dtype, 64),
+        "attention_decode[128],short pages": lambda dtype: gate_attention_decode(dtype, 16),
+    },
     sharded={"attention_decode": lambda: sharded_decode(False), "attention_decode of pages": lambda: sharded_decode(True)},
     emulated={
         "attention_decode": lambda dtype: (decode_inputs(dtype, 33), {}),

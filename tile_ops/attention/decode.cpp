@@ -49,9 +49,6 @@ void check_decode(const Given& given) {
     if (table->dim() != 2 || table->sym_size(0) != batch)
       fail(ErrorKind::value, "'block_table' has shape ", table->sym_sizes(), "; it must be [", batch,
            ", pages of a sequence]");
-    if (key.sym_size(2) % 16 != 0)
-      fail(ErrorKind::unsupported, "a page of 'key_cache' has ", key.sym_size(2),
-           " keys; it must be a multiple of 16");
   } else if (key.sym_size(0) != batch) {
     fail(ErrorKind::value, "'query' is ", query.sym_sizes(), " but 'key_cache' ", key.sym_sizes(),
          "; their batch must be equal, or give a block_table");
@@ -84,25 +81,64 @@ std::optional<ArrayArgument> joined(const Tensor& query, int64_t key_heads) {
   return array;
 }
 
-TileSize decode_tile(const Tensor& query, int64_t rows, int64_t depth, int64_t page) {
-  const bool wide = query.scalar_type() == at::kDouble;
+// The tile, and whether it has keys of several pages. Its loads are then one copy on a GPU in 16 bits; others
+// take pages of a multiple of 16 keys one by one.
+struct DecodeTile {
+  TileSize size;
+  bool gathers;
+};
+DecodeTile decode_tile(const Tensor& query, int64_t rows, int64_t depth, int64_t page) {
+  const bool wide = query.scalar_type() == at::kDouble, small = query.element_size() == 2;
   const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
   int cols = query.is_cpu() ? 128 : wide || extent > 128 ? 32 : 64;
-  while (page % cols != 0) cols /= 2;
-  return {rows <= 16 ? 16 : wide && extent > 128 ? 16 : 32, cols, extent};
+  const bool gathers = page % (small && !query.is_cpu() ? cols : 16) != 0;
+  while (!gathers && page % cols != 0) cols /= 2;
+  return {{rows <= 16 ? 16 : wide && extent > 128 ? 16 : 32, cols, extent}, gathers};
 }
-// Blocks that share a head's keys: enough for every multiprocessor, but with some tiles each.
-int64_t splits(const Tensor& query, int64_t blocks, int64_t key_tiles) {
-  const int64_t wanted = query.is_cpu() ? tuning::cpu_decode_blocks : tuning::gpu_decode_blocks,
-                least_tiles = query.is_cpu() ? tuning::cpu_decode_tiles : tuning::gpu_decode_tiles;
-  return std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(blocks, 1)), 1,
-                             std::max<int64_t>(1, key_tiles / least_tiles));
+
+// The keys of all pages of a cache as rows of one array [key heads, rows, head dim]: a page begins `apart`
+// rows behind the one before it.
+struct CacheRows {
+  ArrayArgument array;
+  int64_t apart;
+};
+std::optional<CacheRows> rows_of(const Tensor& cache) {
+  const int64_t pages = cache.size(0), page = cache.size(2), from_page = pages > 1 ? cache.stride(0) : 0,
+                from_key = page > 1 ? cache.stride(2) : std::max<int64_t>(from_page, 1);
+  if (from_key == 0 || from_page % from_key != 0) return std::nullopt;
+  CacheRows rows{to_array_argument(cache), from_page / from_key};
+  ArrayArgument& array = rows.array;
+  array.rank = 3;
+  array.sizes[0] = cache.size(1), array.strides[0] = cache.stride(1);
+  array.sizes[1] = pages ? (pages - 1) * rows.apart + page : 0, array.strides[1] = from_key;
+  array.sizes[2] = cache.size(3), array.strides[2] = cache.stride(3);
+  return rows;
+}
+// Blocks that share a head's keys: enough for every multiprocessor, but with some tiles each, and none
+// without a tile of a full cache.
+int64_t splits(const Tensor& query, int64_t batch, int64_t blocks, int64_t key_tiles) {
+  if (key_tiles == 0 || blocks == 0) return 1;
+  const auto parts = [&](int64_t wanted, int64_t least_tiles) {
+    return std::clamp<int64_t>(ceil_div(wanted, blocks), 1, std::max<int64_t>(1, key_tiles / least_tiles));
+  };
+  if (query.is_cpu()) return parts(tuning::cpu_decode_blocks, tuning::cpu_decode_tiles);
+  const int64_t most = std::max(
+      parts(batch > 1 ? tuning::gpu_decode_blocks : tuning::gpu_decode_at_once, tuning::gpu_decode_tiles),
+      parts(tuning::gpu_decode_at_once, tuning::gpu_decode_fewest_tiles));
+  return ceil_div(key_tiles, ceil_div(key_tiles, most));
+}
+
+// A block puts parts of some rows together at once, in about as many elements for any number of parts. Few
+// sizes, because each is another kernel.
+CombineSize combine_size(int64_t parts, int depth) {
+  const int splits = parts <= 4 ? 4 : parts <= 16 ? 16 : std::min(64, 8192 / depth);
+  return {32 / std::min(splits, 32), splits, depth};
 }
 
 void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
-  const Tensor &given_query = given.of.query, &key = given.of.key, &value = given.of.value,
-               &lengths = given.lengths;
+  const Tensor &given_query = given.of.query, &lengths = given.lengths;
   const OptionalTensor& table = given.table;
+  Tensor key = given.of.key, value = given.of.value;
   const int64_t batch = given_query.size(0), heads = given_query.size(1), queries = given_query.size(2),
                 page = key.size(2), key_heads = key.size(1), most = table ? table->size(1) * page : page;
   if (lengths.is_cpu())
@@ -113,12 +149,22 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
   const bool direct = joined(out, key_heads).has_value();
   const Tensor result = direct ? out : at::empty(out.sizes(), out.options());
   const int64_t rows = heads / key_heads * queries, depth = std::max(query.size(3), value.size(3));
-  const TileSize tile = decode_tile(query, rows, depth, table ? page : 0);
+  const auto [tile, gathers] = decode_tile(query, rows, depth, table ? page : 0);
   const int64_t row_tiles = ceil_div(rows, tile.rows),
-                parts = splits(query, row_tiles * key_heads * batch, ceil_div(most, tile.cols));
+                parts = splits(query, batch, row_tiles * key_heads * batch, ceil_div(most, tile.cols));
 
   DecodeOptionsOf<Tensor, int, double> options;
-  if (table) options.table = table, options.page_tiles = static_cast<int>(page / tile.cols);
+  options.table = table;
+  std::optional<CacheRows> key_rows, value_rows;
+  if (table && !gathers) options.page_tiles = static_cast<int>(page / tile.cols);
+  if (gathers) {
+    // Without a number of rows between pages, as in a part of another tensor, they are copied.
+    if (!rows_of(key)) key = key.contiguous();
+    if (!rows_of(value)) value = value.contiguous();
+    key_rows = rows_of(key), value_rows = rows_of(value);
+    options.page_rows = {static_cast<int>(key.size(0)), static_cast<int>(key_rows->apart),
+                         static_cast<int>(value_rows->apart), static_cast<int>(page)};
+  }
   if (given.window[0] >= 0) options.before = static_cast<int>(std::min<int64_t>(given.window[0], 1 << 29));
   if (given.softcap != 0) options.softcap = given.softcap;
   if (given.alibi_slopes) options.slopes = given.alibi_slopes->expand({batch, heads});
@@ -126,30 +172,36 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
 
   std::optional<PartialResults<Tensor>> partials;
   if (parts > 1) {
-    const Tensor tops = at::empty({parts, batch, key_heads, rows}, lse.options());
-    partials = {at::empty({parts, batch, key_heads, rows, value.size(3)}, lse.options()), tops,
+    const Tensor tops = at::empty({batch, key_heads, rows, parts}, lse.options());
+    partials = {at::empty({batch, key_heads, rows, parts, value.size(3)}, lse.options()), tops,
                 result_like(tops)};
   }
+  const auto of_several = [](int64_t number) {
+    return number > 1 ? std::optional<int>(static_cast<int>(number)) : std::nullopt;
+  };
   const ArrayArgument outputs = *joined(result, key_heads);
   const Tensor logs = lse.view({batch, key_heads, rows});
   const DType dtype = to_dtype(query.scalar_type());
   decode_kernel.launch({parts, row_tiles * key_heads, batch},
                        {.query = *joined(query, key_heads),
-                        .key = key,
-                        .value = value,
+                        .key = key_rows ? key_rows->array : to_array_argument(key),
+                        .value = value_rows ? value_rows->array : to_array_argument(value),
                         .lengths = lengths,
                         .out = outputs,
                         .lse = logs,
                         .partials = as_launched(partials),
                         .scale = given.scale.value_or(usual_scale(query.size(3))),
-                        .queries = static_cast<int>(queries),
+                        .row_tiles = of_several(row_tiles),
+                        .queries = of_several(queries),
                         .options = as_launched(options),
                         .tile = tile,
                         .part = query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4,
                         .operand = operand_dtype(query)});
-  if (partials)
-    combine_kernel.launch({row_tiles, key_heads, batch}, *partials, given.sinks, outputs, logs,
-                          static_cast<int>(queries), tile.rows, tile.depth);
+  if (partials) {
+    const CombineSize size = combine_size(parts, tile.depth);
+    combine_kernel.launch({ceil_div(rows, size.rows), key_heads, batch}, *partials, given.sinks, outputs,
+                          logs, static_cast<int>(queries), size);
+  }
   if (!direct) out.copy_(result);
 }
 

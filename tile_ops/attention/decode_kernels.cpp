@@ -30,19 +30,29 @@ void finish(Running r, const std::optional<Array>& sinks, const Tile& head, cons
 }  // namespace
 
 void decode(const Decode<Array, Tile>& of) {
-  const auto& [query, key, value, lengths, out, lse, partials, scale, queries, options, tile, part, operand] =
-      of;
+  const auto& [query, key, value, lengths, out, lse, partials, scale, row_tiles, queries, options, tile, part,
+               operand] = of;
   const auto [rows, cols, depth] = tile;
   const DType dtype = sum_dtype(query.dtype());
-  Tile split = bid(0), row_tiles = cdiv(query.dim(2), rows), key_head = bid(1) / row_tiles,
-       i = bid(1) % row_tiles, batch = bid(2), factor = scale.astype(dtype);
+  Tile split = bid(0), key_head = bid(1), i = 0, batch = bid(2), factor = scale.astype(dtype);
+  if (row_tiles) key_head = bid(1) / *row_tiles, i = bid(1) % *row_tiles;
+  // A score is summed up in parts of the head dim: of 32 bits several short sums lose less than a long one.
+  std::vector<Tile> q;
+  for (int c = 0; c < depth / part; ++c)
+    q.push_back(query[{batch, key_head}].tiled_view({rows, part}).load({i, c}).astype(operand));
   Tile length = lengths.tiled_view({1}).load({batch}).reshape(Shape{}).astype(i32);
-  Tile most = key.dim(2);
-  if (options.table) most = options.table->dim(1) * most;
+  const auto& paged = options.page_rows;
+  Tile page_size = paged ? Tile(paged->size) : key.dim(2), most = page_size;
+  if (options.table) most = options.table->dim(1) * page_size;
   assert_((length >= 0) & (length <= most), "a sequence is no longer than its cache");
   // Row r is query r % queries of its head.
-  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), position = length - queries + row % queries,
-       head = key_head * (query.dim(2) / queries) + row / queries;
+  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), first_own = length - 1, position = first_own,
+       head = key_head * query.dim(2) + row;
+  if (queries) {
+    first_own = length - *queries;
+    position = first_own + row % *queries;
+    head = key_head * (query.dim(2) / *queries) + row / *queries;
+  }
 
   std::optional<Tile> slope, cap;
   if (options.slopes) slope = gather((*options.slopes)[{batch}], {head}).astype(dtype);
@@ -59,39 +69,54 @@ void decode(const Decode<Array, Tile>& of) {
     return exp(plain ? fma(product, factor, -top) : s - top);
   };
 
-  Tile low = 0, high = cdiv(length, cols);
-  if (options.before) low = min(max(length - queries - *options.before, 0) / cols, high);
+  Tile low = 0, high = cdiv(length, cols), first_seen = 0;
+  if (options.before) {
+    first_seen = max(first_own - *options.before, 0);
+    low = min(first_seen / cols, high);
+  }
   Tile split_tiles = cdiv(high - low, num_blocks(0)), first = min(low + split * split_tiles, high);
 
   Running r = nothing_yet(rows, depth, dtype);
   Tile totals_of = zeros({rows, cols}, dtype);  // summed up at the end: a warp has some columns
-  // A score is summed up in parts of the head dim: of 32 bits several short sums lose less than a long one.
-  std::vector<Tile> q;
-  for (int c = 0; c < depth / part; ++c)
-    q.push_back(query[{batch, key_head}].tiled_view({rows, part}).load({i, c}).astype(operand));
+  Tile keys_apart, values_apart;
+  if (paged) keys_apart = paged->keys_apart, values_apart = paged->values_apart;
+  const char* no_page = "every page of the block table is in the cache";
+  const auto in_cache = [](const Tile& page, const Tile& pages) {
+    return (page >= 0) & (page < pages.astype(page.dtype()));
+  };
+  Tile known = full({cols}, 1, boolean);  // pages that are read; checked at the end, where no load waits
   for (Tile j : range(first, min(first + split_tiles, high))) {
-    Tile page;
-    if (options.table) {
-      page = (*options.table)[{batch}]
-                 .tiled_view({1})
-                 .load({j / *options.page_tiles})
-                 .reshape(Shape{})
-                 .astype(i32);
-      assert_((page >= 0) & (page < key.dim(0)), "every page of the block table is in the cache");
-      page = min(max(page, 0), key.dim(0) - 1);  // it is loaded before that is known
+    Tile number = j * cols + arange(cols), page;
+    if (paged) {
+      Tile read = number < length;
+      if (options.before) read = read & (number >= first_seen);
+      page = gather((*options.table)[{batch}], {number / paged->size});
+      known = known & (in_cache(page, paged->pages) | logical_not(read));
+      page = where(read, page.astype(i32), -1);
+    } else if (options.table) {
+      page = (*options.table)[{batch}].tiled_view({1}).load({j / *options.page_tiles}).reshape(Shape{});
+      assert_(in_cache(page, key.dim(0)), no_page);
+      page = min(max(page.astype(i32), 0), key.dim(0) - 1);  // it is loaded before that is known
     }
-    const auto load = [&](const Array& cache, int width, int c) {
-      if (!options.table)
-        return cache[{batch, key_head}].tiled_view({cols, width}).load({j, c}).astype(operand);
-      return cache[{page, key_head}]
-          .tiled_view({cols, width})
-          .load({j % *options.page_tiles, c})
+    const auto load = [&](const Array& cache, const Tile& apart, int width, int c, bool only_seen) {
+      if (paged) {
+        Tile row = where(page >= 0, page * apart + number % paged->size, -1);
+        return gather_rows(cache[{key_head}], 0, row, {c * width}, {width}).astype(operand);
+      }
+      Array own = options.table ? cache[{page, key_head}] : cache[{batch, key_head}];
+      // What lies behind the sequence may be no number, which times 0 is none.
+      if (only_seen)
+        own = own.slice(0, 0, options.table ? length - j / *options.page_tiles * page_size : length);
+      return own.tiled_view({cols, width})
+          .load({options.table ? j % *options.page_tiles : j, c})
           .astype(operand);
     };
     std::vector<Tile> k;
-    for (size_t c = 0; c < q.size(); ++c) k.push_back(load(key, part, static_cast<int>(c)));
-    Tile v = load(value, depth, 0);
-    Tile col = (j * cols + arange(cols)).reshape({1, cols}), seen = (col < length) & (col <= position);
+    for (size_t c = 0; c < q.size(); ++c)
+      k.push_back(load(key, keys_apart, part, static_cast<int>(c), false));
+    Tile v = load(value, values_apart, depth, 0, true);
+    Tile col = number.reshape({1, cols}), seen = col < length;
+    if (queries) seen = seen & (col <= position);
     if (options.before) seen = seen & (col >= position - *options.before);
     Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
     for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
@@ -105,6 +130,7 @@ void decode(const Decode<Array, Tile>& of) {
              ? mma(p.astype(operand), v, r.sum * shrink)
              : fma(r.sum, shrink, mma(p.astype(operand), v, zeros({rows, depth}, dtype)))};
   }
+  if (paged) assert_(known, no_page);
   r.total = totals_of.sum(1, true);
 
   if (!partials) {
@@ -112,24 +138,31 @@ void decode(const Decode<Array, Tile>& of) {
            lse[{batch, key_head}].tiled_view({rows}), i);
     return;
   }
-  partials->sums[{split, batch, key_head}].tiled_view({rows, depth}).store({i, 0}, r.sum);
-  partials->tops[{split, batch, key_head}].tiled_view({rows}).store({i}, r.top.reshape({rows}));
-  partials->totals[{split, batch, key_head}].tiled_view({rows}).store({i}, r.total.reshape({rows}));
+  const auto own = [&](const Array& of) { return of[{batch, key_head}].permute({1, 0})[{split}]; };
+  partials->sums[{batch, key_head}]
+      .permute({1, 0, 2})[{split}]
+      .tiled_view({rows, depth})
+      .store({i, 0}, r.sum);
+  own(partials->tops).tiled_view({rows}).store({i}, r.top.reshape({rows}));
+  own(partials->totals).tiled_view({rows}).store({i}, r.total.reshape({rows}));
 }
 
 void decode_combine(const PartialResults<Array>& partials, std::optional<Array> sinks, Array out, Array lse,
-                    Tile queries, int rows, int depth) {
+                    Tile queries, CombineSize size) {
   const auto& [parts, tops, totals] = partials;
+  const auto [rows, splits, depth] = size;
+  const DType dtype = parts.dtype();
   Tile i = bid(0), key_head = bid(1), batch = bid(2);
-  Running r = nothing_yet(rows, depth, parts.dtype());
-  for (Tile split : range(parts.dim(0))) {
-    const auto column = [&](const Array& array) {
-      return array[{split, batch, key_head}].tiled_view({rows}).load({i}).reshape({rows, 1});
+  Running r = nothing_yet(rows, depth, dtype);
+  for (Tile j : range(cdiv(tops.dim(3), splits))) {
+    const auto each = [&](const Array& array, double pad) {
+      return array[{batch, key_head}].tiled_view({rows, splits}).load({i, j}, pad);
     };
-    Tile part_top = column(tops), top = max(r.top, part_top), shrink = exp(r.top - top),
-         part = exp(part_top - top);
-    Tile sum = parts[{split, batch, key_head}].tiled_view({rows, depth}).load({i, 0});
-    r = {top, fma(column(totals), part, r.total * shrink), fma(sum, part, r.sum * shrink)};
+    Tile part_tops = each(tops, least_number(dtype)), top = max(r.top, part_tops.max(1, true)),
+         shrink = exp(r.top - top), part = exp(part_tops - top);
+    Tile sums = parts[{batch, key_head}].tiled_view({rows, splits, depth}).load({i, j, 0});
+    Tile sum = (sums * part.reshape({rows, splits, 1})).sum(1);
+    r = {top, fma(r.total, shrink, (each(totals, 0) * part).sum(1, true)), fma(r.sum, shrink, sum)};
   }
   Tile row = (i * rows + arange(rows)).reshape({rows, 1});
   finish(r, sinks, key_head * (out.dim(2) / queries) + row / queries,

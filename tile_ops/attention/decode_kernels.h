@@ -3,7 +3,8 @@
 //
 // query and out are [batch, key heads, group * queries, head dim]: a tile holds the queries of all heads that
 // share a key head. Caches are [batch, key heads, length, head dim], or pages [pages, key heads, page, head
-// dim] with table [batch, pages of a sequence].
+// dim] with table [batch, pages of a sequence]. Where a tile has keys of several pages, they are [key heads,
+// rows, head dim], with the pages a constant number of rows apart.
 #pragma once
 #include <optional>
 
@@ -11,18 +12,26 @@
 
 namespace tile::attention {
 
+// Pages whose keys are rows of an array of all keys.
+template <class Integer>
+struct PageRows {
+  Integer pages, keys_apart, values_apart;  // rows from a page to the next
+  int size;                                 // keys of a page
+};
+
 template <class Array, class Integer, class Number>
 struct DecodeOptionsOf {
   std::optional<Array> table;
-  std::optional<Integer> page_tiles;  // key tiles a page, there with table
-  std::optional<Integer> before;      // keys seen before a query's own position, all without it
+  std::optional<Integer> page_tiles;           // key tiles a page, where pages are whole tiles
+  std::optional<PageRows<Integer>> page_rows;  // where they are not
+  std::optional<Integer> before;               // keys seen before a query's own position, all without it
   std::optional<Number> softcap;
   std::optional<Array> slopes;  // [batch, heads]
   std::optional<Array> sinks;   // [heads]
 };
 
-// Partial results of blocks, [splits, batch, key heads, rows, head dim], and the maxima that they are
-// relative to, [splits, batch, key heads, rows].
+// Partial results of blocks, [batch, key heads, rows, splits, head dim], and the maxima that they are
+// relative to, [batch, key heads, rows, splits].
 template <class Array>
 struct PartialResults {
   Array sums, tops, totals;
@@ -36,15 +45,19 @@ struct Decode {
   Array out, lse;
   std::optional<PartialResults<Array>> partials;  // without them a block has all keys, and stores out and lse
   Tile scale;
-  Tile queries;  // of a head
+  std::optional<Tile> row_tiles;  // without it a tile holds all rows of a key head
+  std::optional<Tile> queries;    // of a head, 1 without it
   DecodeOptionsOf<Array, Tile, Tile> options;
   TileSize tile;
   int part;  // of the head dim: a score is summed up in such parts
   DType operand;
 };
 void decode(const Decode<Array, Tile>& of);
-// Puts the partial results together; block (row tile, key head, batch).
+// Puts the partial results together, so many of so many rows at once; block (rows, key head, batch).
+struct CombineSize {
+  int rows, splits, depth;
+};
 void decode_combine(const PartialResults<Array>& partials, std::optional<Array> sinks, Array out, Array lse,
-                    Tile queries, int rows, int depth);
+                    Tile queries, CombineSize size);
 
 }  // namespace tile::attention

@@ -56,6 +56,7 @@ void emit_for(Emitter& emitter, const Op& op) {
   StagedLoop staged(emitter, op);
   std::optional<Prefetches> loads;
   if (!staged.waits()) {
+    emitter.await_copies(op);
     loads.emplace(emitter, op);
     mark = emitter.staged_mark();  // prefetched tiles stay allocated: no barrier follows their last readers
   }

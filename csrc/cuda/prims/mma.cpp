@@ -173,6 +173,7 @@ void emit_blocks(Emitter& emitter, const Op& op) {
 }
 
 void emit_mma(Emitter& emitter, const Op& op) {
+  emitter.await_copies(op);
   if (emitter.staging().by_blocks(op)) return emit_blocks(emitter, op);
   if (!emitter.staging().instruction(op)) return emit_fma(emitter, op);
   emitter.need("mma_sync.cuh");

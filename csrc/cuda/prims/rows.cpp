@@ -2,6 +2,7 @@
 // and store_offset.
 #include "cuda/access_text.h"
 #include "cuda/lowering_rule.h"
+#include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {
@@ -48,6 +49,7 @@ std::string plan_of(Emitter& emitter, const Op& op, const Layout& layout, const 
 }
 
 void emit_rows(Emitter& emitter, const Op& op) {
+  if (const Staged* staged = emitter.staging().of(op)) return emit_staged_load(emitter, *staged);
   emitter.need("rows.cuh");
   const Layout layout = emitter.plan().access(op), rows = layout.without(other_axes(op));
   const ArrayFacts facts = emitter.facts(op.operands[0]);
@@ -63,6 +65,21 @@ void emit_rows(Emitter& emitter, const Op& op) {
                                  line_number(op), ", ", at, ")"));
   emitter.line(op, str("scatter_rows<", ways, tile, ", ", line_number(op), ", ", at, ");"));
 }
+
+}  // namespace
+
+std::string copy_rows_text(Emitter& emitter, const Op& load, const std::string& to,
+                           const std::string& wanted) {
+  emitter.need("row_copies.cuh");
+  const Layout layout = emitter.plan().access(load), rows = layout.without(other_axes(load));
+  const std::string at = emitter.in_layout(load, load.operands[rows_operand(load)], rows);
+  return str("copy_rows_async<", emitter.layout(layout), ", ",
+             flags_text(load, emitter.facts(load.operands[0])), ", ", plan_of(emitter, load, layout, rows),
+             ">(", to, ", ", emitter.name(load.operands[0]), ", ", starts_of(emitter, load), ", ", wanted,
+             ", ", line_number(load), ", ", at, ");");
+}
+
+namespace {
 
 std::optional<Layout> relate_rows(const Op& op, const Value* from, const Value* to, const Layout& layout) {
   if (from != tile_of(op) || to != op.operands[rows_operand(op)]) return std::nullopt;
