@@ -241,7 +241,8 @@ PyMethodDef methods[] = {
      "in "
      "bytes, boxes) of a tensor map's dimensions, or the error of a launch that cannot have it."},
     {"wgmma_text", guarded<wgmma_statement>, METH_VARARGS,
-     "wgmma_text(columns, left, right, left_k_major, right_k_major, left_steps, left_blocks, right_steps): the "
+     "wgmma_text(columns, left, right, left_k_major, right_k_major, left_steps, left_blocks, right_steps): "
+     "the "
      "statement of a product, with the bytes at which its steps and blocks of rows begin; without left_steps "
      "the left operand is in registers."},
     {"failure_text", guarded<failure_words>, METH_VARARGS,

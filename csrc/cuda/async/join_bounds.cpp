@@ -66,7 +66,8 @@ class Joiner {
       Op& op = *body.ops[i];
       if (!op.is("bitwise_and")) continue;
       const auto a = comparison_of(op.operands[0]), b = comparison_of(op.operands[1]);
-      if (!a || !b || a->x != b->x || defined_inside(a->bound, body) || defined_inside(b->bound, body)) continue;
+      if (!a || !b || a->x != b->x || defined_inside(a->bound, body) || defined_inside(b->bound, body))
+        continue;
       const Shape& shape = op.results[0]->type.shape;
       const auto smaller = joined(a->bound->type.shape, b->bound->type.shape);
       const bool is_mixed = a->inclusive != b->inclusive;
@@ -88,8 +89,8 @@ class Joiner {
       inside.at(body, i);
       inside.location = op.location;
       Value* x = inside.broadcast(a->x, shape);
-      replaced[op.results[0]] = inside.emit(a->inclusive || b->inclusive ? "le" : "lt",
-                                            {x, inside.broadcast(bound, shape)});
+      replaced[op.results[0]] =
+          inside.emit(a->inclusive || b->inclusive ? "le" : "lt", {x, inside.broadcast(bound, shape)});
       i = inside.position();
     }
     if (replaced.empty()) return 0;

@@ -9,10 +9,14 @@ namespace {
 // Returns the name of a type in an instruction, such as "e4m3".
 std::string name_of(DType dtype) {
   switch (dtype) {
-    case DType::f8e4m3: return "e4m3";
-    case DType::f8e5m2: return "e5m2";
-    case DType::i8: return "s8";
-    default: return str(dtype);
+    case DType::f8e4m3:
+      return "e4m3";
+    case DType::f8e5m2:
+      return "e5m2";
+    case DType::i8:
+      return "s8";
+    default:
+      return str(dtype);
   }
 }
 // Returns "{%4, %5, %6, %7}".
@@ -70,8 +74,8 @@ std::string wgmma_text(const WgmmaProduct& product) {
     }
   }
   text += line("wgmma.commit_group.sync.aligned");
-  return str(text, "        \"}\"\n        : ", operands(floats ? "+f" : "+r", "sums", sums), "\n        : ",
-             in_registers ? operands("r", "left", words) : "\"l\"(left)",
+  return str(text, "        \"}\"\n        : ", operands(floats ? "+f" : "+r", "sums", sums),
+             "\n        : ", in_registers ? operands("r", "left", words) : "\"l\"(left)",
              ", \"l\"(right), \"r\"(add)\n        : \"memory\");\n  })\n");
 }
 
