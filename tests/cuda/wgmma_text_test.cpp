@@ -1,4 +1,4 @@
-// Tests the statement of a product: its operands' numbers, its steps and the batch that it forms.
+// Tests the statements of a product: its operands' numbers, its steps and the batch that it forms.
 #include "cuda/async/wgmma_text.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace tile::cuda {
 namespace {
 
-TEST(WgmmaText, BothOperandsInSharedMemory) {
+TEST(WgmmaText, BlocksOfRowsTakeTurns) {
   EXPECT_EQ(wgmma_text({.columns = 8,
                         .left = DType::bf16,
                         .right = DType::bf16,
@@ -15,24 +15,33 @@ TEST(WgmmaText, BothOperandsInSharedMemory) {
                         .left_steps = {0, 2048},
                         .left_blocks = {0, 8192}}),
             R"(  TILE_WGMMA(TILE static void multiply(f32* sums, u64 left, u64 right, u32 add) {
+    pin<8>(sums);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     asm volatile(
-        "{ .reg .pred p, q; .reg .b64 a, b; "
-        "setp.ne.b32 p, %10, 0; "
-        "setp.eq.b32 q, 0, 0; "
-        "wgmma.fence.sync.aligned; "
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %8, %9, p, 1, 1, 1, 0; "
-        "add.s64 a, %8, 512; "
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%4, %5, %6, %7}, a, %9, p, 1, 1, 1, 0; "
-        "add.s64 b, %9, 2; "
-        "add.s64 a, %8, 128; "
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, a, b, q, 1, 1, 1, 0; "
-        "add.s64 a, %8, 640; "
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%4, %5, %6, %7}, a, b, q, 1, 1, 1, 0; "
-        "wgmma.commit_group.sync.aligned; "
+        "{ .reg .pred p; setp.ne.b32 p, %6, 0; "
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 1, 0; "
         "}"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7])
-        : "l"(left), "l"(right), "r"(add)
-        : "memory");
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "l"(left + 0), "l"(right + 0), "r"(add));
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %6, 0; "
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 1, 0; "
+        "}"
+        : "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7])
+        : "l"(left + 512), "l"(right + 0), "r"(add));
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %6, 0; "
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 1, 0; "
+        "}"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "l"(left + 128), "l"(right + 2), "r"(1));
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %6, 0; "
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 1, 0; "
+        "}"
+        : "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7])
+        : "l"(left + 640), "l"(right + 2), "r"(1));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   })
 )");
 }
@@ -55,6 +64,15 @@ TEST(WgmmaText, LeftOperandInRegisters) {
         : "memory");
   })
 )");
+}
+
+TEST(WgmmaText, ManyStepsInSharedMemoryAreOneStatement) {
+  WgmmaProduct product{.columns = 8, .left = DType::f16, .right = DType::f16};
+  for (int64_t at = 0; at < 8 * 32; at += 32)
+    product.left_steps.push_back(at), product.right_steps.push_back(2 * at);
+  const std::string text = wgmma_text(product);
+  EXPECT_EQ(text.find("asm volatile"), text.rfind("asm volatile"));
+  EXPECT_NE(text.find("add.s64 b, %5, 28; \"\n        \"add.s64 a, %4, 14; "), std::string::npos) << text;
 }
 
 TEST(WgmmaText, NamesOfTypes) {

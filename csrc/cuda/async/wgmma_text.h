@@ -1,4 +1,4 @@
-// The statement of a product on warpgroup instructions (wgmma), for the product's struct in the source.
+// The statements of a product on warpgroup instructions (wgmma), for the product's struct in the source.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,9 +18,9 @@ struct WgmmaProduct {
   std::vector<int64_t> left_blocks = {0};          // where each block of 64 rows of a group begins
 };
 
-// Returns a function multiply(sums, left, right, add) that starts the product and forms its batch. A single
-// statement does all of it: NVRTC's time grows with the operands of statements, and its inputs are complete
-// before it begins, as the instructions require.
+// Returns a function multiply(sums, left, right, add) that starts the product and forms its batch. Where that
+// pays, a single statement does all of it: NVRTC's time grows with the operands of statements, and the
+// statement's inputs are complete before it begins, as the instructions require.
 std::string wgmma_text(const WgmmaProduct& product);
 
 }  // namespace tile::cuda

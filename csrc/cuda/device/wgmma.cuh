@@ -16,13 +16,14 @@
 
 namespace tile {
 
-// The text of a struct has the statement of its product in this macro, which an emulator leaves out.
+// The text of a struct has the statements of its product in this macro, which an emulator leaves out.
 #define TILE_WGMMA(...) __VA_ARGS__
 
 // The compiler must not move accesses of these registers across. NVRTC's time grows with the number of
 // statements, so one has many operands.
 #define TILE_FOUR(PIN, I) PIN(x[I]), PIN(x[I + 1]), PIN(x[I + 2]), PIN(x[I + 3])
-#define TILE_SIXTEEN(PIN, I) TILE_FOUR(PIN, I), TILE_FOUR(PIN, I + 4), TILE_FOUR(PIN, I + 8), TILE_FOUR(PIN, I + 12)
+#define TILE_SIXTEEN(PIN, I) \
+  TILE_FOUR(PIN, I), TILE_FOUR(PIN, I + 4), TILE_FOUR(PIN, I + 8), TILE_FOUR(PIN, I + 12)
 #define TILE_PIN(TYPE, KIND)                                                                             \
   template <int registers>                                                                               \
   TILE void pin(TYPE* x) {                                                                               \
@@ -34,9 +35,10 @@ namespace tile {
     if constexpr (registers > pinned) pin<registers - pinned>(x + pinned);                               \
   }
 #define TILE_PIN_F32(X) "+f"(X)
-#define TILE_PIN_I32(X) "+r"(X)
+#define TILE_PIN_WORD(X) "+r"(X)
 TILE_PIN(f32, TILE_PIN_F32)
-TILE_PIN(i32, TILE_PIN_I32)
+TILE_PIN(i32, TILE_PIN_WORD)
+TILE_PIN(u32, TILE_PIN_WORD)
 
 // Starts a batch: sums + left * right, or left * right if not `add`. Until mma_awaited() the result may only
 // be passed to the next product.
