@@ -386,8 +386,6 @@ std::string Emitter::text() const {
   if (async) text += "#define TILE_GROUPS\n";
   for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
   text += "\nnamespace tile {\n\n";
-  for (const auto& [columns, left, right] : wgmma_instructions_)
-    text += str("TILE_WGMMA(", columns, ", ", left, ", ", right, ")\n");
   for (const auto& [name, row] : rows_) text += row;
   if (!rows_.empty()) text += '\n';
   for (size_t i = 0; i < layouts_.size(); ++i)

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -92,10 +91,6 @@ class Emitter {
                     const Weights& from_weights, const Layout& to_layout, const Weights& to_weights);
 
   void need(const std::string& header) { headers_.insert(header); }
-  // Requests the wrappers of a wgmma instruction for so many columns and operands of these types.
-  void need_wgmma(int64_t columns, DType left, DType right) {
-    wgmma_instructions_.emplace(columns, left, right);
-  }
   void need_row(int operands, std::string_view name, std::string_view expression);
   // Returns true if the value is rounded to 16 bits in the end.
   bool approximate(const Value* value) const { return precision_.approximate(value); }
@@ -217,7 +212,6 @@ class Emitter {
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;
-  std::set<std::tuple<int64_t, DType, DType>> wgmma_instructions_;
   std::map<std::string, std::string> rows_;
   std::unordered_map<const Op*, Ring> rings_;
   std::set<const Op*> emitted_;

@@ -6,6 +6,7 @@
 #include "cuda/async/early_loads.h"
 #include "cuda/async/early_products.h"
 #include "cuda/async/epilogue.h"
+#include "cuda/async/join_bounds.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
 #include "cuda/async/skew.h"
@@ -92,6 +93,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
     return false;
   }
   Function function = with_narrow_storage(given, true);
+  join_bounds(function);
   if (wanted.skew) skew_loops(function);
   begin_products_early(function);
   const bool is_persistent = !work_varies(function);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cuda/async/wgmma_text.h"
 #include "cuda/shared_layout.h"
 #include "python/module.h"
 #include "runtime/inspection.h"
@@ -192,6 +193,36 @@ PyObject* tensor_map(PyObject*, PyObject* arguments) {
   return Py_BuildValue("(NNN)", list(shape.sizes), list(shape.strides), list(shape.box));
 }
 
+DType dtype_named(std::string_view name) {
+  for (size_t i = 0; i < dtype_table.size(); ++i)
+    if (dtype_table[i].name == name) return static_cast<DType>(i);
+  fail(ErrorKind::value, "there is no dtype '", name, "'");
+}
+// Returns the statements of a product in a struct of a text that tests write.
+PyObject* wgmma_statement(PyObject*, PyObject* arguments) {
+  const char *left, *right;
+  long long columns;
+  int left_k_major, right_k_major;
+  PyObject* lists[3];
+  if (!PyArg_ParseTuple(arguments, "LssppO!O!O!", &columns, &left, &right, &left_k_major, &right_k_major,
+                        &PyList_Type, &lists[0], &PyList_Type, &lists[1], &PyList_Type, &lists[2]))
+    return nullptr;
+  std::vector<int64_t> offsets[3];
+  for (size_t i = 0; i < 3; ++i)
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(lists[i]); ++k)
+      offsets[i].push_back(PyLong_AsLongLong(PyList_GET_ITEM(lists[i], k)));
+  if (PyErr_Occurred()) return nullptr;
+  const std::string text = cuda::wgmma_text({.columns = columns,
+                                             .left = dtype_named(left),
+                                             .right = dtype_named(right),
+                                             .left_k_major = left_k_major != 0,
+                                             .right_k_major = right_k_major != 0,
+                                             .right_steps = offsets[2],
+                                             .left_steps = offsets[0],
+                                             .left_blocks = offsets[1]});
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
      "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=as TILE_WGMMA "
@@ -209,6 +240,11 @@ PyMethodDef methods[] = {
      "tensor_map(parameter, unit, box, swizzle, (address, element bytes, sizes, strides)): (sizes, strides "
      "in "
      "bytes, boxes) of a tensor map's dimensions, or the error of a launch that cannot have it."},
+    {"wgmma_text", guarded<wgmma_statement>, METH_VARARGS,
+     "wgmma_text(columns, left, right, left_k_major, right_k_major, left_steps, left_blocks, right_steps): "
+     "the "
+     "statement of a product, with the bytes at which its steps and blocks of rows begin; without left_steps "
+     "the left operand is in registers."},
     {"failure_text", guarded<failure_words>, METH_VARARGS,
      "failure_text(assertion, element, (x, y, z)): the error of a program's assertion that failed."},
     {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},

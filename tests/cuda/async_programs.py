@@ -1,5 +1,7 @@
 """Texts of kernels whose warpgroups run different code, written by hand in the form that the compiler emits."""
 
+from tile_ops import _C
+
 HEADERS = ("cast", "matrices_out", "memory", "rings", "wgmma")
 
 
@@ -21,11 +23,20 @@ TILE_KERNEL({threads}, 1) {name}({parameters}) {{
 """
 
 
+def statements(columns, left, right, left_k_major, right_k_major, left_steps, left_blocks, right_steps):
+    """The members of a product's struct that start it: with the left operand in shared memory, and in registers."""
+    return "".join(
+        _C.wgmma_text(columns, left, right, left_k_major, right_k_major, steps, left_blocks, right_steps)
+        for steps in (left_steps, [])
+    )
+
+
 def product(columns, steps, left="bf16", right="bf16", rows=1, name="Product0", left_lies=None, right_lies=None):
     """The struct of a product. Where an operand lies: (k_major, leading, stride, mode, bytes from step to step), and of the
     left one the bytes from one block of rows to the next."""
     left_lies = left_lies or (True, 16, 1024, 1, 32, 8192)
     right_lies = right_lies or (False, 8192, 1024, 1, 2048)
+    block_bytes = left_lies[5] if len(left_lies) > 5 else 0
     members = []
     for side, (k_major, leading, stride, mode, step, *_) in (("left", left_lies), ("right", right_lies)):
         members += [
@@ -35,13 +46,22 @@ def product(columns, steps, left="bf16", right="bf16", rows=1, name="Product0", 
         ]
     return "\n".join(
         [
-            f"TILE_WGMMA({columns}, {left}, {right})",
             f"struct {name} {{",
             f"  static constexpr int columns = {columns}, rows = {rows}, steps = {steps};",
             f"  using Left = {left};",
             f"  using Right = {right};",
             *members,
-            f"  TILE static constexpr int left_block(int i) {{ return i * {left_lies[5] if len(left_lies) > 5 else 0}; }}",
+            f"  TILE static constexpr int left_block(int i) {{ return i * {block_bytes}; }}",
+            statements(
+                columns,
+                left,
+                right,
+                left_lies[0],
+                right_lies[0],
+                [k * left_lies[4] for k in range(steps)],
+                [i * block_bytes for i in range(rows)],
+                [k * right_lies[4] for k in range(steps)],
+            ),
             "};",
         ]
     )

@@ -105,3 +105,10 @@ def test_rows_are_converted_again_after_a_sum():
 def test_reductions_take_turns_in_shared_memory():
     text = text_of(ops.softmax, of(8, 8192), 1)
     assert text.count("double_buffer(buffer)") == 2 and "synchronize(" not in text
+
+
+@pytest.mark.parametrize("depth, skewed", [(64, False), (128, True)])
+def test_loops_are_skewed_where_registers_hold_two_tiles_and_masks(depth, skewed):
+    q, k, v = (of(2, 16, 4096, depth) for _ in range(3))
+    text = text_of(ops.attention, q, k, v, is_causal=True)
+    assert ("mma_awaited<1>(" in text) == skewed  # awaits the scores while the other product runs

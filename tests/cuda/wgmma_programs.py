@@ -41,11 +41,9 @@ class Operand:
         else:
             self.leading, self.stride = of_eight_rows, along_panels
         if not k_major:
-            self.step = f"k * {STEP_BYTES // element_bytes * span}"
-        elif span < STEP_BYTES:
-            self.step = f"k * {STEP_BYTES // span * self.panel_bytes}"
+            self.steps = [k * (STEP_BYTES // element_bytes * span) for k in range(STEPS)]
         else:
-            self.step = f"k * {STEP_BYTES} / {span} * {self.panel_bytes} + k * {STEP_BYTES} % {span}"
+            self.steps = [k * STEP_BYTES // span * self.panel_bytes + k * STEP_BYTES % span for k in range(STEPS)]
 
     @property
     def bytes(self):
@@ -59,7 +57,10 @@ class Operand:
         return f"""  static constexpr bool {side}_k_major = {"true" if self.k_major else "false"};
   static constexpr int {side}_leading = {self.leading}, {side}_stride = {self.stride}, {side}_mode = {self.mode};
   static constexpr int {side}_panels = {self.panels}, {side}_panel = {self.panel}, {side}_panel_bytes = {self.panel_bytes};
-  TILE static constexpr int {side}_step(int k) {{ return {self.step}; }}
+  TILE static constexpr int {side}_step(int k) {{
+    constexpr int at[] = {{{", ".join(map(str, self.steps))}}};
+    return at[k];
+  }}
 """
 
 
@@ -126,17 +127,18 @@ def text(kind, columns):
     results [case, 64, columns]. The last result has the left operand in registers."""
     left, right, left_dtype, _ = TYPES[kind]
     sum_type = "i32" if left_dtype.itemsize == 1 and not left_dtype.is_floating_point else "f32"
-    structs, calls, maps = [f"TILE_WGMMA({columns}, {left}, {right})\n{COMMON}"], [], []
+    structs, calls, maps = [COMMON], [], []
     structs.append(f"struct L0 {{ static constexpr int rank = 2, registers = {columns // 2}; }};")
     structs.append(f"struct L1 {{ static constexpr int rank = 2, registers = {STEPS * 16 // left_dtype.itemsize}; }};")
     all_cases = cases(kind, columns)
     for i, (a, b) in enumerate(all_cases):
+        statements = async_programs.statements(columns, left, right, a.k_major, b.k_major, a.steps, [0], b.steps)
         structs.append(f"""struct P{i} {{
   static constexpr int columns = {columns}, rows = 1, steps = {STEPS};
   using Left = {left};
   using Right = {right};
 {a.members("left")}{b.members("right")}  TILE static constexpr int left_block(int) {{ return 0; }}
-}};""")
+{statements}}};""")
         maps += [f"const TILE_CONSTANT TensorMap a{i}", f"const TILE_CONSTANT TensorMap b{i}"]
         calls.append(f"  multiply<P{i}, L0>(memory, a{i}, b{i}, p4.data + {i * ROWS * columns}, {i % 2});")
     last = len(all_cases) - 1

@@ -1,5 +1,6 @@
 // The asynchronous ops: one line each. cuda/async/ops.h explains them.
 #include "cuda/async/plan.h"
+#include "cuda/async/wgmma_text.h"
 #include "cuda/emitter.h"
 #include "cuda/lowering_rule.h"
 
@@ -208,32 +209,38 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
   const auto own = [&](const WgmmaOperand& operand, int64_t extent) {
     return str(operand.address, plan.groups > 1 ? str(" + (group - 1) * ", operand.block(extent)) : "");
   };
-  const auto steps_of = [&](const WgmmaOperand& operand, const char* name) {
+  const auto steps_of = [&](const WgmmaOperand& operand) {
     std::vector<int64_t> steps;
     for (int64_t at = 0; at < k; at += step) steps.push_back(operand.step(at));
-    return steps_text(steps, name);
+    return steps;
   };
   emitter.need("wgmma.cuh");
-  emitter.need_wgmma(columns, dtype, op.type(1).dtype);
   const WgmmaOperand right = operand_of(emitter, op, 1);
+  WgmmaProduct product{.columns = columns,
+                       .left = dtype,
+                       .right = op.type(1).dtype,
+                       .right_k_major = right.k_major,
+                       .right_steps = steps_of(right),
+                       .left_blocks = std::vector<int64_t>(static_cast<size_t>(plan.row_blocks))};
   std::string body =
       str("  using Left = ", dtype, ";\n  using Right = ", op.type(1).dtype, ";\n",
           "  static constexpr int columns = ", columns, ", rows = ", plan.row_blocks, ", steps = ", k / step,
-          ";\n", fields_text("right", right), steps_of(right, "right_step"));
+          ";\n", fields_text("right", right), steps_text(product.right_steps, "right_step"));
   std::string function = "mma_issued", left_text;
   if (in_registers(op.operands[0])) {
     function = "mma_issued_from_registers";
     left_text = emitter.in_layout(op, op.operands[0], plan.accumulator(op.type(0).shape));
   } else {
     const WgmmaOperand left = operand_of(emitter, op, 0);
-    std::vector<int64_t> blocks;
-    for (int i = 0; i < plan.row_blocks; ++i)
-      blocks.push_back(left.block(int64_t{i} * AsyncPlan::block_rows));
-    body += str(fields_text("left", left), steps_of(left, "left_step"), steps_text(blocks, "left_block"));
+    product.left_k_major = left.k_major, product.left_steps = steps_of(left);
+    for (size_t i = 0; i < product.left_blocks.size(); ++i)
+      product.left_blocks[i] = left.block(static_cast<int64_t>(i) * AsyncPlan::block_rows);
+    body += str(fields_text("left", left), steps_text(product.left_steps, "left_step"),
+                steps_text(product.left_blocks, "left_block"));
     left_text = by_columns ? left.address : own(left, int64_t{AsyncPlan::block_rows} * plan.row_blocks);
   }
-  const std::string product = emitter.define_struct("Product", body);
-  emitter.result(op, str(function, "<", product, ">(", emitter.name(op.operands[2]), ", ", left_text, ", ",
+  const std::string name = emitter.define_struct("Product", body + wgmma_text(product));
+  emitter.result(op, str(function, "<", name, ">(", emitter.name(op.operands[2]), ", ", left_text, ", ",
                          by_columns ? own(right, columns) : right.address, ", ", emitter.name(op.operands[3]),
                          ", ", line_number(op), ")"));
 }

@@ -5,7 +5,7 @@
 #include "cuda/device/tile.cuh"
 #include "cuda/emulator/asynchronous.h"
 
-#define TILE_WGMMA(N, LEFT, RIGHT)
+#define TILE_WGMMA(...)
 
 namespace tile {
 
