@@ -114,18 +114,26 @@ std::optional<CacheRows> rows_of(const Tensor& cache) {
   array.sizes[2] = cache.size(3), array.strides[2] = cache.stride(3);
   return rows;
 }
+// The fewest parts whose blocks leave the fewest places on the multiprocessors empty, when they run in turns.
+int64_t even_parts(int64_t blocks) {
+  const auto turns = [&](int64_t parts) { return ceil_div(parts * blocks, tuning::gpu_decode_at_once); };
+  int64_t best = 1;
+  for (int64_t parts = 2; parts <= ceil_div(tuning::gpu_decode_blocks, blocks); ++parts)
+    if (parts * turns(best) > best * turns(parts)) best = parts;
+  return best;
+}
 // Blocks that share a head's keys: enough for every multiprocessor, but with some tiles each, and none
 // without a tile of a full cache.
 int64_t splits(const Tensor& query, int64_t batch, int64_t blocks, int64_t key_tiles) {
   if (key_tiles == 0 || blocks == 0) return 1;
-  const auto parts = [&](int64_t wanted, int64_t least_tiles) {
-    return std::clamp<int64_t>(ceil_div(wanted, blocks), 1, std::max<int64_t>(1, key_tiles / least_tiles));
-  };
-  if (query.is_cpu()) return parts(tuning::cpu_decode_blocks, tuning::cpu_decode_tiles);
-  const int64_t most = std::max(
-      parts(batch > 1 ? tuning::gpu_decode_blocks : tuning::gpu_decode_at_once, tuning::gpu_decode_tiles),
-      parts(tuning::gpu_decode_at_once, tuning::gpu_decode_fewest_tiles));
-  return ceil_div(key_tiles, ceil_div(key_tiles, most));
+  const auto most = [&](int64_t least_tiles) { return std::max<int64_t>(1, key_tiles / least_tiles); };
+  if (query.is_cpu())
+    return std::min(ceil_div(tuning::cpu_decode_blocks, blocks), most(tuning::cpu_decode_tiles));
+  const int64_t wanted = batch > 1 ? ceil_div(tuning::gpu_decode_blocks, blocks) : even_parts(blocks),
+                once = std::max<int64_t>(1, tuning::gpu_decode_at_once / blocks),
+                parts = std::max(std::min(wanted, most(tuning::gpu_decode_tiles)),
+                                 std::min(once, most(tuning::gpu_decode_fewest_tiles)));
+  return ceil_div(key_tiles, ceil_div(key_tiles, parts));
 }
 
 // A block puts parts of some rows together at once, in about as many elements for any number of parts. Few

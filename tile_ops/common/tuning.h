@@ -109,8 +109,8 @@ inline constexpr int64_t attention_bias_blocks = 2048, attention_bias_span = 8;
 inline constexpr int attention_large_tiles_bytes = 160 * kib;
 // Decoding: blocks that share a head's keys are this many, and each has these tiles of keys at least, because
 // their parts are put together by another launch. Two blocks with heads of 128 run on a multiprocessor of a
-// GPU at once: those of one sequence are as long as each other, and are no more. Where longer parts would
-// leave some of them idle, a block has fewer tiles.
+// GPU at once: those of one sequence are equally long, and fill whole turns of so many. Where longer parts
+// would leave some multiprocessors idle, a block has fewer tiles.
 inline constexpr int64_t gpu_decode_blocks = four_blocks_each, cpu_decode_blocks = 16;
 inline constexpr int64_t gpu_decode_at_once = two_blocks_each;
 inline constexpr int64_t gpu_decode_tiles = 4, cpu_decode_tiles = 2, gpu_decode_fewest_tiles = 2;
