@@ -4,7 +4,7 @@
 
 Every case runs in separate processes, each bound to one core: one with an empty cache folder, then one that finds the
 kernels of the first there. Without a GPU it measures the steps that need none, tracing and NVRTC, for an H100, and says
-so."""
+so; times are then those of the processor, which other processes hardly change."""
 
 import argparse
 import concurrent.futures
@@ -85,10 +85,10 @@ def parts_of(name, device):
     yield "backward", lambda: torch.autograd.grad(results, inputs, grads, retain_graph=True)
 
 
-def milliseconds(call):
-    start = time.perf_counter()
+def milliseconds(call, clock=time.perf_counter):
+    start = clock()
     call()
-    return 1e3 * (time.perf_counter() - start)
+    return 1e3 * (clock() - start)
 
 
 def child(name, device, cached):
@@ -99,6 +99,7 @@ def child(name, device, cached):
     import torch
 
     torch.set_num_threads(1)
+    clock = time.perf_counter if device == "cuda" else time.process_time
     found = {}
     if device == "cuda":
         # Excludes torch's own first times: its context, its kernels, its gradient threads, and what it imports for
@@ -110,7 +111,7 @@ def child(name, device, cached):
     if not cached:
         chip = torch.cuda.get_device_capability() if device == "cuda" else (9, 0)
         nothing = tile_ops.cuda_kernel("__global__ void nothing() {}", "nothing")
-        found["nvrtc"] = milliseconds(lambda: nothing.compile(10 * chip[0] + chip[1]))
+        found["nvrtc"] = milliseconds(lambda: nothing.compile(10 * chip[0] + chip[1]), clock)
     for part, run in parts_of(name, device):
         if device == "cuda":
 
@@ -124,7 +125,7 @@ def child(name, device, cached):
 
         rows = []
         print(f"{PART}{part}", file=sys.stderr, flush=True)
-        first = milliseconds(call)
+        first = milliseconds(call, clock)
         print(PART, file=sys.stderr, flush=True)
         found[part] = {"first": first, "again": milliseconds(call) if device == "cuda" else 0.0, "kernels": len(rows)}
     print(json.dumps(found), flush=True)
@@ -264,7 +265,9 @@ def main():
         ]
     else:
         title = "First calls, without a GPU"
-        words += ["There is no GPU here: a call is tracing and NVRTC for sm_90; nothing is loaded or run, and no bar applies."]
+        words += [
+            "There is no GPU here: a call is tracing and NVRTC for sm_90, in time of the processor; nothing is loaded or run, and no bar applies."
+        ]
     words += ["Made by `python benchmarks/compile_times.py --write`."]
     table = Table(title, words, HEAD, {"case", "bars"})
     for name in names:
