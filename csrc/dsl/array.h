@@ -42,8 +42,8 @@ class View {
 
   DType dtype() const { return array_.dtype(); }
   const Shape& shape() const { return shape_; }
-  // The same view, of which the author promises that every tile that is accessed lies inside of the array: a GPU
-  // does not check, and accesses other memory where it does not.
+  // The same view, of which the author promises that every tile that is accessed lies inside of the array: a
+  // GPU does not check, and accesses other memory where it does not.
   View unchecked() const;
   // Returns the number of tiles along an axis, in the dtype of dim().
   Tile num_tiles(int axis, Location location = Location::current()) const;

@@ -44,22 +44,22 @@ std::vector<Type> infer_add_tile(const Op& op) {
   return {};
 }
 
-const Register load_{{.name = "load",
-                      .traits = {.reads = true},
-                      .infer = infer_load,
-                      .doc =
-                          "Loads the tile at an index of an array divided into tiles; elements outside are "
-                          "`pad`.\n"
-                          "operands: array, an integer scalar for each axis, which counts steps.\n"
-                          "{shape}: extents of the tile.\n"
-                          "{steps}: elements between the starts of adjacent tiles; by default the extents.\n"
-                          "{pad}: the value of elements outside: any number for floats, 0 for integers and "
-                          "bool.\n"
-                          "{in_bounds}: 1 if the tile is inside, which a pass has proven or the author promises.\n"
-                          "result: a tile of the array's dtype and `shape`.\n"
-                          "A tile that is completely outside is all padding. Nothing outside the array is "
-                          "read.\n"
-                          "C++: View::load."}};
+const Register load_{
+    {.name = "load",
+     .traits = {.reads = true},
+     .infer = infer_load,
+     .doc = "Loads the tile at an index of an array divided into tiles; elements outside are "
+            "`pad`.\n"
+            "operands: array, an integer scalar for each axis, which counts steps.\n"
+            "{shape}: extents of the tile.\n"
+            "{steps}: elements between the starts of adjacent tiles; by default the extents.\n"
+            "{pad}: the value of elements outside: any number for floats, 0 for integers and "
+            "bool.\n"
+            "{in_bounds}: 1 if the tile is inside, proven by a pass or promised by the author.\n"
+            "result: a tile of the array's dtype and `shape`.\n"
+            "A tile that is completely outside is all padding. Nothing outside the array is "
+            "read.\n"
+            "C++: View::load."}};
 const Register store_{
     {.name = "store",
      .traits = {.writes = true},
@@ -69,7 +69,7 @@ const Register store_{
             "operands: array, a tile of its dtype, an integer scalar for each axis, which "
             "counts steps.\n"
             "{steps}: elements between the starts of adjacent tiles.\n"
-            "{in_bounds}: 1 if the tile is inside, which a pass has proven or the author promises.\n"
+            "{in_bounds}: 1 if the tile is inside, proven by a pass or promised by the author.\n"
             "The language casts the tile to the array's dtype, by `astype`, and broadcasts it "
             "to the view's shape.\n"
             "C++: View::store."}};
@@ -83,7 +83,7 @@ const Register add_tile_{
             "operands: array, a tile of its dtype, an integer scalar for each axis, which "
             "counts steps.\n"
             "{steps}: elements between the starts of adjacent tiles.\n"
-            "{in_bounds}: 1 if the tile is inside, which a pass has proven or the author promises.\n"
+            "{in_bounds}: 1 if the tile is inside, proven by a pass or promised by the author.\n"
             "The order of additions of different blocks is unspecified, so sums of floats may "
             "differ in their last bits from run to run.\n"
             "GPU: i32, i64, u32, u64, f32, f64 and f16, and bf16 from sm_90 on, are added by "

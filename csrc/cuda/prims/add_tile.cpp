@@ -21,11 +21,11 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
   const bool together = facts.unit >= 0 && facts.whole_vectors && !type.is_scalar();
   emitter.need("add_tile.cuh");
   const Layout& layout = emitter.layout_of(op.operands[1]);
-  const int width =
-      together ? std::gcd(std::min(vector_width(facts, type.dtype, type.shape, op.integers("steps")),
-                                   most_together(emitter.target(), type.dtype)),
-                          layout.vector_along(facts.unit))
-               : 1;
+  const int width = together
+                        ? std::gcd(std::min(vector_width(facts, type.dtype, type.shape, op.integers("steps")),
+                                            most_together(emitter.target(), type.dtype)),
+                                   layout.vector_along(facts.unit))
+                        : 1;
   // A view of rank 0 has one element or none.
   const std::string there =
       op.type(0).array_rank ? "" : str("if (", emitter.name(op.operands[0]), ".size[0]) ");
