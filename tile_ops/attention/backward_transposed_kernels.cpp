@@ -12,9 +12,9 @@ Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift
   return rule.only(exp2(fma(rule.score(product, at, slope), log2_e, shift)), 0.0, at);
 }
 
-// The order of a tile's sums in memory: blocks of 16 x 8, in the order in which a warp holds them. A thread adds
-// its four elements of a block at once, two of a row and two of the row 8 below, and a warp adds to consecutive
-// addresses.
+// The order of a tile's sums in memory: blocks of 16 x 8, in the order in which a warp holds them. A thread
+// adds its four elements of a block at once, two of a row and two of the row 8 below, and a warp adds to
+// consecutive addresses.
 constexpr int halves = 2, side = 8, lanes_a_row = 4, pair = 2;
 Tile in_sums(const Tile& sum, int rows, int depth) {
   return sum.reshape({rows / (halves * side), halves, side, depth / side, lanes_a_row, pair})
@@ -48,6 +48,7 @@ void backward_rows(const BackwardRows<Array, Tile>& of) {
   of.shift[{batch, own}].tiled_view({rows}).store({i},
                                                   row_of(of.top, inf) * -log2_e + log2(row_of(of.weight, 0)));
   of.delta[{batch, own}].tiled_view({rows}).store({i}, sum * -of.scale.astype(f32));
+  if (of.sums) (*of.sums)[{batch, own, i}].tiled_view({rows * of.depth}).unchecked().store({0}, 0.0);
 }
 
 void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>> members,
@@ -101,7 +102,10 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
       if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       if (grad_key) sum_key = mma(grad_score, q, sum_key);
       if (!sums) return;
-      (*sums)[{batch, own, i}].tiled_view({rows * depth}).unchecked().atomic_add({0}, in_sums(sum, rows, depth));
+      (*sums)[{batch, own, i}]
+          .tiled_view({rows * depth})
+          .unchecked()
+          .atomic_add({0}, in_sums(sum, rows, depth));
     };
     if (in.visits) {
       Visited(in, head, batch, j, true).each(add);
