@@ -115,6 +115,7 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
   walk(function_.body(), [&](const Op& op) {
     if ((op.is("mma_issue") || op.is("ring_read")) && !layouts_.count(op.results[0]))
       spread(op.results[0], async_->accumulator(op.results[0]->type.shape), &op);
+    if (op.is("ring_left")) spread(op.results[0], async_->left_operand(op.results[0]->type.shape), &op);
     if (!op.is("mma") || layouts_.count(op.results[0])) return;
     const Shape& shape = op.type(2).shape;
     // In other products a thread holds adjacent elements of a row, so that the left operand serves several

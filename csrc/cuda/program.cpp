@@ -52,6 +52,7 @@ std::string text_of(const Configuration& c) {
   if (!c.prefetch) words.emplace_back("no prefetch");
   if (c.panels_in_turn) words.emplace_back("panels in turn");
   if (!c.skew) words.emplace_back("no skew");
+  if (!c.hold) words.emplace_back("nothing held");
   return words.empty() ? "usual" : join(words);
 }
 
@@ -101,7 +102,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   divide_epilogues(function);
   begin_loads_early(function);
   const KernelArrays arrays(function);
-  const AsyncPlan async(function, arrays, target, is_persistent);
+  const AsyncPlan async(function, arrays, target, is_persistent, wanted.hold);
   why = async.why_not;
   if (!why.empty()) return false;
   if (const auto reason = divide_into_roles(function, async)) return why = *reason, false;

@@ -42,6 +42,9 @@ class View {
 
   DType dtype() const { return array_.dtype(); }
   const Shape& shape() const { return shape_; }
+  // The same view, of which the author promises that every tile that is accessed lies inside of the array: a
+  // GPU does not check, and accesses other memory where it does not.
+  View unchecked() const;
   // Returns the number of tiles along an axis, in the dtype of dim().
   Tile num_tiles(int axis, Location location = Location::current()) const;
   // Loads the tile at an index; elements outside the array are `pad` (for integer arrays: 0).
@@ -68,6 +71,7 @@ class View {
   void change(const Primitive& primitive, std::initializer_list<Operand> index, const Operand& tile) const;
   Array array_;
   Shape shape_, steps_;
+  bool inside_ = false;  // tiles are, by promise
 };
 
 }  // namespace tile

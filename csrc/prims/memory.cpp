@@ -44,22 +44,22 @@ std::vector<Type> infer_add_tile(const Op& op) {
   return {};
 }
 
-const Register load_{{.name = "load",
-                      .traits = {.reads = true},
-                      .infer = infer_load,
-                      .doc =
-                          "Loads the tile at an index of an array divided into tiles; elements outside are "
-                          "`pad`.\n"
-                          "operands: array, an integer scalar for each axis, which counts steps.\n"
-                          "{shape}: extents of the tile.\n"
-                          "{steps}: elements between the starts of adjacent tiles; by default the extents.\n"
-                          "{pad}: the value of elements outside: any number for floats, 0 for integers and "
-                          "bool.\n"
-                          "{in_bounds}: 1 if a pass has proven that the tile is inside; set by passes only.\n"
-                          "result: a tile of the array's dtype and `shape`.\n"
-                          "A tile that is completely outside is all padding. Nothing outside the array is "
-                          "read.\n"
-                          "C++: View::load."}};
+const Register load_{
+    {.name = "load",
+     .traits = {.reads = true},
+     .infer = infer_load,
+     .doc = "Loads the tile at an index of an array divided into tiles; elements outside are "
+            "`pad`.\n"
+            "operands: array, an integer scalar for each axis, which counts steps.\n"
+            "{shape}: extents of the tile.\n"
+            "{steps}: elements between the starts of adjacent tiles; by default the extents.\n"
+            "{pad}: the value of elements outside: any number for floats, 0 for integers and "
+            "bool.\n"
+            "{in_bounds}: 1 if the tile is inside, proven by a pass or promised by the author.\n"
+            "result: a tile of the array's dtype and `shape`.\n"
+            "A tile that is completely outside is all padding. Nothing outside the array is "
+            "read.\n"
+            "C++: View::load."}};
 const Register store_{
     {.name = "store",
      .traits = {.writes = true},
@@ -69,7 +69,7 @@ const Register store_{
             "operands: array, a tile of its dtype, an integer scalar for each axis, which "
             "counts steps.\n"
             "{steps}: elements between the starts of adjacent tiles.\n"
-            "{in_bounds}: 1 if a pass has proven that the tile is inside; set by passes only.\n"
+            "{in_bounds}: 1 if the tile is inside, proven by a pass or promised by the author.\n"
             "The language casts the tile to the array's dtype, by `astype`, and broadcasts it "
             "to the view's shape.\n"
             "C++: View::store."}};
@@ -83,6 +83,7 @@ const Register add_tile_{
             "operands: array, a tile of its dtype, an integer scalar for each axis, which "
             "counts steps.\n"
             "{steps}: elements between the starts of adjacent tiles.\n"
+            "{in_bounds}: 1 if the tile is inside, proven by a pass or promised by the author.\n"
             "The order of additions of different blocks is unspecified, so sums of floats may "
             "differ in their last bits from run to run.\n"
             "GPU: i32, i64, u32, u64, f32, f64 and f16, and bf16 from sm_90 on, are added by "
@@ -104,6 +105,11 @@ View Array::tiled_view(Shape shape, Shape steps, Location location) const {
   return View(*this, std::move(shape), std::move(steps));
 }
 
+View View::unchecked() const {
+  View view = *this;
+  view.inside_ = true;
+  return view;
+}
 Tile View::num_tiles(int axis, Location location) const {
   int64_t normal = normal_axis("num_tiles", axis, array_.value()->type, location);
   return cdiv(Operand(array_.dim(axis, location), location),
@@ -122,9 +128,10 @@ std::vector<Value*> View::address(const char* operation, std::initializer_list<O
 }
 
 Tile View::load(std::initializer_list<Operand> index, double pad, Location location) const {
-  return Tile(emit(
-      load_, address("load", index, location),
-      {{"shape", shape_}, {"steps", steps_}, {"pad", padding_of("load", dtype(), pad, location)}}, location));
+  Attributes attributes{
+      {"shape", shape_}, {"steps", steps_}, {"pad", padding_of("load", dtype(), pad, location)}};
+  if (inside_) attributes.set("in_bounds", int64_t{1});
+  return Tile(emit(load_, address("load", index, location), std::move(attributes), location));
 }
 
 void View::write(const Primitive& primitive, const char* operation, std::initializer_list<Operand> index,
@@ -133,7 +140,9 @@ void View::write(const Primitive& primitive, const char* operation, std::initial
   std::vector<Value*> operands = address(operation, index, at);
   Value* value = tile.literal ? tile.as(dtype(), operation) : Tile(tile.value).astype(dtype(), at).value(at);
   operands.insert(operands.begin() + 1, broadcast_to(operation, value, shape_, at));
-  emit(primitive, operands, {{"steps", steps_}}, at);
+  Attributes attributes{{"steps", steps_}};
+  if (inside_) attributes.set("in_bounds", int64_t{1});
+  emit(primitive, operands, std::move(attributes), at);
 }
 void View::store(std::initializer_list<Operand> index, Operand tile) const {
   write(store_, "store", index, tile);

@@ -12,21 +12,18 @@ Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift
   return rule.only(exp2(fma(rule.score(product, at, slope), log2_e, shift)), 0.0, at);
 }
 
-// The order of a tile's sums in memory: blocks of 8 x 8, so that one addition of a warp covers consecutive
-// addresses. Deep heads have blocks of 8 x 16, in which the two pairs of a row that a thread holds, one of
-// each half, are adjacent: it adds four elements at once.
-constexpr int side = 8, lanes_a_row = 4, pair = 2, most_of_one_pair = 128;
-int pairs_of(int depth) { return depth <= most_of_one_pair ? 1 : 2; }
+// The order of a tile's sums in memory: blocks of 16 x 8, in the order in which a warp holds them. A thread
+// adds its four elements of a block at once, two of a row and two of the row 8 below, and a warp adds to
+// consecutive addresses.
+constexpr int halves = 2, side = 8, lanes_a_row = 4, pair = 2;
 Tile in_sums(const Tile& sum, int rows, int depth) {
-  const int pairs = pairs_of(depth);
-  return sum.reshape({rows / side, side, depth / (pairs * side), pairs, lanes_a_row, pair})
-      .permute({0, 2, 1, 4, 3, 5})
+  return sum.reshape({rows / (halves * side), halves, side, depth / side, lanes_a_row, pair})
+      .permute({0, 3, 2, 4, 1, 5})
       .reshape({rows * depth});
 }
 Tile out_of_sums(const Tile& sum, int rows, int depth) {
-  const int pairs = pairs_of(depth);
-  return sum.reshape({rows / side, depth / (pairs * side), side, lanes_a_row, pairs, pair})
-      .permute({0, 2, 1, 4, 3, 5})
+  return sum.reshape({rows / (halves * side), depth / side, side, lanes_a_row, halves, pair})
+      .permute({0, 4, 2, 1, 3, 5})
       .reshape({rows, depth});
 }
 
@@ -51,13 +48,14 @@ void backward_rows(const BackwardRows<Array, Tile>& of) {
   of.shift[{batch, own}].tiled_view({rows}).store({i},
                                                   row_of(of.top, inf) * -log2_e + log2(row_of(of.weight, 0)));
   of.delta[{batch, own}].tiled_view({rows}).store({i}, sum * -of.scale.astype(f32));
+  if (of.sums) (*of.sums)[{batch, own, i}].tiled_view({rows * of.depth}).unchecked().store({0}, 0.0);
 }
 
 void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>> members,
                       const Options& options, int rows, int depth) {
   Tile i = bid(0), own = bid(1), batch = bid(2);
   Sample sample(options.query_starts, batch);
-  Tile sum = sums[{batch, own, i}].tiled_view({rows * depth}).load({0});
+  Tile sum = sums[{batch, own, i}].tiled_view({rows * depth}).unchecked().load({0});
   sample.of(grad_query, of_all(own, members))
       .tiled_view({rows, depth})
       .store({i, 0}, out_of_sums(sum, rows, depth));
@@ -109,7 +107,10 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
       if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
       if (grad_key) sum_key = mma(grad_score, q, sum_key);
       if (!sums) return;
-      (*sums)[{batch, own, i}].tiled_view({rows * depth}).atomic_add({0}, in_sums(sum, rows, depth));
+      (*sums)[{batch, own, i}]
+          .tiled_view({rows * depth})
+          .unchecked()
+          .atomic_add({0}, in_sums(sum, rows, depth));
     };
     if (in.visits) {
       Visited(in, head, batch, j, true).each(add);

@@ -63,8 +63,9 @@ struct OptionsOf {
   std::optional<Array> sinks;           // [heads]: a score more in each row, of a key without a value
   // [batch + 1]: packed samples of different lengths, in arrays [1, heads, all, depth].
   std::optional<Array> query_starts, key_starts;
-  bool all_keys = false;   // every query attends to every key: no offset is needed
-  bool from_last = false;  // of these, offset, first and diagonal count from the last query and key
+  bool all_keys = false;    // every query attends to every key: no offset is needed
+  bool whole_keys = false;  // no tile of keys reaches beyond the last key
+  bool from_last = false;   // of these, offset, first and diagonal count from the last query and key
 };
 using Options = OptionsOf<Array, Tile, Tile>;
 
@@ -308,6 +309,7 @@ struct BackwardRows {
   // [batch, heads, rows], over the whole of the last tile: exp2(score * log2 e + shift) are a row's
   // probabilities, and delta is the sum of backward_delta times -scale.
   Array shift, delta;
+  std::optional<Array> sums;  // of the gradient of query, which are set to 0
   Tile scale;
   std::optional<Members<Tile>> members;
   OptionsOf<Array, Tile, Tile> options;

@@ -419,11 +419,15 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
   const auto& [out, top, weight, residual] = call.saved;
   const HostRule rule = own_rule(p, part);
   auto of_rows = rule.options;
-  of_rows.heads_before.reset();  // these do not ask, and have one kernel less
+  of_rows.heads_before.reset();  // these do not ask, and have fewer kernels
+  of_rows.all_keys = of_rows.whole_keys = false;
   const TileSize& first = passes[0].tile;
   const int64_t heads = part.key_heads * part.count, row_tiles = ceil_div(p.rows, first.rows);
   const Tensor shift = at::empty({part.samples, heads, row_tiles * first.rows}, top.options()),
                delta = result_like(shift);
+  OptionalTensor sums;
+  if (adds && shift.numel())
+    sums = at::empty({part.samples, heads, row_tiles, first.rows * first.depth}, top.options());
   if (shift.numel())
     rows_kernel.launch({row_tiles, heads, part.samples},
                        {.of = {.grad_out = own_if(call.incoming.grad_out, p.group),
@@ -434,14 +438,12 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
                         .weight = own(weight, p.group),
                         .shift = shift,
                         .delta = delta,
+                        .sums = sums,
                         .scale = rule.scale,
                         .members = as_launched(rule.members),
                         .options = as_launched(of_rows),
                         .rows = first.rows,
                         .depth = first.depth});
-  OptionalTensor sums;
-  if (adds && shift.numel())
-    sums = at::empty({part.samples, heads, row_tiles, first.rows * first.depth}, top.options()).zero_();
   for (const auto& [tile, of_key, of_value, of_query, visits] : passes) {
     std::optional<Visits<Tensor>> own_visits;
     if (visits) own_visits = {own(visits->list, p.group), own_if(visits->bits, p.group)};
@@ -461,7 +463,7 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
   }
   if (sums)
     rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grads.query, p.group),
-                          rule.members, rule.options, first.rows, first.depth);
+                          rule.members, of_rows, first.rows, first.depth);
 }
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
@@ -470,6 +472,12 @@ bool run_transposed(const Backward& call, OptionalTensor bias, const std::option
                     Problem p, Limits limits) {
   std::vector<Pass> passes = transposed_passes(call, bias, p);
   const TileSize& tile = passes[0].tile;
+  if (gradients_by_groups(call, bias, p)) {
+    auto& options = p.rule.options;
+    options.all_keys = !options.first && p.rule.offset >= p.keys;
+    options.whole_keys = std::all_of(passes.begin(), passes.end(),
+                                     [&](const Pass& pass) { return p.keys % pass.tile.cols == 0; });
+  }
   if (summary) {
     limits.bytes -= summary->bytes();
     for (Pass& pass : passes) {

@@ -47,7 +47,7 @@ Call::Call(const Inputs<Array>& in, const Tile& batch, const Rule& rule, const T
 }
 
 Range Call::seeing_rows(const Tile& j, const Tile& row_tiles) const {
-  Tile low = max(j * cols - offset, 0) / rows;
+  Tile low = options.all_keys ? Tile(0) : max(j * cols - offset, 0) / rows;
   if (!options.first) return range(low, row_tiles);
   return range(low, min(row_tiles, cdiv(max((j + 1) * cols - *options.first, 0), rows)));
 }
@@ -102,10 +102,14 @@ Tile ScoreRule::only(Tile values, double hidden, const Place& at) const {
   const auto or_whole = [&](const Tile& seen) { return at.whole ? seen | *at.whole : seen; };
   if (bits_) return where(or_whole(seen_by_bits(at)), values, hidden);
   if (mask_) values = where(or_whole(load(*mask_, at)), values, hidden);
-  Tile r = row(at.i), c = col(at.j), seen = c < key_count_;
-  if (!call_.options.all_keys) seen = seen & (c <= r + call_.offset);
-  if (call_.options.first) seen = seen & (c >= r + *call_.options.first);
-  return where(or_whole(seen), values, hidden);
+  const Options& options = call_.options;
+  Tile r = row(at.i), c = col(at.j);
+  std::optional<Tile> seen;
+  const auto ask = [&](const Tile& of) { seen = seen ? *seen & of : of; };
+  if (!options.whole_keys) ask(c < key_count_);
+  if (!options.all_keys) ask(c <= r + call_.offset);
+  if (options.first) ask(c >= r + *options.first);
+  return seen ? where(or_whole(*seen), values, hidden) : values;
 }
 
 Tile ScoreRule::seen_bias(const Place& at) const {

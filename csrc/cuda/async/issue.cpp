@@ -117,9 +117,26 @@ class Issuer {
                                                    {"ring", int64_t{use.ring}},
                                                    {"shape", type.shape},
                                                    {"tile", static_cast<int64_t>(t)}});
+        hold(*loads[t], use.ring, static_cast<int64_t>(t), build);
       }
       use.waited = true;
       build.location = at;
+    }
+  }
+
+  // Reads what registers hold of the tile for products of a loop.
+  void hold(const Op& load, int64_t ring, int64_t tile, Builder& build) {
+    const Type& type = load.results[0]->type;
+    Value* read = nullptr;
+    for (const auto& [product, columns] : plan_.held) {
+      if (mma_operand(product->operands[0]).value != load.results[0]) continue;
+      if (!read)
+        read = build.emit(ring_left, {},
+                          {{"dtype", type.dtype},
+                           {"ring", ring},
+                           {"shape", Shape{type.shape[0], columns}},
+                           {"tile", tile}});
+      held_[product] = read;
     }
   }
 
@@ -240,7 +257,9 @@ class Issuer {
     Value* sums = adds ? current(mma.operands[2]) : spent;
     if (!sums) sums = build.emit(undefined, {}, {{"dtype", type.dtype}, {"shape", type.shape}});
     Value* add = build.constant(DType::boolean, adds ? 1 : 0);
-    Value* issued = build.emit(mma_issue, {read[0], read[1], sums, add},
+    std::vector<Value*> operands{read[0], read[1], sums, add};
+    if (const auto held = held_.find(&mma); held != held_.end()) operands.push_back(held->second);
+    Value* issued = build.emit(mma_issue, std::move(operands),
                                {{"left_transposed", transposed[0]}, {"right_transposed", transposed[1]}});
     divide_loops(mma, *issued);
     return issued;
@@ -271,6 +290,7 @@ class Issuer {
   std::vector<Read> read_;
   std::unordered_set<const Op*> loads_;          // of rings
   std::unordered_map<int64_t, Value*> written_;  // operands in shared memory, of this block
+  std::unordered_map<const Op*, Value*> held_;   // by product
   ValueMap tiles_, awaited_;
   bool loads_small_tiles_ = false;         // this block
   std::unordered_set<const Op*> spent_;    // products whose sums' registers others have taken

@@ -39,6 +39,8 @@ std::vector<Type> infer_from_attributes(const Op& op) {
 
 // x is [m, k], or [k, m] with {left_transposed}; y is [k, n], or [n, k] with {right_transposed}.
 std::vector<Type> infer_mma_issue(const Op& op) {
+  if (op.operands.size() != 4 && op.operands.size() != 5)
+    fail(op, ErrorKind::value, "takes two operands, sums, add, and what registers hold of x");
   const Type &x = op.type(0), &y = op.type(1), &acc = op.type(2);
   const auto left = static_cast<size_t>(op.integer("left_transposed")),
              right = static_cast<size_t>(op.integer("right_transposed"));
@@ -47,6 +49,9 @@ std::vector<Type> infer_mma_issue(const Op& op) {
   if (x.rank() != 2 || y.rank() != 2 || x.shape[1 - left] != y.shape[right] ||
       acc.shape != Shape{x.shape[left], y.shape[1 - right]})
     fail(op, ErrorKind::value, "cannot multiply ", x, " by ", y, " onto ", acc);
+  if (op.operands.size() == 5 && (left || op.type(4).rank() != 2 || op.type(4).dtype != x.dtype ||
+                                  op.type(4).shape[0] != x.shape[0] || op.type(4).shape[1] >= x.shape[1]))
+    fail(op, ErrorKind::value, "holds ", op.type(4), ", which are not the first columns of ", x);
   return {acc};
 }
 
@@ -82,6 +87,7 @@ const Register ring_fill{target_op("ring_fill", 0, no_results)};
 const Register ring_load{ring_load_op()};
 const Register ring_wait{target_op("ring_wait", 0, no_results)};
 const Register ring_tile{target_op("ring_tile", 0, infer_from_attributes)};
+const Register ring_left{target_op("ring_left", 0, infer_from_attributes)};
 const Register ring_read{target_op("ring_read", 0, infer_from_attributes)};
 const Register ring_row{target_op("ring_row", 0, infer_from_attributes)};
 const Register ring_free{target_op("ring_free", 0, no_results)};
@@ -90,7 +96,7 @@ const Register ring_release{target_op("ring_release", 0, no_results)};
 const Register ring_next{target_op("ring_next", 0, no_results)};
 const Register put_shared{target_op("put_shared", 1, infer_put_shared)};
 const Register undefined{target_op("undefined", 0, infer_from_attributes)};
-const Register mma_issue{target_op("mma_issue", 4, infer_mma_issue)};
+const Register mma_issue{target_op("mma_issue", -1, infer_mma_issue)};
 const Register mma_retire{target_op("mma_retire", 0, no_results)};
 const Register mma_await{target_op("mma_await", 1, infer_mma_await)};
 const Register zero_unless{target_op("zero_unless", 2, infer_zero_unless)};

@@ -13,6 +13,8 @@
 // Ops of the groups' region:
 //   ring_wait {ring}: waits until the stage is filled
 //   ring_tile {dtype, ring, shape, tile}: the stage's tile; only products read it
+//   ring_left {dtype, ring, shape, tile}: the first columns of the stage's tile in registers, which only
+//     products read as a part of their left operand
 //   ring_read {dtype, ring, shape}: the stage's tile in registers, as groups hold sums
 //   ring_free {ring}: frees the stage of the iteration before
 //   ring_drain {ring}: frees the last stage
@@ -21,9 +23,10 @@
 //   put_shared v {operand}: writes a tile that the groups have computed, each its rows or columns, to shared
 //     memory, and waits until all of them have; only products read the result
 //   undefined {dtype, shape}: an accumulator that the first product writes without reading
-//   mma_issue x, y, acc, add: starts a product, without acc if not add; its result may only be carried,
-//     issued to or awaited. x is in a ring, in registers or the result of put_shared. {early}: elementwise
-//     ops in front of it are not moved behind it; mma_await may have that too
+//   mma_issue x, y, acc, add, held…: starts a product, without acc if not add; its result may only be
+//     carried, issued to or awaited. x is in a ring, in registers or the result of put_shared. held: the
+//     first columns of an x in a ring, from ring_left. {early}: elementwise ops in front of it are not moved
+//     behind it; mma_await may have that too
 //   mma_retire {pending}: waits until at most so many products still read their operands
 //   mma_await v {pending}: waits for the product; the result may be used like any tile
 //   zero_unless condition, v: v, or zeros if no product was issued
@@ -36,9 +39,9 @@
 
 namespace tile::cuda {
 
-extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_read, ring_row, ring_free,
-    ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless,
-    store_async, store_wait;
+extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_left, ring_read, ring_row,
+    ring_free, ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await,
+    zero_unless, store_async, store_wait;
 
 // Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
 // next.

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "cuda/async/epilogue.h"
+#include "cuda/async/held_operands.h"
 #include "cuda/async/loop_tiles.h"
 #include "cuda/staging.h"
 #include "ir/walk.h"
@@ -94,7 +95,7 @@ bool AsyncPlan::decline(const Op& op, const std::string& reason) {
 }
 
 AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target,
-                     bool persistent)
+                     bool persistent, bool holds)
     : persistent(persistent) {
   std::vector<const Op*> products;
   walk(function.body(), [&](const Op& op) {
@@ -119,6 +120,7 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     add_rings(std::move(together), {});
     add_rows(function, arrays);
     add_tiles(function, arrays);
+    if (holds) held = held_operands(function, *this);
   }
   add_epilogue(function, arrays);
   place(function, target);
@@ -562,18 +564,24 @@ void AsyncPlan::place(const Function& function, const Target& target) {
   shared_bytes = offset;
 }
 
-Layout AsyncPlan::accumulator(const Shape& shape) const {
-  const bool by_columns = divides_columns(shape);
+Layout AsyncPlan::in_fragments(const Shape& shape, std::optional<int> divided) const {
+  const bool by_columns = divided == 1;
   const auto columns = static_cast<int>(by_columns ? shape[1] / groups : shape[1]);
-  return Layout(shape, {{Level::reg, 1, 2, 1, 1},
-                        {Level::reg, 2, 2, 0, 8},
-                        {Level::reg, 4, columns / 8, 1, 8},
-                        {Level::reg, columns / 2, row_blocks, 0, block_rows},
-                        {Level::lane, 1, 4, 1, 2},
-                        {Level::lane, 4, 8, 0, 1},
-                        {Level::warp, 1, 4, 0, 16},
-                        {Level::group, 1, groups, by_columns ? 1 : 0,
-                         by_columns ? columns : int64_t{block_rows} * row_blocks}});
+  std::vector<Mode> modes{
+      {Level::reg, 1, 2, 1, 1},           {Level::reg, 2, 2, 0, 8},
+      {Level::reg, 4, columns / 8, 1, 8}, {Level::reg, columns / 2, row_blocks, 0, block_rows},
+      {Level::lane, 1, 4, 1, 2},          {Level::lane, 4, 8, 0, 1},
+      {Level::warp, 1, 4, 0, 16}};
+  if (divided)
+    modes.push_back(
+        {Level::group, 1, groups, *divided, by_columns ? columns : int64_t{block_rows} * row_blocks});
+  return Layout(shape, std::move(modes));
+}
+Layout AsyncPlan::accumulator(const Shape& shape) const {
+  return in_fragments(shape, divides_columns(shape) ? 1 : 0);
+}
+Layout AsyncPlan::left_operand(const Shape& shape) const {
+  return in_fragments(shape, divides_columns(shape) ? std::nullopt : std::optional(0));
 }
 
 }  // namespace tile::cuda

@@ -27,6 +27,11 @@ struct SharedOperand {
   SharedLayout layout;
   int64_t offset = 0;  // of the first buffer
 };
+// A left operand that is loaded in front of the product's loop: registers hold its first columns.
+struct HeldOperand {
+  const Op* product;
+  int64_t columns;
+};
 // The loads of a block of ops that fill a stage of a ring, one for each of its tiles.
 struct RingUse {
   const Block* block = nullptr;
@@ -58,7 +63,9 @@ struct AsyncRing {
 };
 
 struct AsyncPlan {
-  AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target, bool persistent);
+  // holds: left operands may stay in registers.
+  AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target, bool persistent,
+            bool holds = true);
 
   std::string why_not;  // empty: the kernel runs on wgmma
   bool persistent;
@@ -66,6 +73,7 @@ struct AsyncPlan {
   std::vector<AsyncRing> rings;
   std::vector<PanelStore> stores;
   std::vector<SharedOperand> operands;
+  std::vector<HeldOperand> held;
   int groups = 0;             // that multiply
   int row_blocks = 0;         // blocks of 64 rows of a group
   bool by_columns = false;    // one group's registers would not hold the sums: two divide all columns
@@ -90,11 +98,14 @@ struct AsyncPlan {
   Layout accumulator(const Shape& shape) const;
   // Returns true if the groups hold a tile of this shape as they hold sums.
   bool holds(const Shape& shape) const;
+  // The layout of a left operand in registers: groups that divide columns have all rows each.
+  Layout left_operand(const Shape& shape) const;
   bool divides_columns(const Shape& shape) const {
     return groups > 1 && shape[0] == int64_t{block_rows} * row_blocks;
   }
 
  private:
+  Layout in_fragments(const Shape& shape, std::optional<int> divided) const;
   bool choose_groups(const std::vector<const Op*>& products);
   void choose_columns(const std::vector<const Op*>& products);
   bool fits(const Op& mma);

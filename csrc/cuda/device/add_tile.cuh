@@ -11,6 +11,8 @@ TILE void add_window(const Window& window, const Tile<T, L>& from, int line) {
     if (!window.template inside<flags>(r)) continue;
     if constexpr (vector == 2 && sizeof(T) == 2)
       atomic_add_global_bits<T>((u32*)window.address(r), pair_at(from, r), line);
+    else if constexpr (vector == 4)
+      atomic_add_global_four(window.address(r), &from.x[r], line);
     else if constexpr (vector == 2)
       atomic_add_global_pair(window.address(r), from.x[r], from.x[r + 1], line);
     else
@@ -24,6 +26,7 @@ TILE void add_tile(const Array<T, n, S>& array, typename Array<T, n, S>::Start s
                    int line) {
   const Window<L, T, n, S> window(array, start);
   if (!stores<L>()) return;
+  if constexpr (flags & in_bounds) return add_window<vector, flags>(window, from, line);
   // `inside` is uniform over the threads: if no edge is near, the additions need no branch.
   bool inside = true;
   TILE_UNROLL

@@ -143,6 +143,17 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   atomic_add_global(to + 1, y, line);
 #endif
 }
+// The same for four of them.
+TILE void atomic_add_global_four(f32* to, const f32* x, int line) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+               "f"(x[3])
+               : "memory");
+#else
+  atomic_add_global_pair(to, x[0], x[1], line);
+  atomic_add_global_pair(to + 2, x[2], x[3], line);
+#endif
+}
 // 16-bit floats, by their bits, on chips that add them; also pairs at a multiple of 4 bytes.
 struct bf16;
 struct f16;

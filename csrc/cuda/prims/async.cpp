@@ -199,15 +199,39 @@ std::string fields_text(const char* side, const WgmmaOperand& operand) {
              "  static constexpr int ", side, "_leading = ", descriptor.leading, ", ", side,
              "_stride = ", descriptor.stride, ", ", side, "_mode = ", descriptor.mode, ";\n");
 }
+// Returns a group's part of an operand that lies in shared memory: its rows, or its columns.
+std::string own_part(const AsyncPlan& plan, const WgmmaOperand& operand, int64_t extent) {
+  return str(operand.address, plan.groups > 1 ? str(" + (group - 1) * ", operand.block(extent)) : "");
+}
+void emit_ring_left(Emitter& emitter, const Op& op) {
+  const AsyncPlan& plan = plan_of(emitter);
+  const size_t number = ring_number(op);
+  const RingTile& tile = plan.rings[number].tiles[static_cast<size_t>(op.integer("tile"))];
+  const Type& type = op.results[0]->type;
+  const WgmmaOperand left{
+      &tile.layout, true,
+      str("stage_address<", ring_type(emitter, number), ">(ring", number, ", memory) + ", tile.offset)};
+  emitter.need("left_operand.cuh");
+  const std::string read = emitter.define_struct(
+      "Left",
+      str("  static constexpr int rows = ", plan.row_blocks, ", steps = ", type.shape[1] / 16,
+          ", chunks = ", tile.layout.pitch / 16, ", panel_bytes = ", tile.layout.panel_bytes(), ";\n"));
+  const Layout layout = plan.left_operand(type.shape);
+  const std::string from = plan.divides_columns(type.shape)
+                               ? left.address
+                               : own_part(plan, left, int64_t{AsyncPlan::block_rows} * plan.row_blocks);
+  emitter.result_in(op, layout,
+                    str("read_left<", read, ", ", type.dtype, ", ", emitter.layout(layout), ">(", from, ", ",
+                        line_number(op), ")"));
+}
 void emit_mma_issue(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
   const DType dtype = op.type(0).dtype;
   const bool by_columns = plan.divides_columns(op.type(2).shape);
   const int64_t columns = op.type(2).shape[1] / (by_columns ? plan.groups : 1),
                 k = op.type(0).shape[op.integer("left_transposed") ? 0 : 1], step = 32 / info(dtype).bytes;
-  // Each group has its own rows, or columns.
   const auto own = [&](const WgmmaOperand& operand, int64_t extent) {
-    return str(operand.address, plan.groups > 1 ? str(" + (group - 1) * ", operand.block(extent)) : "");
+    return own_part(plan, operand, extent);
   };
   const auto steps_of = [&](const WgmmaOperand& operand) {
     std::vector<int64_t> steps;
@@ -238,6 +262,13 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
     body += str(fields_text("left", left), steps_text(product.left_steps, "left_step"),
                 steps_text(product.left_blocks, "left_block"));
     left_text = by_columns ? left.address : own(left, int64_t{AsyncPlan::block_rows} * plan.row_blocks);
+    if (op.operands.size() == 5) {
+      const Shape& held = op.type(4).shape;
+      emitter.need("held_product.cuh");
+      function = "mma_issued_with";
+      body += str("  static constexpr int held = ", held[1] / 16, ";\n");
+      left_text = str(emitter.in_layout(op, op.operands[4], plan.left_operand(held)), ", ", left_text);
+    }
   }
   const std::string name = emitter.define_struct("Product", body + wgmma_text(product));
   emitter.result(op, str(function, "<", name, ">(", emitter.name(op.operands[2]), ", ", left_text, ", ",
@@ -324,6 +355,7 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("ring_next", emit_next)),
     AddLoweringRule(rule("ring_wait", emit_wait)),
     AddLoweringRule(rule("ring_tile", emit_ring_tile)),
+    AddLoweringRule(rule("ring_left", emit_ring_left)),
     AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
     AddLoweringRule(rule("ring_row", emit_ring_row)),
     AddLoweringRule(rule("ring_free", emit_free)),

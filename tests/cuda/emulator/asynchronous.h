@@ -43,7 +43,8 @@ struct Product {
   int (*left_step)(int k);
   int (*left_block)(int i);
   int (*right_step)(int k);
-  const unsigned* left_words;  // the left operand in registers, or null
+  const unsigned* left_words;  // the first `held` steps of the left operand, in registers
+  int held;
   unsigned* sums;
   bool add;
 };

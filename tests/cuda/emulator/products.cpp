@@ -165,8 +165,8 @@ void multiply(void** all, int line, Sums& results) {
                        product.element_bytes, line),
                 columns, product.right, known, record, right.data());
     for (int i = 0; i < product.rows; ++i) {
-      if (product.left_words)
-        read_registers(all, i * product.steps + k, left.data());
+      if (k < product.held)
+        read_registers(all, i * product.held + k, left.data());
       else
         read_matrix(Matrix(product.left_at + offset(product.left_block(i) + product.left_step(k)),
                            product.left_k_major, product.element_bytes, line),

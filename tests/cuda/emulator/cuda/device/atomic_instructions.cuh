@@ -75,6 +75,10 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   to[0] += x;
   to[1] += y;
 }
+TILE void atomic_add_global_four(f32* to, const f32* x, int line) {
+  emulator::check_global(to, 16, emulator::Access::change, false, line);
+  for (int i = 0; i < 4; ++i) to[i] += x[i];
+}
 struct bf16;
 struct f16;
 template <class T>

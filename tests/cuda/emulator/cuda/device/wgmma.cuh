@@ -31,15 +31,22 @@ emulator::Product product_of(Sum* sums, SharedAddress right, bool add) {
   return product;
 }
 
-template <class P, class Sum, class L>
-TILE Tile<Sum, L> mma_issued(Tile<Sum, L> sums, SharedAddress left, SharedAddress right, bool add, int line,
-                             const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
-  static_assert(L::registers == P::rows * P::columns / 2, "these are not the sums of the product");
-  emulator::Product product = product_of<P>(sums.x, right, add);
+// The same with the left operand in shared memory.
+template <class P, class Sum>
+emulator::Product product_in_shared(Sum* sums, SharedAddress left, SharedAddress right, bool add) {
+  emulator::Product product = product_of<P>(sums, right, add);
   product.left_k_major = P::left_k_major;
   product.left_step = P::left_step, product.left_block = P::left_block;
   product.left_at = matrix_descriptor((u32)(left - shared_address(shared_memory())), P::left_leading,
                                       P::left_stride, P::left_mode);
+  return product;
+}
+
+template <class P, class Sum, class L>
+TILE Tile<Sum, L> mma_issued(Tile<Sum, L> sums, SharedAddress left, SharedAddress right, bool add, int line,
+                             const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+  static_assert(L::registers == P::rows * P::columns / 2, "these are not the sums of the product");
+  const emulator::Product product = product_in_shared<P>(sums.x, left, right, add);
   emulator::begin_product(product, {"the product", line, file, at});
   return sums;
 }
@@ -52,6 +59,7 @@ TILE Tile<Sum, L> mma_issued_from_registers(Tile<Sum, L> sums, const Tile<T, LL>
                 "this is not the product's left operand");
   emulator::Product product = product_of<P>(sums.x, right, add);
   product.left_words = (const unsigned*)left.x;
+  product.held = P::steps;
   emulator::begin_product(product, {"the product", line, file, at});
   return sums;
 }
