@@ -7,6 +7,7 @@
 #include "cuda/async/early_loads.h"
 #include "cuda/async/early_products.h"
 #include "cuda/async/epilogue.h"
+#include "cuda/async/limits.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
 #include "cuda/async/skew.h"
@@ -102,6 +103,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   }
   Function function = with_narrow_storage(given, true);
   if (wanted.skew) skew_loops(function);
+  merge_limits(function);
   begin_products_early(function);
   const bool varies = work_varies(function), is_drawn = varies && wanted.draw && !asserts(function),
              is_persistent = !varies || is_drawn;
