@@ -269,7 +269,8 @@ std::string Emitter::tensor_map(const TensorMapSpec& map) {
 std::vector<Parameter> Emitter::parameters() const {
   const bool persistent = plan_.async() && plan_.async()->persistent;
   return parameters_of(function_.body().arguments.size() - (persistent ? 3 : 0), persistent,
-                       tensor_maps_.size(), !assertions_.empty(), may_start_early(target_));
+                       tensor_maps_.size(), plan_.async() && plan_.async()->draws, !assertions_.empty(),
+                       may_start_early(target_));
 }
 
 std::string Emitter::shared_pointer(DType dtype, int64_t offset) {
@@ -358,6 +359,8 @@ std::string Emitter::declaration_of(const Parameter& parameter) const {
     }
     case ParameterKind::tensor_map:
       return str("const TILE_CONSTANT TensorMap m", parameter.index);
+    case ParameterKind::block_counter:
+      return "u32 block_counter";
     case ParameterKind::failures:
       return "FailureLocation failures";
     case ParameterKind::starts_early:
@@ -374,6 +377,7 @@ std::string Emitter::async_prologue() const {
       "  if (first_thread()) {\n";
   for (size_t i = 0; i < plan_.async()->rings.size(); ++i)
     text += str("    init_ring<Ring", i, ">(memory, 0);\n");
+  if (plan_.async()->draws) text += "    init_queue<Queue0>(memory, 0);\n";
   return text + "    publish_barriers();\n  }\n  synchronize_all(0);\n";
 }
 

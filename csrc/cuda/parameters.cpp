@@ -11,12 +11,13 @@ std::vector<int> axes_of(const TensorMapSpec& map) {
 }
 
 const char* name_of(ParameterKind kind) {
-  constexpr const char* names[] = {"argument", "grid", "tensor_map", "failures", "starts_early"};
+  constexpr const char* names[] = {"argument",      "grid",     "tensor_map",
+                                   "block_counter", "failures", "starts_early"};
   return names[static_cast<size_t>(kind)];
 }
 
-std::vector<Parameter> parameters_of(size_t arguments, bool persistent, size_t tensor_maps, bool asserts,
-                                     bool starts_early) {
+std::vector<Parameter> parameters_of(size_t arguments, bool persistent, size_t tensor_maps, bool draws,
+                                     bool asserts, bool starts_early) {
   std::vector<Parameter> parameters;
   const auto add = [&](ParameterKind kind, size_t count) {
     for (size_t i = 0; i < count; ++i) parameters.push_back({kind, static_cast<int>(i)});
@@ -24,6 +25,7 @@ std::vector<Parameter> parameters_of(size_t arguments, bool persistent, size_t t
   add(ParameterKind::argument, arguments);
   if (persistent) add(ParameterKind::grid, 3);
   add(ParameterKind::tensor_map, tensor_maps);
+  add(ParameterKind::block_counter, draws);
   add(ParameterKind::failures, asserts);
   add(ParameterKind::starts_early, starts_early);
   return parameters;

@@ -21,11 +21,12 @@ struct TensorMapSpec {
 std::vector<int> axes_of(const TensorMapSpec& map);
 
 enum class ParameterKind {
-  argument,      // a parameter of the function
-  grid,          // i32: the extent of the user's grid along axis `index`, of a persistent kernel
-  tensor_map,    // an entry of Program::tensor_maps
-  failures,      // FailureLocation: the memory in which failed assertions are recorded
-  starts_early,  // u32: 1 if the launch may start before the previous kernel in the stream ends
+  argument,       // a parameter of the function
+  grid,           // i32: the extent of the user's grid along axis `index`, of a persistent kernel
+  tensor_map,     // an entry of Program::tensor_maps
+  block_counter,  // u32: the number of the counter from which the launch draws blocks
+  failures,       // FailureLocation: the memory in which failed assertions are recorded
+  starts_early,   // u32: 1 if the launch may start before the previous kernel in the stream ends
 };
 struct Parameter {
   ParameterKind kind = ParameterKind::argument;
@@ -34,7 +35,7 @@ struct Parameter {
 };
 const char* name_of(ParameterKind kind);
 
-std::vector<Parameter> parameters_of(size_t arguments, bool persistent, size_t tensor_maps, bool asserts,
-                                     bool starts_early);
+std::vector<Parameter> parameters_of(size_t arguments, bool persistent, size_t tensor_maps, bool draws,
+                                     bool asserts, bool starts_early);
 
 }  // namespace tile::cuda

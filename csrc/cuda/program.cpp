@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/async/block_queue.h"
 #include "cuda/async/early_loads.h"
 #include "cuda/async/early_products.h"
 #include "cuda/async/epilogue.h"
@@ -53,6 +54,7 @@ std::string text_of(const Configuration& c) {
   if (c.panels_in_turn) words.emplace_back("panels in turn");
   if (!c.skew) words.emplace_back("no skew");
   if (!c.hold) words.emplace_back("nothing held");
+  if (!c.draw) words.emplace_back("no queue");
   return words.empty() ? "usual" : join(words);
 }
 
@@ -63,6 +65,14 @@ std::optional<int> hint(const Function& given, std::string_view name, int arch) 
   for (const std::string& key : {str("hint.", name, ".sm_", arch), str("hint.", name)})
     if (const auto* found = given.attributes().find(key)) return static_cast<int>(std::get<int64_t>(*found));
   return std::nullopt;
+}
+
+// Returns true if a CTA may leave the kernel early. It would not say that it draws no more blocks, and the
+// next launch would find the counter as it is then.
+bool asserts(const Function& function) {
+  bool found = false;
+  walk(function.body(), [&](const Op& op) { found = found || op.is("assert"); });
+  return found;
 }
 
 // Returns the first op of the groups' region that does not run within a group.
@@ -97,15 +107,22 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   join_bounds(function);
   if (wanted.skew) skew_loops(function);
   begin_products_early(function);
-  const bool is_persistent = !work_varies(function);
+  const bool varies = work_varies(function), is_drawn = varies && wanted.draw && !asserts(function),
+             is_persistent = !varies || is_drawn;
   if (is_persistent) make_persistent(function);
   divide_epilogues(function);
   begin_loads_early(function);
   const KernelArrays arrays(function);
-  const AsyncPlan async(function, arrays, target, is_persistent, wanted.hold);
+  const AsyncPlan async(function, arrays, target, is_persistent, is_drawn, wanted.hold);
   why = async.why_not;
   if (!why.empty()) return false;
+  if (is_drawn && async.fills_registers()) {
+    Configuration other = wanted;
+    other.draw = false;
+    return make_async(given, target, other);
+  }
   if (const auto reason = divide_into_roles(function, async)) return why = *reason, false;
+  if (is_drawn) draw_blocks(function);
   verify(function, "divide_into_roles");
   const auto decline = [&](const Op* op, std::string_view reason) {
     why = str(op->location, ": ", op->name(), " ", reason);
@@ -125,6 +142,7 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   finish(emitter, plan);
   threads = async.threads();
   persistent = is_persistent;
+  draws = is_drawn;
   path = "wgmma";
   return true;
 }

@@ -57,6 +57,7 @@ struct Configuration {
   bool panels_in_turn = false;  // compute a panel of an epilogue once the panel before it is stored
   bool skew = true;             // start a loop's last product in the next iteration
   bool hold = true;             // keep a part of left operands in registers while a loop multiplies them
+  bool draw = true;             // let CTAs draw blocks that differ in work; otherwise keep the grid
 };
 // The first configuration is the usual one; the others are for kernels that spill registers with
 // it.
@@ -72,7 +73,7 @@ inline constexpr Configuration configurations[] = {
 };
 // The same for kernels on warpgroup instructions, which come first where the arch has them.
 inline constexpr Configuration group_configurations[] = {
-    {}, {.panels_in_turn = true}, {.skew = false}, {.hold = false}};
+    {}, {.panels_in_turn = true}, {.skew = false}, {.hold = false}, {.draw = false}};
 std::string text_of(const Configuration& configuration);  // "usual", "rematerialize, single CTA"
 
 // A compiled kernel. A scalar argument is passed as its bytes. An array of rank n (rank 0 counts as 1) is
@@ -90,6 +91,7 @@ struct Program {
   // kernel without products.
   std::string path, why;
   bool persistent = false;  // each CTA runs several blocks of the grid: as many are launched as run at once
+  bool draws = false;       // the CTAs of a persistent kernel draw blocks from a counter of the launch
   int cluster = 1;          // CTAs that share a tile: one of the user's grid, along the first axis
   bool multiplies = false;  // uses tensor cores
   int shared_bytes = 0;

@@ -98,6 +98,7 @@ void Driver::open(const std::string& name) {
   find("cuLaunchKernelEx", f_->launch);
   find("cuTensorMapEncodeTiled", f_->encode_tensor_map);
   find("cuStreamIsCapturing", f_->is_capturing);
+  find("cuStreamGetId", f_->stream_id);
   find("cuMemHostAlloc", f_->host_memory);
   find("cuCtxSynchronize", f_->wait_for_context);
   find("cuStreamSynchronize", f_->wait_for_stream);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -135,6 +136,9 @@ class Driver {
   // Waits for all work on the device. Throws its errors, including failed assertions.
   void synchronize(int device) const;
   CaptureStatus capture_status(void* stream) const;
+  // Returns the number of a stream of the current device, which no other has before or after it, or none if
+  // the stream is being captured.
+  std::optional<uint64_t> number_unless_captured(void* stream) const;
 
  private:
   struct Device;

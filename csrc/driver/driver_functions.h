@@ -77,6 +77,7 @@ struct DriverFunctions {
   int (*encode_tensor_map)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*,
                            const unsigned*, int, int, int, int);
   int (*is_capturing)(void*, int*);
+  int (*stream_id)(void*, unsigned long long*);
   int (*host_memory)(void**, size_t, unsigned);
   int (*wait_for_context)();
   int (*wait_for_stream)(void*);

@@ -166,4 +166,14 @@ CaptureStatus Driver::capture_status(void* stream) const {
   return static_cast<CaptureStatus>(status);
 }
 
+std::optional<uint64_t> Driver::number_unless_captured(void* stream) const {
+  // The status of the default stream is an error while others are captured: so is a launch, which says more.
+  int status = 0;
+  if (!f_->is_capturing(stream, &status) && static_cast<CaptureStatus>(status) != CaptureStatus::none)
+    return std::nullopt;
+  unsigned long long number = 0;
+  check(f_->stream_id(stream, &number), "the number of a stream");
+  return number;
+}
+
 }  // namespace tile

@@ -65,15 +65,22 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
       std::make_unique<Code>(Code{target, std::move(program), std::move(result), parameters}));
 }
 
+std::pair<CudaModule, CudaFunction> CudaKernel::load(const Code& code, int device) const {
+  const CudaModule module = driver_.load(device, code.result.cubin, label());
+  const CudaFunction function = driver_.function(module, code.program.entry);
+  if (code.program.shared_bytes > shared_bytes_without_asking)
+    driver_.allow_shared_memory(function, code.program.shared_bytes);
+  return {module, function};
+}
+
 bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
   const cuda::Program& program = code.program;
   loaded.code = &code;
   const Driver::Loading loading(driver_, device);
-  const CudaModule module = driver_.load(device, code.result.cubin, label());
-  loaded.function = driver_.function(module, program.entry);
-  loaded.attributes = driver_.attributes(loaded.function);
-  if (program.shared_bytes > shared_bytes_without_asking)
-    driver_.allow_shared_memory(loaded.function, program.shared_bytes);
+  const auto [module, function] = load(code, device);
+  loaded.function = function;
+  loaded.attributes = driver_.attributes(function);
+  if (program.draws) loaded.counters = std::make_unique<BlockCounters>(function);
   if (program.cluster == 1) return true;
   if (program.cluster > cuda::portable_cluster_blocks) driver_.allow_large_clusters(loaded.function);
   if (driver_.clusters_at_once(loaded.function, shape_of(program)) > 0) return true;
@@ -142,14 +149,23 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   launch.programmatic = cuda::may_start_early(code.target);
   launch.stream = current_stream(device);
   CudaParameters::Packed packed;
+  const Driver::Scope scope(driver_, device);
+  BlockCounters::Choice choice{loaded.function};
+  if (loaded.counters)
+    choice = loaded.counters->of(driver_.number_unless_captured(launch.stream), [&] {
+      const Driver::Loading loading(driver_, device);
+      return load(code, device).second;
+    });
   // The compiled code does not assume that its launches start early; see dependent.cuh.
   code.parameters.pack(arguments,
-                       {.failures = loaded.failures, .starts_early = launch.programmatic, .grid = user_grid},
+                       {.failures = loaded.failures,
+                        .block_counter = choice.counter,
+                        .starts_early = launch.programmatic,
+                        .grid = user_grid},
                        packed);
-  const Driver::Scope scope(driver_, device);
   if (loaded.tensor_maps)
     loaded.tensor_maps->write(driver_, loaded.function, arguments, code.parameters.tensor_maps(packed));
-  driver_.launch(loaded.function, launch, packed.pointers);
+  driver_.launch(choice.function, launch, packed.pointers);
 }
 
 const Target cuda_target = {

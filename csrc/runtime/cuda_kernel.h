@@ -5,11 +5,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cuda/program.h"
 #include "driver/current_stream.h"
 #include "driver/driver.h"
+#include "runtime/block_counters.h"
 #include "runtime/cubin_compiler.h"
 #include "runtime/cuda_parameters.h"
 #include "runtime/executable.h"
@@ -40,6 +42,7 @@ class CudaKernel final : public Executable {
     FunctionAttributes attributes;                      // local_bytes > 0 if it spills
     FailureLocation failures;                           // set for a kernel with assertions
     std::unique_ptr<TensorMaps> tensor_maps = nullptr;  // null: the kernel takes none
+    std::unique_ptr<BlockCounters> counters = nullptr;  // null: the kernel draws no blocks
   };
   const Loaded& on(int device, int long_axis = 0) const;
 
@@ -53,6 +56,8 @@ class CudaKernel final : public Executable {
   void load(Slot& slot, int device, int long_axis) const;
   // False if the device has no room for its clusters.
   bool load(Loaded& loaded, const Code& code, int device) const;
+  // Loads the code and returns its kernel, ready to be launched. The caller holds a Driver::Loading.
+  std::pair<CudaModule, CudaFunction> load(const Code& code, int device) const;
   std::string label() const;  // the name in the driver's errors
 
   const Function function_;

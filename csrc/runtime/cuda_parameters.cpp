@@ -55,6 +55,7 @@ size_t bytes_of(cuda::ParameterKind kind, const Type* argument, bool wide) {
       return sizeof(TensorMap);
     case cuda::ParameterKind::failures:
       return sizeof(FailureLocation);
+    case cuda::ParameterKind::block_counter:
     case cuda::ParameterKind::starts_early:
       return sizeof(uint32_t);
   }
@@ -102,6 +103,9 @@ void CudaParameters::pack(ArgumentRefs arguments, const Others& others, Packed& 
         put(at, others.grid[static_cast<size_t>(field.parameter.index)]);
         break;
       case cuda::ParameterKind::tensor_map:
+        break;
+      case cuda::ParameterKind::block_counter:
+        put(at, others.block_counter);
         break;
       case cuda::ParameterKind::failures:
         put(at, others.failures);

@@ -29,7 +29,7 @@ class CudaParameters {
   // The values of a launch that are not arguments.
   struct Others {
     FailureLocation failures;
-    uint32_t starts_early = 0;
+    uint32_t block_counter = 0, starts_early = 0;
     std::array<int32_t, 3> grid = {};  // the user's
   };
   // Leaves the tensor maps to the caller.

@@ -261,6 +261,7 @@ def launch(program, function, grid, parameters):
         "argument": lambda i: packed(parameters[i], i in wide),
         "grid": lambda i: ctypes.create_string_buffer(struct.pack("@i", grid[i])),
         "tensor_map": lambda i: tensor_map(program["tensor_maps"][i], parameters),
+        "block_counter": lambda i: ctypes.create_string_buffer(struct.pack("@I", 7)),
         "failures": lambda i: ctypes.create_string_buffer(place),
         "starts_early": lambda i: ctypes.create_string_buffer(4),
     }

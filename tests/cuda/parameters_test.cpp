@@ -13,10 +13,10 @@ std::string text_of(const std::vector<Parameter>& parameters) {
 }
 
 TEST(Parameters, AreArgumentsTheGridMapsFailuresAndTheStart) {
-  EXPECT_EQ(text_of(parameters_of(0, false, 0, false, false)), "");
-  EXPECT_EQ(text_of(parameters_of(2, false, 0, false, true)), "argument0 argument1 starts_early0");
-  EXPECT_EQ(text_of(parameters_of(1, true, 2, true, true)),
-            "argument0 grid0 grid1 grid2 tensor_map0 tensor_map1 failures0 starts_early0");
+  EXPECT_EQ(text_of(parameters_of(0, false, 0, false, false, false)), "");
+  EXPECT_EQ(text_of(parameters_of(2, false, 0, false, false, true)), "argument0 argument1 starts_early0");
+  EXPECT_EQ(text_of(parameters_of(1, true, 2, true, true, true)),
+            "argument0 grid0 grid1 grid2 tensor_map0 tensor_map1 block_counter0 failures0 starts_early0");
 }
 
 TEST(TensorMapSpec, HasTheUnitAxisAndThenTheOthersFromTheLast) {

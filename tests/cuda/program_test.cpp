@@ -23,6 +23,7 @@ TEST(Configurations, HaveNames) {
   EXPECT_EQ(text_of({.warps = -2, .blocks = -1}), "1/4x warps, 1/2x blocks");
   EXPECT_EQ(text_of(group_configurations[1]), "panels in turn");
   EXPECT_EQ(text_of(group_configurations[3]), "nothing held");
+  EXPECT_EQ(text_of(group_configurations[4]), "no queue");
   EXPECT_EQ(text_of({.single_cta = true, .wgmma = false}), "without wgmma, single CTA");
 }
 

@@ -11,7 +11,7 @@ namespace {
 TEST(CudaParameters, LieAsProgramsExpect) {
   const CudaParameters layout({Type::array(DType::f32, 0), Type::tile(DType::boolean),
                                Type::array(DType::f32, 3), Type::tile(DType::f64)},
-                              {}, cuda::parameters_of(4, false, 0, false, false));
+                              {}, cuda::parameters_of(4, false, 0, false, false, false));
   EXPECT_EQ(layout.bytes(), 24u + 8 + 48 + 8);
   struct Rank0 {
     const void* data;
@@ -48,7 +48,7 @@ TEST(CudaParameters, LieAsProgramsExpect) {
 
 TEST(CudaParameters, LieInTheOrderOfTheProgram) {
   const CudaParameters layout({Type::array(DType::f32, 1), Type::tile(DType::i32)}, {},
-                              cuda::parameters_of(2, false, 2, true, true));
+                              cuda::parameters_of(2, false, 2, false, true, true));
   EXPECT_EQ(layout.bytes(), 64u + 2 * 128 + 16 + 4);  // maps begin at a multiple of 64 bytes
   ArrayArgument array{.rank = 1};
   array.sizes[0] = array.strides[0] = 1;

@@ -72,7 +72,7 @@ TEST_F(TensorMapsTest, AreParametersBehindTheArguments) {
   EXPECT_EQ(program.tensor_maps,
             (std::vector<cuda::TensorMapSpec>{
                 {2, 1, {1, 64}, 0}, {2, 1, {8, 32}, 128}, {1, 1, {1, 64}, 0}, {1, 1, {8, 32}, 128}}));
-  EXPECT_EQ(program.parameters, cuda::parameters_of(3, false, 4, false, true));
+  EXPECT_EQ(program.parameters, cuda::parameters_of(3, false, 4, false, false, true));
   EXPECT_NE(program.source.find(
                 "(i32 v0, ArrayParameter<f32, 2> p1, ArrayParameter<f32, 2> p2, const TILE_CONSTANT "
                 "TensorMap m0, const TILE_CONSTANT TensorMap m1, const TILE_CONSTANT TensorMap m2, "

@@ -65,7 +65,7 @@ TEST(WideArrays, AreAnotherKey) {
 
 TEST(WideArrays, PassExtentsOf64BitsToAGpu) {
   const CudaParameters layout({Type::array(DType::f32, 2), Type::array(DType::f32, 1)}, {true, false},
-                              cuda::parameters_of(2, false, 0, false, false));
+                              cuda::parameters_of(2, false, 0, false, false, false));
   EXPECT_EQ(layout.bytes(), 8u + 16 + 16 + 24);
   const ArrayArgument wide = array({most + 9, 3}, {3, 1}), near = array({5}, {1});
   const ArgumentRef arguments[] = {wide, near};

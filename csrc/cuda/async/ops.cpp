@@ -55,6 +55,19 @@ std::vector<Type> infer_mma_issue(const Op& op) {
   return {acc};
 }
 
+std::vector<Type> infer_block_loop(const Op& op) {
+  const Block& body = op.region();
+  const Op* end = body.terminator();
+  const auto is_block = [](const Value* value) {
+    return value->type.is_scalar() && value->type.dtype == DType::i32;
+  };
+  if (!is_block(op.operands[0]) || !is_block(op.operands[1]) || body.arguments.size() != 1 ||
+      !is_block(body.arguments[0]) || !end || end->operands.size() != 1 || !is_block(end->operands[0]))
+    fail(op, ErrorKind::type, "takes the first block and their number, and yields the next one, all i32");
+  return {};
+}
+std::vector<Type> infer_block(const Op&) { return {Type::tile(DType::i32)}; }
+
 std::vector<Type> infer_put_shared(const Op& op) { return {op.type(0)}; }
 std::vector<Type> infer_zero_unless(const Op& op) { return {op.type(1)}; }
 std::vector<Type> infer_mma_await(const Op& op) { return {op.type(0)}; }
@@ -65,6 +78,11 @@ Primitive target_op(std::string_view name, int operands, std::vector<Type> (*inf
 Primitive roles_op() {
   Primitive op = target_op("roles", 0, infer_roles);
   op.regions = 3;
+  return op;
+}
+Primitive block_loop_op() {
+  Primitive op = target_op("block_loop", 2, infer_block_loop);
+  op.regions = 1;
   return op;
 }
 // Its memory is read by the copy unit, which no other access of this kernel may overlap.
@@ -102,6 +120,11 @@ const Register mma_await{target_op("mma_await", 1, infer_mma_await)};
 const Register zero_unless{target_op("zero_unless", 2, infer_zero_unless)};
 const Register store_async{store_async_op()};
 const Register store_wait{target_op("store_wait", 0, no_results)};
+const Register block_loop{block_loop_op()};
+const Register queue_draw{target_op("queue_draw", 1, infer_block)};
+const Register queue_put{target_op("queue_put", 1, no_results)};
+const Register queue_take{target_op("queue_take", 0, infer_block)};
+const Register queue_close{target_op("queue_close", 0, no_results)};
 
 Value* read_stage(Builder& build, const Register& read, int64_t ring, const Type& type) {
   const Attributes attribute = ring_attribute(ring);

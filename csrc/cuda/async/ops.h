@@ -33,6 +33,15 @@
 //   store_async array, v, indices… {steps, tile}: stores a tile through panels of shared memory, which the
 //     copy unit reads while the group goes on
 //   store_wait: waits until the copy unit has read all panels
+//
+// Ops of kernels whose blocks come from a queue (cuda/async/block_queue.h):
+//   block_loop first, count {(block) …}: runs its region for the first block, and then for the one that the
+//     region yields, as long as that is below count
+//   queue_draw begun → i32: takes the next block that no CTA has begun, behind the first `begun` ones
+//   queue_put block: tells the other roles the next block, once they have read the last but one
+//   queue_take {by_thread} → i32: waits for the next block; a group's warps read it, or the one thread of the
+//     second producer
+//   queue_close: says that this CTA draws no more; the last one that does leaves the queue as it was
 #pragma once
 #include "ir/build.h"
 #include "ir/primitive.h"
@@ -41,7 +50,7 @@ namespace tile::cuda {
 
 extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_left, ring_read, ring_row,
     ring_free, ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await,
-    zero_unless, store_async, store_wait;
+    zero_unless, store_async, store_wait, block_loop, queue_draw, queue_put, queue_take, queue_close;
 
 // Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
 // next.

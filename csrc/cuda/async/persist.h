@@ -11,8 +11,7 @@ namespace tile::cuda {
 void make_persistent(Function& function);
 
 // Returns true if some blocks may have more products than others: the bounds of a loop around a product
-// depend on the block's index. As blocks of a grid, the hardware starts them one after another where there is
-// room.
+// depend on the block's index. CTAs then draw blocks (cuda/async/block_queue.h).
 bool work_varies(const Function& function);
 
 }  // namespace tile::cuda

@@ -95,8 +95,8 @@ bool AsyncPlan::decline(const Op& op, const std::string& reason) {
 }
 
 AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target,
-                     bool persistent, bool holds)
-    : persistent(persistent) {
+                     bool persistent, bool draws, bool holds)
+    : persistent(persistent), draws(draws) {
   std::vector<const Op*> products;
   walk(function.body(), [&](const Op& op) {
     if (op.is("mma")) products.push_back(&op);
@@ -121,6 +121,12 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     add_rows(function, arrays);
     add_tiles(function, arrays);
     if (holds) held = held_operands(function, *this);
+  }
+  for (const Op* mma : products) {
+    int64_t elements = 0;
+    for (const Op* other : products)
+      if (other->parent == mma->parent) elements += element_count(other->type(2).shape);
+    sums = std::max(sums, elements / (int64_t{groups} * group_threads));
   }
   add_epilogue(function, arrays);
   place(function, target);
@@ -561,6 +567,8 @@ void AsyncPlan::place(const Function& function, const Target& target) {
     ring.empty = offset + 8 * ring.stages;
     offset += 16 * ring.stages;
   }
+  queue_offset = offset;
+  if (draws) offset += queue_bytes;
   shared_bytes = offset;
 }
 

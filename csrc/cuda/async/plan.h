@@ -63,12 +63,14 @@ struct AsyncRing {
 };
 
 struct AsyncPlan {
-  // holds: left operands may stay in registers.
+  // persistent: CTAs run several blocks of the grid. draws: they take them from a queue. holds: left operands
+  // may stay in registers.
   AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target, bool persistent,
-            bool holds = true);
+            bool draws = false, bool holds = true);
 
   std::string why_not;  // empty: the kernel runs on wgmma
   bool persistent;
+  bool draws;           // the CTAs of a persistent kernel draw blocks from a queue
   bool awaits = false;  // products are awaited in their block
   std::vector<AsyncRing> rings;
   std::vector<PanelStore> stores;
@@ -76,13 +78,16 @@ struct AsyncPlan {
   std::vector<HeldOperand> held;
   int groups = 0;             // that multiply
   int row_blocks = 0;         // blocks of 64 rows of a group
+  int64_t sums = 0;           // registers of a thread that the sums of a block's products take
   bool by_columns = false;    // one group's registers would not hold the sums: two divide all columns
   int64_t panels_offset = 0;  // of the panels' buffers, in shared memory
+  int64_t queue_offset = 0;   // of the queue's slots, in shared memory
   int64_t shared_bytes = 0;
 
   // A group has two buffers for panels: the copy unit reads one while the group writes the other.
   static constexpr int panel_buffers = 2, panel_bytes = 64 * 128;
-  static constexpr int shared_buffers = 2;  // of an operand that groups compute
+  static constexpr int shared_buffers = 2;             // of an operand that groups compute
+  static constexpr int queue_bytes = 2 * (8 + 8 + 4);  // two barriers and a block's number, of two slots
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
   int threads() const { return (groups + 1) * group_threads; }
   // Returns the number of the ring whose stages the load fills, and the use that it is of; or -1 and null.
@@ -93,6 +98,9 @@ struct AsyncPlan {
   bool has_two_producers() const { return !rings.empty() && rings.back().of_epilogue; }
   int producer_registers() const { return groups == 2 ? (has_two_producers() ? 40 : 24) : 32; }
   int group_registers() const { return groups == 2 ? (has_two_producers() ? 232 : 240) : 160; }
+  // Returns true if sums take more than three quarters of a thread's registers. As a persistent kernel, whose
+  // loop over blocks takes some too, attention's gradient then spills.
+  bool fills_registers() const { return 4 * sums > 3 * (moves_registers() ? group_registers() : 255); }
   // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
   // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;

@@ -40,6 +40,15 @@ void emit_next(Emitter& emitter, const Op& op) {
   emitter.line(op, str("ring", ring_number(op), ".next<", ring_of(emitter, op).stages, ">();"));
 }
 
+// Defines the struct of the queue's slots: each warp of the groups reads them, and the second producer.
+void define_queue(Emitter& emitter, bool has_second_producer) {
+  const AsyncPlan& plan = plan_of(emitter);
+  emitter.need("block_queue.cuh");
+  const int warps = plan.groups * AsyncPlan::group_threads / 32;
+  emitter.define_struct("Queue", str("  static constexpr int readers = ", warps + has_second_producer,
+                                     ", offset = ", plan.queue_offset, ";\n"));
+}
+
 void emit_roles(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
   const auto begin_region = [&](const char* head) {
@@ -55,15 +64,18 @@ void emit_roles(Emitter& emitter, const Op& op) {
   };
   const auto declare_rings = [&] {
     for (size_t i = 0; i < plan.rings.size(); ++i) emitter.line(op, str("Ring ring", i, ";"));
+    if (plan.draws) emitter.line(op, "BlockQueue queue;");
   };
   for (size_t i = 0; i < plan.rings.size(); ++i) ring_type(emitter, i);
+  const bool has_second_producer = op.region(1).ops.size() > 1;
+  if (plan.draws) define_queue(emitter, has_second_producer);
   begin_region("if (group == 0) {");
   move_registers("give_registers", plan.producer_registers());
   begin_region(str("if (elected_thread(", line_number(op), ")) {").c_str());
   declare_rings();
   emitter.block(op.region(0));
   end_region();
-  if (op.region(1).ops.size() > 1) {
+  if (has_second_producer) {
     begin_region("if (thread() == 32) {");
     declare_rings();
     emitter.block(op.region(1));

@@ -23,6 +23,11 @@ void give_registers(int count, int line);
 void take_registers(int count, const Site& site);
 void fence_async(int line);
 
+// Returns how many blocks have been drawn before. Where more CTAs follow, a CTA draws few, and then so many
+// have been drawn as if others had taken all.
+unsigned draw_block(unsigned counter, int line);
+void close_queue(unsigned counter, int line);
+
 // A tensor map is 128 bytes as tests/cuda/emulate.py encodes it.
 void copy_tensor(void* to, const void* map, const void* barrier, const int* at, int rank, unsigned blocks,
                  int line);

@@ -1,5 +1,6 @@
 // Runs a launch, cluster by cluster. This is the only function that the harness calls.
 #include "block.h"
+#include "block_counters.h"
 #include "memory.h"
 
 namespace tile::emulator {
@@ -19,6 +20,7 @@ void run(const Launch& given) {
   here = {};
   for (int i = 0; i < 3; ++i) here.grid[i] = given.grid[i];
   start_global_memory({given.arrays, given.arrays + given.array_count});
+  start_block_counter();
   for (int z = 0; z < given.grid[2]; ++z)
     for (int y = 0; y < given.grid[1]; ++y)
       for (int x = 0; x < given.grid[0]; x += given.cluster) {
@@ -27,6 +29,7 @@ void run(const Launch& given) {
         forget_copies();
         run_cluster(given.cluster, given.threads, [] { launch->kernel(launch->arguments); });
       }
+  check_block_counter();
 }
 
 }  // namespace

@@ -186,6 +186,10 @@ int is_capturing(void*, int* status) {
   *status = fake().capturing;
   return result("cuStreamIsCapturing");
 }
+int stream_id(void* stream, unsigned long long* id) {
+  *id = reinterpret_cast<uint64_t>(stream) + 1;
+  return result("cuStreamGetId");
+}
 
 // The last allocation is where kernels would write. None is freed, as with a real driver.
 int host_memory(void** memory, size_t bytes, unsigned flags) {
@@ -255,6 +259,7 @@ int cuGetProcAddress_v2(const char* name, void** address, int version, unsigned 
       {"cuLaunchKernelEx", reinterpret_cast<void*>(launch)},
       {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(encode_tensor_map)},
       {"cuStreamIsCapturing", reinterpret_cast<void*>(is_capturing)},
+      {"cuStreamGetId", reinterpret_cast<void*>(stream_id)},
       {"cuMemHostAlloc", reinterpret_cast<void*>(host_memory)},
       {"cuCtxSynchronize", reinterpret_cast<void*>(wait_for_context)},
       {"cuStreamSynchronize", reinterpret_cast<void*>(wait_for_stream)},
