@@ -6,6 +6,7 @@
 #include "cuda/async/early_loads.h"
 #include "cuda/async/early_products.h"
 #include "cuda/async/epilogue.h"
+#include "cuda/async/guard.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
 #include "cuda/async/skew.h"
@@ -62,10 +63,12 @@ std::optional<int> hint(const Function& given, std::string_view name, int arch) 
   return std::nullopt;
 }
 
-// Returns the first op of the groups' region that does not run within a group.
+// Returns the first op of the groups' region that does not run within a group. In front of the roles all
+// threads do the same.
 const Op* not_grouped(const Function& function) {
   const Op* found = nullptr;
   walk(function.body(), [&](const Op& op) {
+    if (op.parent == &function.body()) return;
     const LoweringRule* rule = find_lowering(op.name());
     const bool tiles = op.traits().acts() || op.traits().reads || !op.regions.empty() ||
                        (!op.results.empty() && is_tile(op.results[0]));
@@ -91,9 +94,10 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
     return false;
   }
   Function function = with_narrow_storage(given, true);
+  const bool leaves = leave_instead_of_branch(function);
   if (wanted.skew) skew_loops(function);
   begin_products_early(function);
-  const bool is_persistent = !work_varies(function);
+  const bool is_persistent = !leaves && !work_varies(function);
   if (is_persistent) make_persistent(function);
   divide_epilogues(function);
   begin_loads_early(function);

@@ -30,6 +30,12 @@
 //   store_async array, v, indices… {steps, tile}: stores a tile through panels of shared memory, which the
 //     copy unit reads while the group goes on
 //   store_wait: waits until the copy unit has read all panels
+//
+// Where a tile is of an array of which an axis is sliced, {sliced} is that axis, and the slice's start and
+// stop follow the indices.
+//
+// In front of roles:
+//   leave_unless condition: ends the kernel
 #pragma once
 #include "ir/build.h"
 #include "ir/primitive.h"
@@ -38,7 +44,7 @@ namespace tile::cuda {
 
 extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_read, ring_row, ring_free,
     ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await, zero_unless,
-    store_async, store_wait;
+    store_async, store_wait, leave_unless;
 
 // Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
 // next.
