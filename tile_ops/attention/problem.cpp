@@ -114,7 +114,7 @@ struct Problem {
   // Samples in arrays of whole tiles of a launch's samples, and the tiles of each, see Sample.
   int64_t tiled_samples(int64_t samples) const { return all_rows ? 1 : samples; }
   int64_t whole_tiles(int64_t tile_rows) const {
-    return all_rows ? *all_rows / tile_rows + batch : ceil_div(rows, tile_rows);
+    return all_rows && rows ? *all_rows / tile_rows + batch : ceil_div(rows, tile_rows);
   }
 
   Beside beside(const OptionalTensor& bias) const {
