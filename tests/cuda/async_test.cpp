@@ -138,7 +138,7 @@ TEST(Roles, CopiesEndWhereASliceDoes) {
   const std::string text = divided_among_roles(function, plan);
   const size_t roles = text.find("  roles");
   EXPECT_LT(text.find("  leave_unless %"), roles);
-  EXPECT_NE(text.find("ring_load %0, %3, %12, %4, %7 {ring=0, sliced=0, steps=[128,64], tile=0}", roles),
+  EXPECT_NE(text.find("ring_load %0, %3, %13, %4, %7 {ring=0, sliced=0, steps=[128,64], tile=0}", roles),
             std::string::npos)
       << text;
   EXPECT_NE(text.find(" {sliced=0, steps=[128,128], tile=0}", roles), std::string::npos) << text;
