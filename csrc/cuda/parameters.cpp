@@ -6,7 +6,7 @@ namespace tile::cuda {
 std::vector<int> axes_of(const TensorMapSpec& map) {
   std::vector<int> axes = {map.unit};
   for (int axis = static_cast<int>(map.box.size()) - 1; axis >= 0; --axis)
-    if (axis != map.unit) axes.push_back(axis);
+    if (axis != map.unit && map.box[static_cast<size_t>(axis)]) axes.push_back(axis);
   return axes;
 }
 

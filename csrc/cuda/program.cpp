@@ -7,6 +7,7 @@
 #include "cuda/async/early_loads.h"
 #include "cuda/async/early_products.h"
 #include "cuda/async/epilogue.h"
+#include "cuda/async/guard.h"
 #include "cuda/async/join_bounds.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
@@ -75,10 +76,12 @@ bool asserts(const Function& function) {
   return found;
 }
 
-// Returns the first op of the groups' region that does not run within a group.
+// Returns the first op of the groups' region that does not run within a group. In front of the roles all
+// threads do the same.
 const Op* not_grouped(const Function& function) {
   const Op* found = nullptr;
   walk(function.body(), [&](const Op& op) {
+    if (op.parent == &function.body()) return;
     const LoweringRule* rule = find_lowering(op.name());
     const bool tiles = op.traits().acts() || op.traits().reads || !op.regions.empty() ||
                        (!op.results.empty() && is_tile(op.results[0]));
@@ -104,11 +107,13 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
     return false;
   }
   Function function = with_narrow_storage(given, true);
+  const bool leaves = leave_instead_of_branch(function);
   join_bounds(function);
   if (wanted.skew) skew_loops(function);
   begin_products_early(function);
-  const bool varies = work_varies(function), is_drawn = varies && wanted.draw && !asserts(function),
-             is_persistent = !varies || is_drawn;
+  const bool varies = work_varies(function),
+             is_drawn = !leaves && varies && wanted.draw && !asserts(function),
+             is_persistent = !leaves && (!varies || is_drawn);
   if (is_persistent) make_persistent(function);
   divide_epilogues(function);
   begin_loads_early(function);

@@ -32,7 +32,7 @@ int element_bytes(TensorMapType type);
 // The array and the boxes that a map describes. The first `rank` entries are set, from the innermost
 // dimension on, whose elements are adjacent.
 struct TensorMapShape {
-  static constexpr int most_dimensions = 5;
+  static constexpr int most_dimensions = 5, stride_unit = 16;  // strides are multiples of so many bytes
   const void* data = nullptr;
   TensorMapType type = TensorMapType::f32;
   int rank = 1;

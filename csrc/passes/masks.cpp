@@ -1,5 +1,7 @@
 // Comparisons that value ranges decide become constants, exact divisions are simplified, and loads and stores
-// that cannot cross an edge get in_bounds = 1. Loops that never run are removed.
+// that cannot cross an edge get in_bounds = 1, and slices that cannot begin before their array starts_inside
+// =
+// 1. Loops that never run are removed.
 #include "passes/bounds.h"
 #include "passes/comparisons.h"
 #include "passes/passes.h"
@@ -58,6 +60,7 @@ class Masks {
       return value ? become(op, value) : Keep::yes;
     }
     if (op.is("for")) return iterations(op);
+    if (op.is("slice")) begin(op);
     if (const Access* access = find_access(op.name())) bound(op, *access);
     return Keep::yes;
   }
@@ -81,6 +84,14 @@ class Masks {
     for (const std::optional<Linear>& form : access.forms(op, bounds_))
       if (!form || !bounds_.nonnegative(*form)) return;
     op.attributes.set("in_bounds", int64_t{1});
+    rewrite_.changed = true;
+  }
+
+  void begin(Op& op) {
+    if (op.has("starts_inside")) return;
+    const std::optional<Linear> start = bounds_.linear(op.operands[1]);
+    if (!start || !bounds_.nonnegative(*start)) return;
+    op.attributes.set("starts_inside", int64_t{1});
     rewrite_.changed = true;
   }
 

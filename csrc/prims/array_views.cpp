@@ -57,6 +57,7 @@ const Register slice_{
      .doc = "The part start <= index < stop of one axis of an array.\n"
             "operands: array, start, stop: integer scalars, constant or computed at run time.\n"
             "{axis}: the axis to slice.\n"
+            "{starts_inside}: 1 if a pass has proven that start is not negative; set by passes only.\n"
             "result: an array of the same dtype and rank; index 0 of the axis is `start`.\n"
             "Loads and stores clip at its ends, and at those of the array. start > stop gives "
             "an empty part; there is no check at run time.\n"

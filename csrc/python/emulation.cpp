@@ -160,21 +160,22 @@ std::vector<int64_t> integers_in(PyObject* sequence) {
   return values;
 }
 
-// tensor_map(parameter, unit, box, swizzle, (address, element bytes, sizes, strides)) returns (sizes, strides
-// in bytes, boxes) of the map's dimensions.
+// tensor_map(parameter, unit, box, swizzle, sliced, (address, element bytes, sizes, strides)) returns (sizes,
+// strides in bytes, boxes) of the map's dimensions.
 PyObject* tensor_map(PyObject*, PyObject* arguments) {
   cuda::TensorMapSpec map;
   unsigned long long address;
   int element_bytes;
   PyObject *box, *sizes, *strides;
-  if (!PyArg_ParseTuple(arguments, "iiOi(KiOO)", &map.parameter, &map.unit, &box, &map.swizzle, &address,
-                        &element_bytes, &sizes, &strides))
+  if (!PyArg_ParseTuple(arguments, "iiOii(KiOO)", &map.parameter, &map.unit, &box, &map.swizzle, &map.sliced,
+                        &address, &element_bytes, &sizes, &strides))
     return nullptr;
   const std::vector<int64_t> extents = integers_in(sizes), steps = integers_in(strides);
   for (const int64_t each : integers_in(box)) map.box.push_back(static_cast<int>(each));
   if (PyErr_Occurred()) return nullptr;
   if (extents.size() > max_array_rank || steps.size() != extents.size() || map.box.size() != extents.size() ||
-      map.unit < 0 || map.unit >= static_cast<int>(extents.size()))
+      map.unit < 0 || map.unit >= static_cast<int>(extents.size()) ||
+      map.sliced >= static_cast<int>(extents.size()))
     fail(ErrorKind::value, "tensor_map: ", extents.size(), " sizes, ", steps.size(), " strides, ",
          map.box.size(), " boxes and unit axis ", map.unit, "; give one of each for an axis");
   ArrayArgument array{.data = reinterpret_cast<void*>(address), .rank = static_cast<int>(extents.size())};
@@ -237,7 +238,8 @@ PyMethodDef methods[] = {
     {"shared_offsets", guarded<shared_offsets>, METH_VARARGS,
      "shared_offsets(rows, width, element_bytes): the offset of each 16 bytes of a staged tile, in bytes."},
     {"tensor_map", guarded<tensor_map>, METH_VARARGS,
-     "tensor_map(parameter, unit, box, swizzle, (address, element bytes, sizes, strides)): (sizes, strides "
+     "tensor_map(parameter, unit, box, swizzle, sliced, (address, element bytes, sizes, strides)): (sizes, "
+     "strides "
      "in "
      "bytes, boxes) of a tensor map's dimensions, or the error of a launch that cannot have it."},
     {"wgmma_text", guarded<wgmma_statement>, METH_VARARGS,
@@ -269,9 +271,9 @@ Owned program_of(const cuda::Program& program) {
     for (const int extent : map.box)
       if (const Owned number(PyLong_FromLong(extent)); !box || PyList_Append(box.get(), number.get()) < 0)
         return nullptr;
-    const Owned row(Py_BuildValue("{s:i,s:i,s:N,s:i,s:i}", "parameter", map.parameter, "unit", map.unit,
-                                  "box", box.release(), "swizzle", map.swizzle, "rounds",
-                                  map.rounds ? 1 : 0));
+    const Owned row(Py_BuildValue("{s:i,s:i,s:N,s:i,s:i,s:i}", "parameter", map.parameter, "unit", map.unit,
+                                  "box", box.release(), "swizzle", map.swizzle, "rounds", map.rounds ? 1 : 0,
+                                  "sliced", map.sliced));
     if (!maps || !row || PyList_Append(maps.get(), row.get()) < 0) return nullptr;
   }
   for (const cuda::Parameter& parameter : program.parameters) {

@@ -43,19 +43,36 @@ bool all_words(const ArrayArgument& array, F&& holds) {
 }  // namespace
 
 TensorMapShape shape_of(const cuda::TensorMapSpec& map, const ArrayArgument& array) {
+  using Spec = cuda::TensorMapSpec;
+  const std::vector<int> axes = cuda::axes_of(map);
   TensorMapShape shape{.data = array.data,
                        .type = map.rounds ? TensorMapType::tf32 : type_of(array.dtype),
-                       .rank = array.rank,
+                       .rank = static_cast<int>(axes.size()) + (map.sliced < 0 ? 0 : Spec::slice_dimensions),
                        .swizzle = map.swizzle};
   if (shape.rank < 1 || shape.rank > TensorMapShape::most_dimensions)
     return shape;  // check_tensor_map() refuses it
-  size_t to = 0;
-  for (const int from : cuda::axes_of(map)) {
-    const auto axis = static_cast<size_t>(from);
-    shape.sizes[to] = array.sizes[axis];
-    shape.strides[to] = array.strides[axis] * info(array.dtype).bytes;
-    shape.box[to++] = map.box[axis];
+  const int64_t bytes = info(array.dtype).bytes;
+  int64_t sliced_stride = 0;
+  if (map.sliced >= 0) {
+    const auto axis = static_cast<size_t>(map.sliced);
+    // An axis of one element may have any stride. Only a multiple of 16 bytes is one of a map.
+    sliced_stride = array.sizes[axis] > 1 ? array.strides[axis] * bytes : TensorMapShape::stride_unit;
   }
+  size_t to = 0;
+  const auto add = [&](int64_t size, int64_t stride, int box) {
+    shape.sizes[to] = size, shape.strides[to] = stride, shape.box[to++] = box;
+  };
+  for (const int from : axes) {
+    const auto axis = static_cast<size_t>(from);
+    if (from == map.sliced)
+      add(Spec::slice_extent, sliced_stride, map.box[axis]);
+    else
+      add(array.sizes[axis], array.strides[axis] * bytes, map.box[axis]);
+  }
+  if (map.sliced < 0) return shape;
+  constexpr int64_t coordinates = 2 * Spec::slice_extent - 1;
+  add(coordinates, sliced_stride, 1);
+  add(coordinates, Spec::slice_wrap * bytes - sliced_stride, 1);
   return shape;
 }
 

@@ -89,6 +89,62 @@ TEST(AsyncPlan, SaysWhyAProductIsNotOnWgmma) {
             "empty, or has strides of 0 or less");
 }
 
+// A slice of rows ends in the kernel. The copy unit takes it with the two dimensions that are left.
+TEST(AsyncPlan, SaysWhyASliceIsNotForTheCopyUnit) {
+  const auto sliced = [](const std::string& views, const std::string& steps = "[128,64]") {
+    return why_not({.left = views + "\n%x: bf16[128,64] = load %s, %i, %k {pad=0.0, shape=[128,64], steps=" +
+                            steps + "}"});
+  };
+  const std::string rows = "%s: array<bf16,2> = slice %a, %j, %t {axis=0, starts_inside=1}";
+  EXPECT_EQ(sliced(rows), "");
+  EXPECT_EQ(sliced("%s: array<bf16,2> = slice %a, %j, %t {axis=0}"),
+            "the left operand is a slice that may begin before its array; let it begin at max(start, 0)");
+  EXPECT_EQ(sliced(rows, "[64,64]"), "the left operand is a slice whose tiles overlap");
+  EXPECT_EQ(sliced("%u: array<bf16,2> = slice %a, %j, %t {axis=0, starts_inside=1}\n"
+                   "%s: array<bf16,2> = slice %u, %j, %t {axis=0, starts_inside=1}"),
+            "the left operand is a slice of a slice");
+  EXPECT_EQ(sliced("%s: array<bf16,2> = slice %a, %j, %t {axis=1, starts_inside=1}"),
+            "the left operand's array is not contiguous along an axis, not aligned to 16 bytes, too large, "
+            "empty, or has strides of 0 or less");
+  Function of_four =
+      parse(with(with(text_of({.left = "%p: array<bf16,3> = index %a, %i\n"
+                                       "%u: array<bf16,3> = slice %p, %j, %t {axis=1, starts_inside=1}\n"
+                                       "%s: array<bf16,2> = index %u, %j\n"
+                                       "%x: bf16[128,64] = load %s, %i, %k "
+                                       "{pad=0.0, shape=[128,64], steps=[128,64]}"}),
+                      "%a: array<bf16,2>", "%a: array<bf16,4>"),
+                 "%n: i32 = dim %a {axis=1}", "%n: i32 = dim %b {axis=1}"));
+  make_dense(of_four, 3);
+  of_four.attributes().set("array.0.unit", int64_t{3});
+  EXPECT_EQ(why_not(of_four), "the array has 4 axes, of which one is sliced; the copy unit takes 3");
+}
+
+// Of a slice the array's own indices go to the copies, with its start and stop. A condition without which a
+// block has no work is decided before there are roles.
+TEST(Roles, CopiesEndWhereASliceDoes) {
+  Function function = parse(with(
+      with(with(text_of(
+                    {.n = 128,
+                     .left = "%s: array<bf16,2> = slice %a, %j, %t {axis=0, starts_inside=1}\n"
+                             "%x: bf16[128,64] = load %s, %i, %k {pad=0.0, shape=[128,64], steps=[128,64]}",
+                     .right = "%y: bf16[64,128] = load %b, %k, %j {pad=0.0, shape=[64,128], steps=[64,128]}",
+                     .product = "%m: f32[128,128] = mma %x, %y, %acc"}),
+                "  %0: i32 = constant", "  %l: bool = lt %i, %n\n  leave_unless %l\n  %0: i32 = constant"),
+           "  store %c,", "  %d: array<bf16,2> = slice %c, %i, %n {axis=0, starts_inside=1}\n  store %d,"),
+      "[128,256]", "[128,128]"));
+  make_dense(function, 3);
+  const KernelArrays arrays(function);
+  const AsyncPlan plan(function, arrays, hopper, false);
+  const std::string text = divided_among_roles(function, plan);
+  const size_t roles = text.find("  roles");
+  EXPECT_LT(text.find("  leave_unless %"), roles);
+  EXPECT_NE(text.find("ring_load %0, %3, %13, %4, %7 {ring=0, sliced=0, steps=[128,64], tile=0}", roles),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" {sliced=0, steps=[128,128], tile=0}", roles), std::string::npos) << text;
+  EXPECT_EQ(print(parse(text), false), text);
+}
+
 // Products whose loop computes more, or whose sum does not begin at zero, are awaited in their block.
 TEST(AsyncPlan, TakesLoopsThatComputeMore) {
   EXPECT_EQ(why_not({.product = "%h: f32[128,256] = mul %acc, %acc\n%m: f32[128,256] = mma %x, %y, %h"}), "");

@@ -239,7 +239,7 @@ def tensor_map(of, parameters):
     """Encodes a map of Program.tensor_maps for the emulator: the fields that the hardware's encoding hides, in as many
     bytes. The emulator checks the last number of the head."""
     address, element_bytes, *_ = array = parameters[of["parameter"]]
-    sizes, strides, box = _C.tensor_map(of["parameter"], of["unit"], of["box"], of["swizzle"], array)
+    sizes, strides, box = _C.tensor_map(of["parameter"], of["unit"], of["box"], of["swizzle"], of.get("sliced", -1), array)
     # As in a launch, the unused stride of an axis of one element is one that the hardware takes.
     strides = strides[:1] + [stride if size > 1 else 16 for size, stride in zip(sizes[1:], strides[1:])]
     unused = [0] * (5 - len(sizes))

@@ -26,5 +26,9 @@ TEST(TensorMapSpec, HasTheUnitAxisAndThenTheOthersFromTheLast) {
   EXPECT_EQ(axes_of({.unit = 1, .box = {1, 64, 8, 2}}), (std::vector<int>{1, 3, 2, 0}));
 }
 
+TEST(TensorMapSpec, HasNoAxisWithoutElementsOfABox) {
+  EXPECT_EQ(axes_of({.unit = 3, .box = {0, 1, 64, 32}, .sliced = 2}), (std::vector<int>{3, 2, 1}));
+}
+
 }  // namespace
 }  // namespace tile::cuda

@@ -12,6 +12,7 @@ import torch
 from attention_reference import inputs, peer
 from emulate_operators import Emulation
 from numerics import check_call
+from packed_samples import each_alone, packed, starts
 
 MIB = 1 << 20
 
@@ -158,21 +159,16 @@ def test_groups_of_other_tiles_are_split(dtype, depth):
 
 
 @pytest.mark.slow  # compiles more kernels for the emulator
-@pytest.mark.parametrize("heads, splits", [(12, 2), (2, 9)])
+@pytest.mark.parametrize("heads, splits", [(6, 1), (4, 2), (1, 6)])
 def test_groups_of_packed_samples_are_split(heads, splits):
+    """A launch has all samples. Their rows take a tile more for each sample than all rows do."""
     rows, keys = [40, 0, 33], [70, 9, 130]
-    starts = [torch.tensor([0, *lengths]).cumsum(0).int() for lengths in (rows, keys)]
-
-    def each_alone(q, k, v):
-        results = [
-            peer(*(x.transpose(0, 1).unsqueeze(0) for x in own), is_causal=True)
-            for own in zip(q.split(rows), k.split(keys), v.split(keys))
-        ]
-        return torch.cat([out[0].transpose(0, 1) for out, _ in results]), torch.cat([lse[0] for _, lse in results], 1)
-
-    packed = [torch.randn(sum(lengths), h, 64).bfloat16().requires_grad_() for lengths, h in ((rows, 6), (keys, 2), (keys, 2))]
+    begin = [starts(lengths) for lengths in (rows, keys)]
+    args = packed(rows, keys, 6, 2, 64, 64, torch.bfloat16)
     emulation = Emulation()
     operator = emulation.operator(torch.ops.tile.attention_varlen)
-    with sums_of(heads):
-        check_call(lambda q, k, v: operator(q, k, v, *starts, 40, 130, is_causal=True), each_alone, packed)
+    with sums_of(heads, 64, tile_rows(64) * (sum(rows) // tile_rows(64) + len(rows))):
+        check_call(
+            lambda *a, **options: operator(*a, *begin, 40, 130, **options), each_alone(rows, keys), args, {"is_causal": True}
+        )
     assert launches(emulation) == splits

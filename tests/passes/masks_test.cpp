@@ -158,8 +158,34 @@ TEST(Masks, ViewsNeedTheirIndexInside) {
   %7: f32[4] = load %6, %1 {pad=0.0, shape=[4], steps=[4]}
   %8: array<f32,2> = permute_array %0 {axes=[1,0]}
   %9: f32[4,1] = load %8, %1, %2 {in_bounds=1, pad=0.0, shape=[4,1], steps=[4,1]}
-  %10: array<f32,1> = slice %4, %1, %2 {axis=0}
+  %10: array<f32,1> = slice %4, %1, %2 {axis=0, starts_inside=1}
   %11: f32[4] = load %10, %1 {pad=0.0, shape=[4], steps=[4]}
+}
+)");
+}
+
+TEST(Masks, SlicesThatCannotBeginBeforeTheirArray) {
+  EXPECT_EQ(after("simplify_masks", R"(kernel k(%x: array<f32,1>, %n: i32, %w: i64) {
+  %0: i32 = constant {dtype=i32, value=0}
+  %w0: i64 = constant {dtype=i64, value=0}
+  %b: i32 = bid {axis=0}
+  %a: array<f32,1> = slice %x, %n, %b {axis=0}
+  %m: i32 = maximum %n, %0
+  %c: array<f32,1> = slice %x, %m, %n {axis=0}
+  %v: i64 = maximum %w, %w0
+  %d: array<f32,1> = slice %x, %v, %w {axis=0}
+  %e: array<f32,1> = slice %x, %b, %n {axis=0}
+})"),
+            R"(kernel k(%0: array<f32,1>, %1: i32, %2: i64) {
+  %3: i32 = constant {dtype=i32, value=0}
+  %4: i64 = constant {dtype=i64, value=0}
+  %5: i32 = bid {axis=0}
+  %6: array<f32,1> = slice %0, %1, %5 {axis=0}
+  %7: i32 = maximum %1, %3
+  %8: array<f32,1> = slice %0, %7, %1 {axis=0, starts_inside=1}
+  %9: i64 = maximum %2, %4
+  %10: array<f32,1> = slice %0, %9, %2 {axis=0, starts_inside=1}
+  %11: array<f32,1> = slice %0, %5, %1 {axis=0, starts_inside=1}
 }
 )");
 }

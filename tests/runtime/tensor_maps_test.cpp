@@ -187,6 +187,34 @@ TEST(TensorMapShape, HasTheUnitAxisFirst) {
   EXPECT_EQ(shape.swizzle, 64);
 }
 
+// The address of element i of a slice that ends at e: the strides times the coordinates, modulo 2^64.
+TEST(TensorMapShape, HasTwoDimensionsMoreWhereAnAxisIsSliced) {
+  ArrayArgument array{.dtype = DType::bf16, .rank = 4};
+  array.sizes = {1, 3, 40, 64};
+  array.strides = {0, 64, 192, 1};
+  const cuda::TensorMapSpec map{.unit = 3, .box = {0, 1, 16, 64}, .swizzle = 128, .sliced = 2};
+  TensorMapShape shape = shape_of(map, array);
+  EXPECT_NO_THROW(check_tensor_map(shape, "k", 0));
+  EXPECT_EQ(shape.rank, 5);
+  const int64_t extent = int64_t{1} << 30, outer = (int64_t{1} << 35) - 384;
+  EXPECT_EQ(shape.sizes, (std::array<int64_t, 5>{64, extent, 3, 2 * extent - 1, 2 * extent - 1}));
+  EXPECT_EQ(shape.strides, (std::array<int64_t, 5>{2, 384, 128, 384, outer}));
+  EXPECT_EQ(shape.box, (std::array<int, 5>{64, 16, 1, 1, 1}));
+  for (const int64_t end : {1, 7, 40})
+    for (const int64_t i : {int64_t{0}, end - 1}) {
+      const int64_t at[] = {i - end + extent, end, extent};
+      uint64_t address = 0;
+      for (size_t n = 0; n < 3; ++n)
+        address += static_cast<uint64_t>(at[n]) * static_cast<uint64_t>(shape.strides[n == 0 ? 1 : n + 2]);
+      EXPECT_EQ(address, static_cast<uint64_t>(i * 384));
+      EXPECT_LT(at[0], shape.sizes[1]);
+    }
+  array.sizes[2] = 1, array.strides[2] = 5;  // never used by an array, but by a map
+  shape = shape_of(map, array);
+  EXPECT_EQ(shape.strides[1], 16);
+  EXPECT_NO_THROW(check_tensor_map(shape, "k", 0));
+}
+
 TEST(TensorMapShape, HasATypeOfTheSameSize) {
   for (int n = 0; n < dtype_count; ++n) {
     ArrayArgument array{.dtype = static_cast<DType>(n), .rank = 1};

@@ -65,6 +65,7 @@ struct OptionsOf {
   std::optional<Array> query_starts, key_starts;
   bool all_keys = false;    // every query attends to every key: no offset is needed
   bool whole_keys = false;  // no tile of keys reaches beyond the last key
+  bool skips = false;       // blocks whose tile lies past the end of a packed sample do nothing
   bool from_last = false;   // of these, offset, first and diagonal count from the last query and key
 };
 using Options = OptionsOf<Array, Tile, Tile>;
@@ -102,9 +103,20 @@ class Sample {
  public:
   Sample(const std::optional<Array>& starts, const Tile& batch);
   Array of(const Array& array, const Operand& head) const {
-    return start ? array[{0, head}].slice(0, *start, *stop) : array[{batch_, head}];
+    return start ? array[{0, head}].slice(0, max(*start, 0), *stop) : array[{batch_, head}];
   }
-  std::optional<Tile> start, stop;  // in packed arrays
+  // Arrays [batch, heads, ...] of whole tiles. Those of packed samples follow each other in [1, heads, ...]:
+  // sample b begins at tile start / rows + b, behind what a sample before it takes.
+  Array of_whole_tiles(const Array& array, const Operand& head) const {
+    return start ? array[{0, head}] : array[{batch_, head}];
+  }
+  Tile whole_tile(const Tile& i, int rows) const { return start ? max(*start, 0) / rows + batch_ + i : i; }
+  // The same; -1 past the last tile of a packed sample, where no tile is.
+  Tile own_whole_tile(const Tile& i, int rows) const {
+    return start ? where(i * rows < length(), whole_tile(i, rows), -1) : i;
+  }
+  Tile length() const { return *stop - *start; }  // of a packed sample
+  std::optional<Tile> start, stop;                // in packed arrays
 
  private:
   Tile batch_;
@@ -306,8 +318,8 @@ template <class Array, class Tile>
 struct BackwardRows {
   RowGradients<Array> of;
   Array top, weight;
-  // [batch, heads, rows], over the whole of the last tile: exp2(score * log2 e + shift) are a row's
-  // probabilities, and delta is the sum of backward_delta times -scale.
+  // Rows of whole tiles: exp2(score * log2 e + shift) are a row's probabilities, and delta is the sum of
+  // backward_delta times -scale.
   Array shift, delta;
   std::optional<Array> sums;  // of the gradient of query, which are set to 0
   Tile scale;
@@ -323,8 +335,8 @@ struct BackwardTransposed {
   std::optional<Array> grad_out;
   Array shift, delta;
   std::optional<Array> grad_key, grad_value;
-  // float32 zeros [batch, heads, row tiles, rows * depth]: a block adds its part of the gradient of query
-  // there, in no fixed order; they are rounded afterwards.
+  // float32 zeros [batch, heads, row tiles, rows * depth], of packed samples as Sample counts tiles: a block
+  // adds its part of the gradient of query there, in no fixed order; they are rounded afterwards.
   std::optional<Array> sums;
   RuleOf<Array, Tile, Tile> rule;
   bool more;  // the gradients of key and value are added to what an earlier launch stored

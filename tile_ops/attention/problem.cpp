@@ -54,12 +54,12 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
 // and a bias of more than 16 bits many registers spilled.
 // numbers: each tile reads a bias, for which a third group leaves no registers, and one of more than 16 bits
 // beside deep heads no shared memory. drops: random bits need registers, too.
-TileSize group_tile_size(const Tensor& query, int64_t depth, const OptionalTensor& bias, bool numbers,
-                         bool drops) {
+TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const OptionalTensor& bias,
+                         bool numbers, bool drops) {
   const int extent = gpu_depth(query, depth);
   const bool wide = bias && bias->element_size() > 2;
   if (extent > 128 || drops || (extent > 64 && numbers && wide)) return {128, 64, extent};
-  const bool third = extent <= 64 && query.size(2) >= tuning::attention_long_query && !wide && !numbers;
+  const bool third = extent <= 64 && rows >= tuning::attention_long_query && !wide && !numbers;
   return {third ? 192 : 128, 128, extent};
 }
 TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
@@ -89,10 +89,10 @@ struct Problem {
     const int64_t before = request.window[0];
     int64_t after = request.window[1];
     if (request.is_causal) after = 0;
-    // Farther than any key: lengths are far below it, and sums of the two are int32.
-    constexpr int64_t all = 1 << 29;
-    rule.offset = static_cast<int>(after >= 0 ? diagonal + std::min(after, all) : packed ? all : keys);
-    if (before >= 0) options.first = static_cast<int>(diagonal - std::min(before, all));
+    rule.offset = static_cast<int>(after >= 0 ? diagonal + std::min(after, farthest)
+                                   : packed   ? farthest
+                                              : keys);
+    if (before >= 0) options.first = static_cast<int>(diagonal - std::min(before, farthest));
     if (request.softcap != 0) options.softcap = request.softcap;
     if (request.alibi_slopes) {
       options.slopes = request.alibi_slopes->expand({batch, heads});
@@ -104,9 +104,22 @@ struct Problem {
     options.query_starts = packed->query_starts;
     options.key_starts = packed->key_starts;
     options.from_last = from_last && (after >= 0 || before >= 0 || request.alibi_slopes);
+    all_rows = of.query.size(2);
   }
-  int64_t batch, heads, rows, key_heads, keys, depth, group;
+  // Farther than any key: lengths are far below it, and sums of the two are int32.
+  static constexpr int64_t farthest = 1 << 29;
+  int64_t batch, heads, rows, key_heads, keys, depth, group;  // rows and keys: of the longest sample
+  std::optional<int64_t> all_rows;                            // of packed samples
   HostRule rule;
+
+  // Returns true if no option hides a key from any query.
+  bool shows_all_keys() const { return !rule.options.first && rule.offset >= (all_rows ? farthest : keys); }
+  int64_t usual_rows() const { return all_rows ? *all_rows / std::max<int64_t>(batch, 1) : rows; }
+  // Samples in arrays of whole tiles of a launch's samples, and the tiles of each, see Sample.
+  int64_t tiled_samples(int64_t samples) const { return all_rows ? 1 : samples; }
+  int64_t whole_tiles(int64_t tile_rows) const {
+    return all_rows && rows ? *all_rows / tile_rows + batch : ceil_div(rows, tile_rows);
+  }
 
   Beside beside(const OptionalTensor& bias) const {
     const auto& options = rule.options;
@@ -177,7 +190,7 @@ bool read_by_groups(const Tensor& tensor) {
 bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
   return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p) || is_copied_ahead(*bias, p)) &&
-         !(options.dropout && p.depth > 128) && !options.query_starts;
+         !(options.dropout && (p.depth > 128 || options.query_starts));
 }
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {
   return fits_groups(bias, p) && read_by_groups(of.query) && read_by_groups(of.key) &&
@@ -290,8 +303,6 @@ bool takes_transposed(const Backward& call, const OptionalTensor& bias, const Pr
   if (!is_small(query) || query.is_cpu()) return false;
   if (gradients_by_groups(call, bias, p)) return true;
   if (p.depth > 128) return false;
-  // Its sums are as long as the longest of packed samples.
-  if (p.rule.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
   return p.depth <= 64 ||
          (in_vectors(query) && in_vectors(key) && in_vectors(value) && (!grad_out || in_vectors(*grad_out)));
 }
@@ -398,7 +409,7 @@ HostRule own_rule(const Problem& p, const Split& part) {
   auto& options = rule.options;
   if (options.slopes) options.slopes = own_part(*options.slopes, part, p.group);
   for (OptionalTensor* starts : {&options.query_starts, &options.key_starts})
-    if (*starts) *starts = (*starts)->narrow(0, part.sample, part.samples + 1);
+    if (*starts && part.samples < p.batch) *starts = (*starts)->narrow(0, part.sample, part.samples + 1);
   const int64_t before = part.key_head * p.group + part.sample * p.heads;
   if (options.dropout && before) options.heads_before = static_cast<int>(before);
   if (part.count < p.group)
@@ -417,17 +428,18 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
   };
   const auto& [query, key, value] = call.operands;
   const auto& [out, top, weight, residual] = call.saved;
-  const HostRule rule = own_rule(p, part);
+  HostRule rule = own_rule(p, part);
   auto of_rows = rule.options;
   of_rows.heads_before.reset();  // these do not ask, and have fewer kernels
   of_rows.all_keys = of_rows.whole_keys = false;
   const TileSize& first = passes[0].tile;
-  const int64_t heads = part.key_heads * part.count, row_tiles = ceil_div(p.rows, first.rows);
-  const Tensor shift = at::empty({part.samples, heads, row_tiles * first.rows}, top.options()),
+  const int64_t heads = part.key_heads * part.count, row_tiles = ceil_div(p.rows, first.rows),
+                samples = p.tiled_samples(part.samples), whole_tiles = p.whole_tiles(first.rows);
+  const Tensor shift = at::empty({samples, heads, whole_tiles * first.rows}, top.options()),
                delta = result_like(shift);
   OptionalTensor sums;
   if (adds && shift.numel())
-    sums = at::empty({part.samples, heads, row_tiles, first.rows * first.depth}, top.options());
+    sums = at::empty({samples, heads, whole_tiles, first.rows * first.depth}, top.options());
   if (shift.numel())
     rows_kernel.launch({row_tiles, heads, part.samples},
                        {.of = {.grad_out = own_if(call.incoming.grad_out, p.group),
@@ -444,6 +456,7 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
                         .options = as_launched(of_rows),
                         .rows = first.rows,
                         .depth = first.depth});
+  rule.options.skips = p.all_rows && gradients_by_groups(call, bias, p);
   for (const auto& [tile, of_key, of_value, of_query, visits] : passes) {
     std::optional<Visits<Tensor>> own_visits;
     if (visits) own_visits = {own(visits->list, p.group), own_if(visits->bits, p.group)};
@@ -474,9 +487,10 @@ bool run_transposed(const Backward& call, OptionalTensor bias, const std::option
   const TileSize& tile = passes[0].tile;
   if (gradients_by_groups(call, bias, p)) {
     auto& options = p.rule.options;
-    options.all_keys = !options.first && p.rule.offset >= p.keys;
-    options.whole_keys = std::all_of(passes.begin(), passes.end(),
-                                     [&](const Pass& pass) { return p.keys % pass.tile.cols == 0; });
+    options.all_keys = p.shows_all_keys();
+    options.whole_keys = !p.all_rows && std::all_of(passes.begin(), passes.end(), [&](const Pass& pass) {
+      return p.keys % pass.tile.cols == 0;
+    });
   }
   if (summary) {
     limits.bytes -= summary->bytes();
@@ -486,14 +500,18 @@ bool run_transposed(const Backward& call, OptionalTensor bias, const std::option
     }
     if (passes[0].visits->bits) hide_in_bits(bias, p.rule);
   }
-  const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
+  // Packed samples are one: only a GPU knows what a part of them takes.
+  const int64_t samples = p.tiled_samples(p.batch), packed = p.batch / std::max<int64_t>(samples, 1);
+  const Heads heads{samples, p.key_heads, p.group, packed * ceil_div(p.keys, tile.cols)};
   const int64_t row_bytes =
-      ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
+      p.whole_tiles(tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
   std::optional<std::vector<Split>> of_sums;
   if (call.grads.query.defined() && passes[0].query && !wants_fixed_order())
     of_sums = splits_of_sums(heads, row_bytes * tile.depth, limits);
-  for (const Split& part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes, limits))
+  for (Split part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes, limits)) {
+    part.samples *= packed;
     run_part(call, bias, p, passes, part, of_sums.has_value());
+  }
   return of_sums.has_value();
 }
 
@@ -516,12 +534,13 @@ void run_forward(const Operands& given, const OptionalTensor& given_bias, const 
   const Tensor& query = operands.query;
   const bool groups = runs_by_groups(operands, bias, p);
   const bool numbers = groups && bias && has_numbers(*bias, wants_gradient, p);
-  const TileSize tile =
-      groups ? group_tile_size(query, p.depth, bias, numbers, p.rule.options.dropout.has_value())
-             : tile_size(query, p.depth, 64, true, p.beside(bias));
+  const TileSize tile = groups ? group_tile_size(query, p.usual_rows(), p.depth, bias, numbers,
+                                                 p.rule.options.dropout.has_value())
+                               : tile_size(query, p.depth, 64, true, p.beside(bias));
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.
-  p.rule.options.all_keys = groups && !p.rule.options.first && p.rule.offset >= p.keys;
+  p.rule.options.all_keys = groups && p.shows_all_keys();
+  p.rule.options.skips = groups && packed;
   OptionalTensor scores_bias = whole_bias(bias, p);
   std::optional<Visits<Tensor>> visits;
   if (bias && !numbers && is_summed_up(*bias, p, tile)) {

@@ -23,8 +23,9 @@ constexpr int side = 8;
 
 Sample::Sample(const std::optional<Array>& starts, const Tile& batch) : batch_(batch) {
   if (!starts) return;
-  start = scalar_of(*starts, batch).astype(i32);
-  stop = scalar_of(*starts, batch + 1).astype(i32);
+  const auto at = [&](const Operand& index) { return (*starts)[{index}].tiled_view(Shape{}).load({}); };
+  start = at(batch).astype(i32);
+  stop = at(batch + 1).astype(i32);
 }
 
 Call::Call(const Inputs<Array>& in, const Tile& batch, const Rule& rule, const TileSize& tile)
@@ -46,7 +47,9 @@ Call::Call(const Inputs<Array>& in, const Tile& batch, const Rule& rule, const T
     if (*each) **each += more;
 }
 
-Range Call::seeing_rows(const Tile& j, const Tile& row_tiles) const {
+Range Call::seeing_rows(const Tile& j, const Tile& all) const {
+  // With packed samples the grid has as many tiles as the longest sample.
+  Tile row_tiles = keys.start ? where(j * cols < key_count(), all, 0) : all;
   Tile low = options.all_keys ? Tile(0) : max(j * cols - offset, 0) / rows;
   if (!options.first) return range(low, row_tiles);
   return range(low, min(row_tiles, cdiv(max((j + 1) * cols - *options.first, 0), rows)));
@@ -211,10 +214,10 @@ Tile Scores::exponentials(Tile product, Tile top, const Place& at, std::optional
 
 Range Scores::visible_keys(Tile i) const {
   Tile keys = call_.key_count();
+  // With packed samples the grid has as many tiles as the longest sample.
+  if (call_.queries.start) keys = where(i < query_.num_tiles(0), keys, 0);
   if (call_.options.all_keys) return range(cdiv(keys, call_.cols));
   Tile high = cdiv(min(max((i + 1) * call_.rows + call_.offset, 0), keys), call_.cols);
-  // With packed samples the grid has as many tiles as the longest sample.
-  if (call_.queries.start) high = where(i < query_.num_tiles(0), high, 0);
   if (!call_.options.first) return range(high);
   return range(min(max(i * call_.rows + *call_.options.first, 0) / call_.cols, high), high);
 }

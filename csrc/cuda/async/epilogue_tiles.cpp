@@ -126,9 +126,10 @@ std::vector<PanelStore> panel_stores(const Function& function, const KernelArray
     const int bytes = info(type.dtype).bytes, swizzle = swizzle_of(type.shape[1] * bytes);
     PanelStore store;
     const bool fits = bytes == 2 && swizzle && type.shape[0] == shape.rows &&
-                      type.shape[1] <= shape.most_columns && facts.unit == 1 && has_map(facts);
+                      type.shape[1] <= shape.most_columns && facts.unit == 1 &&
+                      has_map(arrays, op.operands[0]);
     if (!fits || !stores_sums(op) || !may_end_later(function, op, shape.persistent)) return;
-    if (!store.follow(function, op) || store.axes.size() > CopiedTile::most_axes) return;
+    if (!store.follow(function, op) || store.dimensions() > CopiedTile::most_dimensions) return;
     store.layout = in_panels(block_rows, type.shape[1], bytes, swizzle);
     stores.push_back(std::move(store));
   });
@@ -146,10 +147,10 @@ std::vector<CopiedTile> epilogue_loads(const Function& function, const KernelArr
     const int bytes = info(type.dtype).bytes, swizzle = swizzle_of(type.shape.back() * bytes);
     // Outside of the array the copy unit writes zeros.
     const bool fits = type.rank() == 2 && bytes == 2 && swizzle && type.shape[0] == shape.rows &&
-                      op.number("pad") == 0 && facts.unit == 1 && has_map(facts) &&
+                      op.number("pad") == 0 && facts.unit == 1 && has_map(arrays, op.operands[0]) &&
                       (facts.constant || is_replaced(op, stores));
     CopiedTile load;
-    if (!fits || !load.follow(function, op) || load.axes.size() > CopiedTile::most_axes) return;
+    if (!fits || !load.follow(function, op) || load.dimensions() > CopiedTile::most_dimensions) return;
     const auto known = [](const Value* index) { return !index || is_known_early(index); };
     if (!std::all_of(op.operands.begin() + 1, op.operands.end(), known) ||
         !std::all_of(load.fixed.begin(), load.fixed.end(), known))

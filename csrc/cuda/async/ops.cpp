@@ -15,12 +15,16 @@ std::vector<Type> infer_roles(const Op& op) {
   return {};
 }
 
-// The indices begin at operand `first`.
+// The indices begin at operand `first`. The start and the stop of a slice follow.
 std::vector<Type> check_indices(const Op& op, size_t first) {
   const Type& array = op.type(0);
-  if (!array.is_array() || op.operands.size() != static_cast<size_t>(array.array_rank) + first ||
-      op.integers("steps").size() != op.operands.size() - first)
-    fail(op, ErrorKind::value, "takes an array, and an index and a step for each of its axes");
+  const size_t of_slice = op.has("sliced") ? 2 : 0;
+  if (!array.is_array() || op.operands.size() != static_cast<size_t>(array.array_rank) + first + of_slice ||
+      op.integers("steps").size() != static_cast<size_t>(array.array_rank))
+    fail(op, ErrorKind::value, "takes an array, and an index and a step for each of its axes",
+         of_slice ? ", then the start and the stop of a slice" : "");
+  if (const int64_t axis = op.integer_or("sliced", 0); axis < 0 || axis >= array.array_rank)
+    fail(op, ErrorKind::value, "slices axis ", axis, " of ", array);
   for (size_t i = first; i < op.operands.size(); ++i)
     if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
       fail(op, ErrorKind::type, "index ", i - first, " is ", op.type(i), "; indices are integer scalars");
@@ -68,6 +72,11 @@ std::vector<Type> infer_block_loop(const Op& op) {
 }
 std::vector<Type> infer_block(const Op&) { return {Type::tile(DType::i32)}; }
 
+std::vector<Type> infer_leave_unless(const Op& op) {
+  if (!op.type(0).is_scalar() || op.type(0).dtype != DType::boolean)
+    fail(op, ErrorKind::type, "the condition is ", op.type(0), "; it is a bool scalar");
+  return {};
+}
 std::vector<Type> infer_put_shared(const Op& op) { return {op.type(0)}; }
 std::vector<Type> infer_zero_unless(const Op& op) { return {op.type(1)}; }
 std::vector<Type> infer_mma_await(const Op& op) { return {op.type(0)}; }
@@ -125,6 +134,7 @@ const Register queue_draw{target_op("queue_draw", 1, infer_block)};
 const Register queue_put{target_op("queue_put", 1, no_results)};
 const Register queue_take{target_op("queue_take", 0, infer_block)};
 const Register queue_close{target_op("queue_close", 0, no_results)};
+const Register leave_unless{target_op("leave_unless", 1, infer_leave_unless)};
 
 Value* read_stage(Builder& build, const Register& read, int64_t ring, const Type& type) {
   const Attributes attribute = ring_attribute(ring);

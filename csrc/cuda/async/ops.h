@@ -34,6 +34,12 @@
 //     copy unit reads while the group goes on
 //   store_wait: waits until the copy unit has read all panels
 //
+// Where a tile is of an array of which an axis is sliced, {sliced} is that axis, and the slice's start and
+// stop follow the indices.
+//
+// In front of roles:
+//   leave_unless condition: ends the kernel
+//
 // Ops of kernels whose blocks come from a queue (cuda/async/block_queue.h):
 //   block_loop first, count {(block) …}: runs its region for the first block, and then for the one that the
 //     region yields, as long as that is below count
@@ -50,7 +56,8 @@ namespace tile::cuda {
 
 extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_left, ring_read, ring_row,
     ring_free, ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await,
-    zero_unless, store_async, store_wait, block_loop, queue_draw, queue_put, queue_take, queue_close;
+    zero_unless, store_async, store_wait, leave_unless, block_loop, queue_draw, queue_put, queue_take,
+    queue_close;
 
 // Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
 // next.

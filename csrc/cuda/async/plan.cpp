@@ -288,8 +288,9 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
       return;
     RingTile tile;
     std::vector<const Op*> address;
-    if (op.number("pad") != 0 || !facts.constant || !has_map(facts) || !tile.follow(function, op) ||
-        tile.axes.size() > CopiedTile::most_axes || !address_ops(op, block, address, &arrays))
+    if (op.number("pad") != 0 || !facts.constant || !has_map(arrays, op.operands[0]) ||
+        !tile.follow(function, op) || tile.dimensions() > CopiedTile::most_dimensions ||
+        !address_ops(op, block, address, &arrays))
       return;
     tile.layout = {.rows = 1,
                    .width = type.shape[0],
@@ -444,13 +445,15 @@ bool AsyncPlan::describe(const Function& function, const KernelArrays& arrays, c
   const char* which = operand ? "right" : "left";
   if (load->number("pad") != 0) return decline(*load, "the tile is padded with another number than 0");
   const ArrayFacts facts = arrays.facts(load->operands[0]);
-  if (!tile.follow(function, *load))
-    return decline(*load, str("the ", which, " operand is a slice of an array"));
-  if (tile.axes.size() > CopiedTile::most_axes)
+  if (!tile.follow(function, *load)) return decline(*load, str("the ", which, " operand is ", tile.why_not));
+  if (tile.dimensions() > CopiedTile::most_dimensions)
     return decline(
-        *load, str("the array has ", tile.axes.size(), " axes; the copy unit takes ", CopiedTile::most_axes));
+        *load,
+        str("the array has ", tile.axes.size(), tile.sliced < 0 ? " axes" : " axes, of which one is sliced",
+            "; the copy unit takes ",
+            CopiedTile::most_dimensions - (tile.sliced < 0 ? 0 : size_t{TensorMapSpec::slice_dimensions})));
   if (!facts.constant) return decline(*load, "the kernel writes the array");
-  if (!has_map(facts))
+  if (!has_map(arrays, load->operands[0]))
     return decline(*load, str("the ", which,
                               " operand's array is not contiguous along an axis, not aligned to "
                               "16 bytes, too large, empty, or has strides of 0 or less"));

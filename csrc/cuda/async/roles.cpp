@@ -46,10 +46,12 @@ class Divider {
       roles_op->regions.back()->parent = roles_op.get();
     }
     Block& groups = roles_op->region(2);
+    bool acts = false;  // an op of the groups does
     for (auto& op : all) {
-      const bool outside = is_scalar_or_view(*op) &&
+      const bool outside = (is_scalar_or_view(*op) || (!acts && may_leave(*op))) &&
                            std::none_of(op->operands.begin(), op->operands.end(),
                                         [&](const Value* operand) { return operand->owner == &groups; });
+      acts = acts || (!outside && (op->traits().acts() || !op->regions.empty()));
       Block& to = outside ? function_.body() : groups;
       op->parent = &to;
       for (Value* result : op->results) result->owner = &to;
@@ -83,6 +85,11 @@ class Divider {
   bool is_scalar_or_view(const Op& op) const {
     return op.regions.empty() && !op.results.empty() && !is_tile(op.results[0]) &&
            (op.traits().pure() || loads_scalar(op, arrays_));
+  }
+  // Returns true for what ends the kernel by a condition that is the same for all threads of a block: they
+  // leave together, before they have different roles.
+  static bool may_leave(const Op& op) {
+    return op.is("leave_unless") || (op.is("assert") && op.type(0).is_scalar());
   }
   void end(Builder& build, Block& block) {
     build.to_end(block);
@@ -164,9 +171,10 @@ class Divider {
       Position at = position_of(tile, load, 1);
       for (Value*& index : at.indices) index = needed(index, load);
       at.indices.insert(at.indices.begin(), array_of(tile));
-      build.create(
-          ring_load, std::move(at.indices),
-          {{"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(use.first_tile + t)}});
+      Attributes attributes{
+          {"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(use.first_tile + t)}};
+      if (tile.sliced >= 0) attributes.set("sliced", int64_t{tile.sliced});
+      build.create(ring_load, std::move(at.indices), std::move(attributes));
     }
     build.create(ring_next, {}, ring_attribute(number));
   }
@@ -174,7 +182,8 @@ class Divider {
   Value* array_of(const CopiedTile& tile) const {
     return function_.body().arguments[static_cast<size_t>(tile.parameter)];
   }
-  // An index and a step along each axis of the parameter. The access's own indices begin at operand `first`.
+  // An index and a step along each axis of the parameter, and where a slice begins and ends. The access's own
+  // indices begin at operand `first`.
   struct Position {
     std::vector<Value*> indices;
     std::vector<int64_t> steps;
@@ -187,6 +196,7 @@ class Divider {
       at.indices.push_back(of < 0 ? tile.fixed[axis] : access.operands[own + first]);
       at.steps.push_back(of < 0 ? 1 : access.integers("steps")[own]);
     }
+    if (tile.sliced >= 0) at.indices.insert(at.indices.end(), {tile.start, tile.stop});
     return at;
   }
 
@@ -235,8 +245,9 @@ class Divider {
       at.indices.insert(at.indices.begin(), {array_of(store), store.access->operands[1]});
       build.at(block, position);
       build.location = store.access->location;
-      build.create(store_async, std::move(at.indices),
-                   {{"steps", at.steps}, {"tile", static_cast<int64_t>(t)}});
+      Attributes attributes{{"steps", at.steps}, {"tile", static_cast<int64_t>(t)}};
+      if (store.sliced >= 0) attributes.set("sliced", int64_t{store.sliced});
+      build.create(store_async, std::move(at.indices), std::move(attributes));
       block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position) + 1);
     }
     build.to_end(groups);

@@ -90,34 +90,27 @@ void emit_roles(Emitter& emitter, const Op& op) {
   end_region();
 }
 
-// Returns the map of a tile's array: a copy moves a panel.
-TensorMapSpec map_of(const CopiedTile& tile, int unit) {
-  std::vector<int> box;
-  for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
-    const bool is_unit = static_cast<int>(axis) == unit;
-    box.push_back(static_cast<int>(is_unit ? tile.layout.panel : tile.axes[axis] < 0 ? 1 : tile.layout.rows));
+// Returns the coordinates of a tile's first element, in the order of the map. The indices begin at operand
+// `first`.
+std::vector<std::string> coordinates(Emitter& emitter, const Op& op, size_t first, const TensorMapSpec& map) {
+  const std::vector<int64_t>& steps = op.integers("steps");
+  const auto name = [&](size_t operand) { return emitter.name(op.operands[first + operand]); };
+  std::string slice;
+  std::vector<std::string> at;
+  for (const int axis : axes_of(map)) {
+    const auto of = static_cast<size_t>(axis);
+    if (axis == map.sliced) {
+      emitter.need("slices.cuh");
+      slice = emitter.temporary();
+      emitter.line(op, str("const SliceStart ", slice, " = slice_start<", steps[of], ">(dim(",
+                           emitter.name(op.operands[0]), ", ", axis, "), ", name(steps.size()), ", ",
+                           name(steps.size() + 1), ", ", name(of), ");"));
+      at.push_back(slice + ".first");
+    } else {
+      at.push_back(str("tile_start<", steps[of], ">(", name(of), ")"));
+    }
   }
-  return {.parameter = tile.parameter,
-          .unit = unit,
-          .box = std::move(box),
-          .swizzle = tile.layout.swizzle,
-          .rounds = tile.rounds};
-}
-
-// Returns the first element of a tile along each axis of its array; the indices begin at operand `first`.
-std::vector<std::string> starts_text(Emitter& emitter, const Op& op, size_t first) {
-  std::vector<std::string> starts;
-  for (size_t i = first; i < op.operands.size(); ++i)
-    starts.push_back(
-        str("tile_start<", op.integers("steps")[i - first], ">(", emitter.name(op.operands[i]), ")"));
-  return starts;
-}
-// Returns the coordinates in the order of the map: that along the unit axis, then the others from last to
-// first.
-std::vector<std::string> coordinates(const std::vector<std::string>& starts, int unit) {
-  std::vector<std::string> at{starts[static_cast<size_t>(unit)]};
-  for (size_t axis = starts.size(); axis-- > 0;)
-    if (static_cast<int>(axis) != unit) at.push_back(starts[axis]);
+  if (map.sliced >= 0) at.insert(at.end(), {slice + ".end", "slice_extent"});
   return at;
 }
 
@@ -127,8 +120,9 @@ void emit_ring_load(Emitter& emitter, const Op& op) {
   const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
   const std::string type = ring_type(emitter, number);
   const int unit = emitter.facts(op.operands[0]).unit;
-  const std::string map = emitter.tensor_map(map_of(tile, unit));
-  const std::vector<std::string> first = coordinates(starts_text(emitter, op, 1), unit);
+  const TensorMapSpec spec = tile.map(unit);
+  const std::string map = emitter.tensor_map(spec);
+  const std::vector<std::string> first = coordinates(emitter, op, 1, spec);
   for (int64_t panel = 0; panel < tile.layout.panels(); ++panel) {
     std::vector<std::string> at = first;
     if (panel) at[0] += str(" + ", panel * tile.layout.panel);
@@ -339,10 +333,11 @@ void emit_store_async(Emitter& emitter, const Op& op) {
   const PanelStore& store = plan.stores[static_cast<size_t>(op.integer("tile"))];
   const int unit = emitter.facts(op.operands[0]).unit;
   emitter.need("panels_out.cuh");
-  const auto rows = std::find(store.axes.begin(), store.axes.end(), 0) - store.axes.begin();
-  const std::vector<std::string> at = coordinates(starts_text(emitter, op, 2), unit);
-  // Coordinates are counted from the last axis, the unit axis first.
-  const auto row = static_cast<int64_t>(store.axes.size()) - rows - (rows < unit ? 1 : 0);
+  const TensorMapSpec map = store.map(unit);
+  const std::vector<std::string> at = coordinates(emitter, op, 2, map);
+  const std::vector<int> axes = axes_of(map);
+  const auto rows = static_cast<int>(std::find(store.axes.begin(), store.axes.end(), 0) - store.axes.begin());
+  const auto row = std::find(axes.begin(), axes.end(), rows) - axes.begin();
   const std::string panels = emitter.define_struct(
       "Panels", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", store.layout.panels(),
                     ", columns = ", store.layout.panel, ", chunks = ", store.layout.pitch / 16,
@@ -350,11 +345,15 @@ void emit_store_async(Emitter& emitter, const Op& op) {
                     ", bytes = ", AsyncPlan::panel_bytes, ", offset = ", plan.panels_offset,
                     ";\n  static constexpr bool waits_all = ", store.waits_all ? "true" : "false", ";\n"));
   const std::string value = emitter.in_layout(op, op.operands[1], plan.accumulator(op.type(1).shape));
-  emitter.line(op, str("store_panels<", panels, ">(", value, ", ", emitter.tensor_map(map_of(store, unit)),
+  emitter.line(op, str("store_panels<", panels, ">(", value, ", ", emitter.tensor_map(map),
                        ", memory, group, {", join(at), "}, ", line_number(op), ");"));
 }
 void emit_store_wait(Emitter& emitter, const Op& op) {
   emitter.line(op, str("wait_for_panels(", line_number(op), ");"));
+}
+
+void emit_leave_unless(Emitter& emitter, const Op& op) {
+  emitter.line(op, str("if (!", emitter.name(op.operands[0]), ") return;"));
 }
 
 LoweringRule rule(std::string_view name, void (*emit)(Emitter&, const Op&)) {
@@ -378,6 +377,7 @@ const AddLoweringRule rules_[] = {
     AddLoweringRule(rule("undefined", emit_undefined)),
     AddLoweringRule(rule("store_async", emit_store_async)),
     AddLoweringRule(rule("store_wait", emit_store_wait)),
+    AddLoweringRule({.name = "leave_unless", .emit = emit_leave_unless}),
     AddLoweringRule(
         {.name = "zero_unless", .emit = emit_zero_unless, .relate = relate_zero_unless, .grouped = true}),
     AddLoweringRule({.name = "mma_issue", .emit = emit_mma_issue, .relate = relate_issue, .grouped = true}),

@@ -73,14 +73,15 @@ std::vector<Row> rows_of(const Map& map, const int* at) {
   for (uint32_t i = 1; i < map.rank; ++i) count *= map.axes[i].box;
   for (int64_t row = 0; row < count; ++row) {
     bool exists = true;
-    char* global = map.address;
+    uint64_t offset = 0;  // the sum may pass 2^64, as the hardware's does
     int64_t left = row;
     for (uint32_t i = 1; i < map.rank; ++i) {
       const int64_t place = at[i] + left % map.axes[i].box;
       left /= map.axes[i].box;
       exists = exists && place >= 0 && place < map.axes[i].size;
-      global += place * map.strides[i];
+      offset += static_cast<uint64_t>(place) * static_cast<uint64_t>(map.strides[i]);
     }
+    char* const global = map.address + static_cast<int64_t>(offset);
     const int64_t first = std::clamp<int64_t>(-at[0], 0, width),
                   end = std::clamp<int64_t>(static_cast<int64_t>(map.axes[0].size) - at[0], first, width);
     const int64_t bytes = map.element_bytes;
