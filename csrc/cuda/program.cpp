@@ -6,6 +6,7 @@
 #include "cuda/async/early_loads.h"
 #include "cuda/async/early_products.h"
 #include "cuda/async/epilogue.h"
+#include "cuda/async/pairs.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
 #include "cuda/async/skew.h"
@@ -23,6 +24,10 @@ namespace tile::cuda {
 bool wgmma_is_on() {
   static const bool on = environment("TILE_WGMMA") != "0";
   return on;
+}
+Pairs wanted_pairs() {
+  static const std::string value = environment("TILE_PAIRS");
+  return value == "0" ? Pairs::none : value == "1" ? Pairs::all : Pairs::hinted;
 }
 int most_cluster_blocks(const Target& target) {
   const int generation = target.arch / 10;
@@ -94,13 +99,24 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   if (wanted.skew) skew_loops(function);
   begin_products_early(function);
   const bool is_persistent = !work_varies(function);
-  if (is_persistent) make_persistent(function);
+  std::optional<int> paired;
+  if (is_persistent && most_cluster_blocks(target) > 1 &&
+      (target.pairs == Pairs::all ||
+       (target.pairs == Pairs::hinted && hint(given, "num_ctas", target.arch).value_or(1) > 1)))
+    paired = cuda::pair_axis(function, KernelArrays(function));
+  if (is_persistent) make_persistent(function, paired);
   divide_epilogues(function);
   begin_loads_early(function);
   const KernelArrays arrays(function);
-  const AsyncPlan async(function, arrays, target, is_persistent);
+  AsyncPlan async(function, arrays, target, is_persistent);
   why = async.why_not;
   if (!why.empty()) return false;
+  if (paired) share_tiles(async, function, arrays);
+  if (paired && async.cluster == 1) {
+    Target alone = target;
+    alone.pairs = Pairs::none;
+    return make_async(given, alone, wanted);
+  }
   if (const auto reason = divide_into_roles(function, async)) return why = *reason, false;
   verify(function, "divide_into_roles");
   const auto decline = [&](const Op* op, std::string_view reason) {
@@ -121,6 +137,8 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   finish(emitter, plan);
   threads = async.threads();
   persistent = is_persistent;
+  cluster = async.cluster;
+  pair_axis = paired.value_or(-1);
   path = "wgmma";
   return true;
 }

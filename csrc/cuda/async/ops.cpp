@@ -50,6 +50,12 @@ std::vector<Type> infer_mma_issue(const Op& op) {
   return {acc};
 }
 
+std::vector<Type> infer_stores_if(const Op& op) {
+  if (!op.type(0).is_scalar() || op.type(0).dtype != DType::boolean)
+    fail(op, ErrorKind::type, "the condition is ", op.type(0), "; it is a bool scalar");
+  return {};
+}
+
 std::vector<Type> infer_put_shared(const Op& op) { return {op.type(0)}; }
 std::vector<Type> infer_zero_unless(const Op& op) { return {op.type(1)}; }
 std::vector<Type> infer_mma_await(const Op& op) { return {op.type(0)}; }
@@ -96,6 +102,7 @@ const Register mma_await{target_op("mma_await", 1, infer_mma_await)};
 const Register zero_unless{target_op("zero_unless", 2, infer_zero_unless)};
 const Register store_async{store_async_op()};
 const Register store_wait{target_op("store_wait", 0, no_results)};
+const Register stores_if{target_op("stores_if", 1, infer_stores_if)};
 
 Value* read_stage(Builder& build, const Register& read, int64_t ring, const Type& type) {
   const Attributes attribute = ring_attribute(ring);

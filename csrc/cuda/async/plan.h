@@ -18,7 +18,14 @@ namespace tile::cuda {
 
 // A tile of a ring's stages: a load that only products read, or one of an epilogue.
 struct RingTile : CopiedTile {
-  int64_t offset = 0;  // in the stage
+  int64_t offset = 0;   // in the stage
+  bool shared = false;  // both CTAs of a pair read it: each copies half to both
+  // Halves are of the panels, or else of each panel's rows: the swizzle begins again in the second half.
+  bool halves_panels() const { return layout.panels() % 2 == 0; }
+  bool has_halves() const {
+    return halves_panels() || (layout.rows % 2 == 0 && layout.panel_bytes() / 2 % swizzle_bytes == 0);
+  }
+  static constexpr int64_t swizzle_bytes = 1024;
 };
 // A left operand of which each group computes its rows, or its columns, and of which products of every group
 // read all: every group writes its part to one of two buffers in turn.
@@ -53,6 +60,7 @@ struct AsyncRing {
   int64_t stage_bytes = 0, offset = 0;  // in shared memory
   int64_t full = 0, empty = 0;          // the first of each stage's barriers
   int64_t copied_bytes() const;         // in an iteration
+  bool shared() const;                  // it has a tile that both CTAs of a pair read
   void add(RingTile tile);
 };
 
@@ -62,6 +70,7 @@ struct AsyncPlan {
   std::string why_not;  // empty: the kernel runs on wgmma
   bool persistent;
   bool awaits = false;  // products are awaited in their block
+  int cluster = 1;      // 2: CTAs are pairs that share tiles
   std::vector<AsyncRing> rings;
   std::vector<PanelStore> stores;
   std::vector<SharedOperand> operands;
@@ -79,11 +88,13 @@ struct AsyncPlan {
   // Returns the number of the ring whose stages the load fills, and the use that it is of; or -1 and null.
   std::pair<int, const RingUse*> use_of(const Op& load) const;
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
-  // has 255 from the start. Two producers, whose code is longer, take more.
+  // has 255 from the start. Two producers, or one of a pair that fills several rings, take more: their code
+  // is longer.
   bool moves_registers() const { return groups > 1; }
   bool has_two_producers() const { return !rings.empty() && rings.back().of_epilogue; }
-  int producer_registers() const { return groups == 2 ? (has_two_producers() ? 40 : 24) : 32; }
-  int group_registers() const { return groups == 2 ? (has_two_producers() ? 232 : 240) : 160; }
+  bool has_long_producers() const { return has_two_producers() || (cluster > 1 && rings.size() > 1); }
+  int producer_registers() const { return groups == 2 ? (has_long_producers() ? 40 : 24) : 32; }
+  int group_registers() const { return groups == 2 ? (has_long_producers() ? 232 : 240) : 160; }
   // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
   // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;

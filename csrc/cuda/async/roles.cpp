@@ -6,6 +6,7 @@
 
 #include "cuda/async/issue.h"
 #include "cuda/async/ops.h"
+#include "cuda/async/pairs.h"
 #include "cuda/staging.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -72,6 +73,7 @@ class Divider {
       consume(groups);
     read_loads(build);
     store_panels(groups, build);
+    move_stores_outside(function_, groups);
     end(build, groups);
     remove_unused(groups);
     Builder(function_, function_.body()).insert(std::move(roles_op));
@@ -164,9 +166,10 @@ class Divider {
       Position at = position_of(tile, load, 1);
       for (Value*& index : at.indices) index = needed(index, load);
       at.indices.insert(at.indices.begin(), array_of(tile));
-      build.create(
-          ring_load, std::move(at.indices),
-          {{"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(use.first_tile + t)}});
+      Attributes attributes{
+          {"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(use.first_tile + t)}};
+      if (tile.shared) attributes.set("shared", int64_t{1});
+      build.create(ring_load, std::move(at.indices), std::move(attributes));
     }
     build.create(ring_next, {}, ring_attribute(number));
   }

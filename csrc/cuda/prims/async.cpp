@@ -17,8 +17,9 @@ std::string ring_type(Emitter& emitter, size_t number) {
   const AsyncRing& ring = plan.rings[number];
   return emitter.define_struct(
       "Ring", str("  static constexpr int stages = ", ring.stages, ", bytes = ", ring.stage_bytes,
-                  ", copied = ", ring.copied_bytes(),
-                  ", groups = ", plan.groups * (ring.read_by_warps() ? AsyncPlan::group_threads / 32 : 1),
+                  ", copied = ", ring.copied_bytes(), ", groups = ",
+                  plan.groups * (ring.read_by_warps() ? AsyncPlan::group_threads / 32 : 1) *
+                      (ring.shared() ? plan.cluster : 1),
                   ", offset = ", ring.offset, ", full = ", ring.full, ", empty = ", ring.empty, ";\n"));
 }
 
@@ -30,10 +31,20 @@ void call(Emitter& emitter, const Op& op, std::string_view function) {
 }
 void emit_fill(Emitter& emitter, const Op& op) { call(emitter, op, "fill_stage"); }
 void emit_wait(Emitter& emitter, const Op& op) { call(emitter, op, "wait_for_stage"); }
-void emit_free(Emitter& emitter, const Op& op) { call(emitter, op, "free_stage"); }
-void emit_drain(Emitter& emitter, const Op& op) { call(emitter, op, "drain_ring"); }
+// The same for what a group tells the producers of both CTAs of a pair, if the ring is theirs:
+// "function_to_pair<Ring0>(ring0, memory, half, 54);".
+void tell(Emitter& emitter, const Op& op, std::string_view function) {
+  if (!ring_of(emitter, op).shared()) return call(emitter, op, function);
+  const size_t number = ring_number(op);
+  emitter.need("pairs.cuh");
+  emitter.line(op, str(function, "_to_pair<", ring_type(emitter, number), ">(ring", number,
+                       ", memory, half, ", line_number(op), ");"));
+}
+void emit_free(Emitter& emitter, const Op& op) { tell(emitter, op, "free_stage"); }
+void emit_drain(Emitter& emitter, const Op& op) { tell(emitter, op, "drain_ring"); }
 void emit_release(Emitter& emitter, const Op& op) {
-  call(emitter, op, ring_of(emitter, op).read_by_warps() ? "release_by_warps" : "release_stage");
+  if (ring_of(emitter, op).read_by_warps()) return call(emitter, op, "release_by_warps");
+  tell(emitter, op, "release_stage");
 }
 void emit_next(Emitter& emitter, const Op& op) {
   emitter.line(op, str("ring", ring_number(op), ".next<", ring_of(emitter, op).stages, ">();"));
@@ -77,12 +88,12 @@ void emit_roles(Emitter& emitter, const Op& op) {
   end_region();
 }
 
-// Returns the map of a tile's array: a copy moves a panel.
-TensorMapSpec map_of(const CopiedTile& tile, int unit) {
+// Returns the map of a tile's array: a copy moves so many rows of a panel.
+TensorMapSpec map_of(const CopiedTile& tile, int unit, int64_t rows) {
   std::vector<int> box;
   for (size_t axis = 0; axis < tile.axes.size(); ++axis) {
     const bool is_unit = static_cast<int>(axis) == unit;
-    box.push_back(static_cast<int>(is_unit ? tile.layout.panel : tile.axes[axis] < 0 ? 1 : tile.layout.rows));
+    box.push_back(static_cast<int>(is_unit ? tile.layout.panel : tile.axes[axis] < 0 ? 1 : rows));
   }
   return {.parameter = tile.parameter,
           .unit = unit,
@@ -108,13 +119,43 @@ std::vector<std::string> coordinates(const std::vector<std::string>& starts, int
   return at;
 }
 
+// Emits the copies of half a tile to both CTAs of a pair: of half the panels, or of half of each panel's
+// rows.
+void emit_shared_load(Emitter& emitter, const Op& op) {
+  const size_t number = ring_number(op);
+  const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
+  const SharedLayout& layout = tile.layout;
+  const std::string type = ring_type(emitter, number);
+  const int unit = emitter.facts(op.operands[0]).unit;
+  const bool panels = tile.halves_panels();
+  const int64_t rows = panels ? layout.rows : layout.rows / 2,
+                copies = panels ? layout.panels() / 2 : layout.panels(),
+                half_bytes = panels ? copies * layout.panel_bytes() : layout.panel_bytes() / 2;
+  const std::string map = emitter.tensor_map(map_of(tile, unit, rows));
+  std::vector<std::string> starts = starts_text(emitter, op, 1);
+  for (size_t axis = 0; axis < starts.size(); ++axis)
+    if (tile.axes[axis] >= 0 && panels == (static_cast<int>(axis) == unit))
+      starts[axis] += str(" + half * ", panels ? copies * layout.panel : rows);
+  const std::vector<std::string> first = coordinates(starts, unit);
+  emitter.need("pairs.cuh");
+  for (int64_t panel = 0; panel < copies; ++panel) {
+    std::vector<std::string> at = first;
+    if (panel) at[0] += str(" + ", panel * layout.panel);
+    emitter.line(op, str("copy_tensor_to_cluster<", at.size(), ">(stage_address<", type, ">(ring", number,
+                         ", memory) + ", tile.offset + panel * layout.panel_bytes(), " + half * ", half_bytes,
+                         ", ", map, ", full_barrier<", type, ">(ring", number, ", memory), {", join(at),
+                         "}, both_of_pair, ", line_number(op), ");"));
+  }
+}
+
 // Emits a copy for each panel of the tile.
 void emit_ring_load(Emitter& emitter, const Op& op) {
+  if (op.has("shared")) return emit_shared_load(emitter, op);
   const size_t number = ring_number(op);
   const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
   const std::string type = ring_type(emitter, number);
   const int unit = emitter.facts(op.operands[0]).unit;
-  const std::string map = emitter.tensor_map(map_of(tile, unit));
+  const std::string map = emitter.tensor_map(map_of(tile, unit, tile.layout.rows));
   const std::vector<std::string> first = coordinates(starts_text(emitter, op, 1), unit);
   for (int64_t panel = 0; panel < tile.layout.panels(); ++panel) {
     std::vector<std::string> at = first;
@@ -296,8 +337,9 @@ void emit_store_async(Emitter& emitter, const Op& op) {
                     ", bytes = ", AsyncPlan::panel_bytes, ", offset = ", plan.panels_offset,
                     ";\n  static constexpr bool waits_all = ", store.waits_all ? "true" : "false", ";\n"));
   const std::string value = emitter.in_layout(op, op.operands[1], plan.accumulator(op.type(1).shape));
-  emitter.line(op, str("store_panels<", panels, ">(", value, ", ", emitter.tensor_map(map_of(store, unit)),
-                       ", memory, group, {", join(at), "}, ", line_number(op), ");"));
+  emitter.line(op, str("store_panels<", panels, ">(", value, ", ",
+                       emitter.tensor_map(map_of(store, unit, store.layout.rows)), ", memory, group, {",
+                       join(at), "}, ", line_number(op), ");"));
 }
 void emit_store_wait(Emitter& emitter, const Op& op) {
   emitter.line(op, str("wait_for_panels(", line_number(op), ");"));
