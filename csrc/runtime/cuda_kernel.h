@@ -40,6 +40,7 @@ class CudaKernel final : public Executable {
     FunctionAttributes attributes;                      // local_bytes > 0 if it spills
     FailureLocation failures;                           // set for a kernel with assertions
     std::unique_ptr<TensorMaps> tensor_maps = nullptr;  // null: the kernel takes none
+    int clusters = 0;                                   // that the device holds at once, if it has some
   };
   const Loaded& on(int device, int long_axis = 0) const;
 
