@@ -13,8 +13,8 @@
 namespace tile::cuda {
 
 bool wgmma_is_on();
-// Which kernels on warpgroup instructions run in pairs of CTAs that share tiles (cuda/async/pairs.h), where
-// they can: those with the hint num_ctas of 2 or more, unless TILE_PAIRS=0 says none or TILE_PAIRS=1 all.
+// Kernels on warpgroup instructions run in pairs of CTAs (cuda/async/pairs.h) where they can: those with the
+// hint num_ctas of 2 or more, unless TILE_PAIRS=0 says none or TILE_PAIRS=1 all.
 enum class Pairs { none, hinted, all };
 Pairs wanted_pairs();
 // The properties of a chip that the generated source depends on.

@@ -32,7 +32,7 @@
 //     copy unit reads while the group goes on
 //   store_wait: waits until the copy unit has read all panels
 //
-// Of a persistent kernel whose CTAs are pairs:
+// In a persistent kernel whose CTAs are pairs:
 //   stores_if condition: what is behind it in its block stores only if the condition holds, because the other
 //     CTA's block is the last one of the grid
 #pragma once

@@ -55,7 +55,7 @@ class Difference {
         visit_loop(*op, apart);
         continue;
       }
-      // What other regions than those of loops give may depend on more than the operands.
+      // Other regions than those of loops may give what depends on more than the operands.
       const bool own = apart || is_own(*op) || any(op->operands) || !op->regions.empty();
       for (const auto& region : op->regions) {
         for (const Value* argument : region->arguments) add(argument);

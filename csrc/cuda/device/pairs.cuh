@@ -1,6 +1,6 @@
-// Rings whose stages have a tile that both CTAs of a pair read. Each CTA copies half of it to both, so a stage is
-// free once the groups of both have read it: they arrive at the barrier of either CTA. The other tiles of a stage
-// are each CTA's own. `half` is the CTA's number in the pair.
+// Rings whose stages have a tile that both CTAs of a pair read. Each CTA copies half of it to both, so a stage
+// is free once the groups of both have read it: they arrive at the barrier of either CTA. The other tiles of a
+// stage are each CTA's own. `half` is the CTA's number in the pair.
 #pragma once
 #include "cuda/device/rings.cuh"
 
@@ -8,8 +8,8 @@ namespace tile {
 
 constexpr u16 both_of_pair = 3;  // a mask of CTAs
 
-// All threads of both CTAs wait here. Before that neither copies to the other or arrives there, and afterwards
-// neither does so any more.
+// All threads of both CTAs wait here: the first time before one copies to the other or arrives there, the last
+// time when neither does so any more.
 TILE void meet_pair(int line) {
   synchronize_warp(line);
   arrive_in_cluster(line);
