@@ -49,8 +49,15 @@ class HalvedAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         q, k, v, out, lse = ctx.saved_tensors
-        kernels, grads = program("attention"), [torch.empty_like(x) for x in (q, k, v)]
-        kernels.gradients(q, k, v, out, grad, lse, grads, q.shape[3] ** -0.5, True, halved, halved_derivative)
+        kernels, scale, delta = program("attention"), q.shape[3] ** -0.5, torch.empty_like(lse)
+        grads = [torch.empty_like(x) for x in (q, k, v)]
+        given = q, k, v, grad, lse, delta
+        sizes = kernels.tiles(q, (128, 32))
+        grid = kernels.grid(q, sizes[1])
+        kernels.delta_kernel[grid](out, grad, delta, *sizes[:2], sizes[3])
+        kernels.query_kernel[grid](*given, grads[0], scale, True, *sizes, halved, halved_derivative)
+        sizes = kernels.tiles(q, (32, 128))
+        kernels.key_kernel[kernels.grid(k, sizes[2])](*given, *grads[1:], scale, True, *sizes, halved, halved_derivative)
         return tuple(grads)
 
 

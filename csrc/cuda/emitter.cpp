@@ -378,14 +378,17 @@ std::string Emitter::async_prologue() const {
   for (size_t i = 0; i < plan_.async()->rings.size(); ++i)
     text += str("    init_ring<Ring", i, ">(memory, 0);\n");
   if (plan_.async()->draws) text += "    init_queue<Queue0>(memory, 0);\n";
-  return text + "    publish_barriers();\n  }\n  synchronize_all(0);\n";
+  text += "    publish_barriers();\n  }\n";
+  if (plan_.async()->cluster == 1) return text + "  synchronize_all(0);\n";
+  return text + "  const int half = block_of_cluster();\n  meet_pair(0);\n";
 }
 
 std::string Emitter::text() const {
   const AsyncPlan* async = plan_.async();
   const int threads = async ? async->threads() : plan_.threads();
   std::string text = str("// ", function_.name(), " for sm_", target_.arch, ", ", threads, " threads a block",
-                         plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "", ".\n");
+                         plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "",
+                         async && async->cluster > 1 ? ", in pairs" : "", ".\n");
   for (const Conversion& conversion : conversions_) text += describe(conversion);
   if (async) text += "#define TILE_GROUPS\n";
   for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
@@ -423,7 +426,7 @@ std::string Emitter::text() const {
   text +=
       str("\nTILE_KERNEL(", threads, ", ", configuration_.single_cta ? 1 : held, ") ", entry_, "(",
           declarations, ") {\n", views, body_, plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
-          "}\n\n", "}  // namespace tile\n");
+          async && async->cluster > 1 ? "  meet_pair(0);\n" : "", "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include "cuda/async/epilogue.h"
 #include "cuda/async/guard.h"
 #include "cuda/async/join_bounds.h"
+#include "cuda/async/pairs.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/roles.h"
 #include "cuda/async/skew.h"
@@ -27,6 +28,10 @@ namespace tile::cuda {
 bool wgmma_is_on() {
   static const bool on = environment("TILE_WGMMA") != "0";
   return on;
+}
+Pairs wanted_pairs() {
+  static const std::string value = environment("TILE_PAIRS");
+  return value == "0" ? Pairs::none : value == "1" ? Pairs::all : Pairs::hinted;
 }
 int most_cluster_blocks(const Target& target) {
   const int generation = target.arch / 10;
@@ -114,17 +119,28 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   const bool varies = work_varies(function),
              is_drawn = !leaves && varies && wanted.draw && !asserts(function),
              is_persistent = !leaves && (!varies || is_drawn);
-  if (is_persistent) make_persistent(function);
+  std::optional<int> paired;
+  if (is_persistent && !is_drawn && most_cluster_blocks(target) > 1 &&
+      (target.pairs == Pairs::all ||
+       (target.pairs == Pairs::hinted && hint(given, "num_ctas", target.arch).value_or(1) > 1)))
+    paired = cuda::pair_axis(function, KernelArrays(function));
+  if (is_persistent) make_persistent(function, paired);
   divide_epilogues(function);
   begin_loads_early(function);
   const KernelArrays arrays(function);
-  const AsyncPlan async(function, arrays, target, is_persistent, is_drawn, wanted.hold);
+  AsyncPlan async(function, arrays, target, is_persistent, is_drawn, wanted.hold);
   why = async.why_not;
   if (!why.empty()) return false;
   if (is_drawn && async.fills_registers()) {
     Configuration other = wanted;
     other.draw = false;
     return make_async(given, target, other);
+  }
+  if (paired) share_tiles(async, function, arrays);
+  if (paired && async.cluster == 1) {
+    Target alone = target;
+    alone.pairs = Pairs::none;
+    return make_async(given, alone, wanted);
   }
   if (const auto reason = divide_into_roles(function, async)) return why = *reason, false;
   if (is_drawn) draw_blocks(function);
@@ -148,6 +164,8 @@ bool Program::make_async(const Function& given, const Target& target, const Conf
   threads = async.threads();
   persistent = is_persistent;
   draws = is_drawn;
+  cluster = async.cluster;
+  pair_axis = paired.value_or(-1);
   path = "wgmma";
   return true;
 }

@@ -13,6 +13,10 @@
 namespace tile::cuda {
 
 bool wgmma_is_on();
+// Kernels on warpgroup instructions run in pairs of CTAs (cuda/async/pairs.h) where they can: those with the
+// hint num_ctas of 2 or more, unless TILE_PAIRS=0 says none or TILE_PAIRS=1 all.
+enum class Pairs { none, hinted, all };
+Pairs wanted_pairs();
 // The properties of a chip that the generated source depends on.
 struct Target {
   int arch = 90;                 // 90: compute capability 9.0
@@ -28,6 +32,7 @@ struct Target {
   int long_axis = 0;
   // Run products on warpgroup instructions where the arch has them. TILE_WGMMA=0 switches them off.
   bool wgmma = wgmma_is_on();
+  Pairs pairs = wanted_pairs();
   bool operator==(const Target&) const = default;
 };
 inline bool multiplies_by_groups(const Target& target) { return target.wgmma && target.arch / 10 == 9; }
@@ -93,6 +98,9 @@ struct Program {
   bool persistent = false;  // each CTA runs several blocks of the grid: as many are launched as run at once
   bool draws = false;       // the CTAs of a persistent kernel draw blocks from a counter of the launch
   int cluster = 1;          // CTAs that share a tile: one of the user's grid, along the first axis
+  // The axis of the grid along which the two CTAs of a pair run neighbouring blocks, or -1. Such a kernel is
+  // persistent; its launch has the CTAs of a pair along the first axis, and the pairs along the second.
+  int pair_axis = -1;
   bool multiplies = false;  // uses tensor cores
   int shared_bytes = 0;
   std::vector<Conversion> conversions;  // moves of tiles between layouts, in source order

@@ -15,4 +15,8 @@ void hint_threads(int power, Location location) {
   function.attributes().set("hint.threads", int64_t{power});
 }
 
+void hint_pairs(Location location) {
+  Tracer::current(location).function().attributes().set("hint.num_ctas", int64_t{2});
+}
+
 }  // namespace tile

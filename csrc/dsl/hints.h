@@ -10,4 +10,9 @@ namespace tile {
 // -5 or above 5 is an error.
 void hint_threads(int power, Location location = Location::current());
 
+// Lets two blocks run together, as a cluster that copies a tile once if both multiply it: neighbours along an
+// axis of the grid on which an operand of the products does not depend. Only kernels on warpgroup
+// instructions that do no more than load and store heed it.
+void hint_pairs(Location location = Location::current());
+
 }  // namespace tile

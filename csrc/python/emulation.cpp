@@ -96,10 +96,10 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   int arch;
   unsigned configuration = 0;
   int block_bytes = 0, cluster_blocks = 0;  // 0: the chip's own values
-  int wgmma = cuda::wgmma_is_on();
+  int wgmma = cuda::wgmma_is_on(), pairs = static_cast<int>(cuda::wanted_pairs());
   PyObject *call, *launch;
-  if (!PyArg_ParseTuple(arguments, "iOO|Iiip", &arch, &call, &launch, &configuration, &block_bytes,
-                        &cluster_blocks, &wgmma))
+  if (!PyArg_ParseTuple(arguments, "iOO|Iiipi", &arch, &call, &launch, &configuration, &block_bytes,
+                        &cluster_blocks, &wgmma, &pairs))
     return nullptr;
   constexpr size_t count = std::size(cuda::configurations);
   if (configuration >= count)
@@ -107,7 +107,7 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   cuda::Target target = target_of_arch(arch);
   if (block_bytes) target.block_bytes = block_bytes;
   if (cluster_blocks) target.cluster_blocks = cluster_blocks;
-  target.wgmma = wgmma != 0;
+  target.wgmma = wgmma != 0, target.pairs = static_cast<cuda::Pairs>(pairs);
   Emulation emulation(target, launch, configuration);
   return PyObject_CallNoArgs(call);
 }
@@ -227,12 +227,13 @@ PyObject* wgmma_statement(PyObject*, PyObject* arguments) {
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
      "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=as TILE_WGMMA "
-     "says): what "
+     "says, pairs=as TILE_PAIRS says, 0: none, 1: with the hint num_ctas, 2: all): what "
      "call() "
      "gives, "
      "where meta tensors stand for those on "
      "a GPU and have "
-     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes', 'assertions', "
+     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'pair_axis', 'shared_bytes', "
+     "'assertions', "
      "'tensor_maps', 'parameters'}, grid, arguments), which "
      "returns None or what went wrong; in a tuple, what the kernel itself says."},
     {"shared_offsets", guarded<shared_offsets>, METH_VARARGS,
@@ -280,12 +281,12 @@ Owned program_of(const cuda::Program& program) {
     const Owned row(Py_BuildValue("(si)", cuda::name_of(parameter.kind), parameter.index));
     if (!parameters || !row || PyList_Append(parameters.get(), row.get()) < 0) return nullptr;
   }
-  return Owned(Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:O,s:s,s:s,s:N,s:N,s:N}", "text", program.source.c_str(),
-                             "entry", program.entry.c_str(), "threads", program.threads, "cluster",
-                             program.cluster, "shared_bytes", program.shared_bytes, "persistent",
-                             program.persistent ? Py_True : Py_False, "path", program.path.c_str(), "why",
-                             program.why.c_str(), "assertions", assertions.release(), "tensor_maps",
-                             maps.release(), "parameters", parameters.release()));
+  return Owned(Py_BuildValue(
+      "{s:s,s:s,s:i,s:i,s:i,s:i,s:O,s:s,s:s,s:N,s:N,s:N}", "text", program.source.c_str(), "entry",
+      program.entry.c_str(), "threads", program.threads, "cluster", program.cluster, "pair_axis",
+      program.pair_axis, "shared_bytes", program.shared_bytes, "persistent",
+      program.persistent ? Py_True : Py_False, "path", program.path.c_str(), "why", program.why.c_str(),
+      "assertions", assertions.release(), "tensor_maps", maps.release(), "parameters", parameters.release()));
 }
 
 int add_emulation(PyObject* module) { return PyModule_AddFunctions(module, methods); }

@@ -93,12 +93,12 @@ PyObject* cuda_program(PyObject*, PyObject* arguments) {
   PyObject* list;
   int passes = 1;
   tile::cuda::Target target;
-  int wgmma = target.wgmma, panels_in_turn = 0;
-  if (!PyArg_ParseTuple(arguments, "sO!i|piiipp", &text, &PyList_Type, &list, &target.arch, &passes,
+  int wgmma = target.wgmma, panels_in_turn = 0, pairs = static_cast<int>(target.pairs);
+  if (!PyArg_ParseTuple(arguments, "sO!i|piiippi", &text, &PyList_Type, &list, &target.arch, &passes,
                         &target.shared_bytes, &target.block_bytes, &target.cluster_blocks, &wgmma,
-                        &panels_in_turn))
+                        &panels_in_turn, &pairs))
     return nullptr;
-  target.wgmma = wgmma != 0;
+  target.wgmma = wgmma != 0, target.pairs = static_cast<tile::cuda::Pairs>(pairs);
   const std::vector<tile::Argument> launch = launch_arguments(list);
   if (PyErr_Occurred()) return nullptr;
   const tile::cuda::Program program =
@@ -231,7 +231,8 @@ PyMethodDef methods[] = {
      "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
     {"cuda_program", guarded<cuda_program>, METH_VARARGS,
      "cuda_program(text, arguments, arch, passes=True, shared_bytes=49152, block_bytes=65536, "
-     "cluster_blocks=16, wgmma=as TILE_WGMMA says, panels_in_turn=False): the CUDA C++ of Tile IR text as "
+     "cluster_blocks=16, wgmma=as TILE_WGMMA says, panels_in_turn=False, pairs=as TILE_PAIRS says): the CUDA "
+     "C++ of Tile IR text as "
      "{'text', 'entry', 'threads', 'shared_bytes'}."},
     {"compiled_kernels", guarded<compiled_kernels>, METH_NOARGS,
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "

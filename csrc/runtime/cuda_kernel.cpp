@@ -83,7 +83,8 @@ bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
   if (program.draws) loaded.counters = std::make_unique<BlockCounters>(function);
   if (program.cluster == 1) return true;
   if (program.cluster > cuda::portable_cluster_blocks) driver_.allow_large_clusters(loaded.function);
-  if (driver_.clusters_at_once(loaded.function, shape_of(program)) > 0) return true;
+  loaded.clusters = driver_.clusters_at_once(loaded.function, shape_of(program));
+  if (loaded.clusters > 0) return true;
   driver_.unload(module);
   return false;
 }
@@ -131,7 +132,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   std::swap(grid[0], grid[static_cast<size_t>(long_axis)]);
   const Code& code = *loaded.code;
   CudaLaunch launch = shape_of(code.program);
-  if (grid[0] > most_blocks[0] / launch.cluster[0]) [[unlikely]]
+  if (!code.program.persistent && grid[0] > most_blocks[0] / launch.cluster[0]) [[unlikely]]
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid is (", blocks[0], ", ",
          blocks[1], ", ", blocks[2], "), each of its blocks a cluster of ", launch.cluster[0],
          "; on a GPU these are at most ", most_blocks[0], " along an axis, launch fewer");
@@ -143,7 +144,16 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
       fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid has ", all,
            " blocks; a kernel with wgmma runs at most ", most_blocks[0], ", launch fewer");
     for (size_t axis = 0; axis < 3; ++axis) user_grid[axis] = static_cast<int32_t>(count(axis));
-    grid = {static_cast<unsigned>(std::min<int64_t>(all, driver_.properties(device).multiprocessors)), 1, 1};
+    const auto at_once = [&](int64_t wanted, int most) {
+      return static_cast<unsigned>(std::min<int64_t>(wanted, most));
+    };
+    if (const int axis = code.program.pair_axis; axis >= 0) {
+      const auto paired = static_cast<size_t>(axis);
+      const int64_t pairs = all / blocks[paired] * ((blocks[paired] + 1) / 2);
+      grid = {2, at_once(pairs, loaded.clusters), 1};
+    } else {
+      grid = {at_once(all, driver_.properties(device).multiprocessors), 1, 1};
+    }
   }
   launch.grid = grid;
   launch.programmatic = cuda::may_start_early(code.target);

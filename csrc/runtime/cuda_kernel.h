@@ -43,6 +43,7 @@ class CudaKernel final : public Executable {
     FailureLocation failures;                           // set for a kernel with assertions
     std::unique_ptr<TensorMaps> tensor_maps = nullptr;  // null: the kernel takes none
     std::unique_ptr<BlockCounters> counters = nullptr;  // null: the kernel draws no blocks
+    int clusters = 0;                                   // that the device holds at once, if it has some
   };
   const Loaded& on(int device, int long_axis = 0) const;
 

@@ -1,5 +1,5 @@
 // Reads environment variables: TILE_DUMP, TILE_LOG, TILE_PROGRESS, TILE_ISA, TILE_AMX, TILE_ASSEMBLER,
-// TILE_WGMMA, TILE_NVRTC, TILE_CUDA_DRIVER, TILE_CACHE_DIR, TILE_CACHE_MB, and the standard TERM.
+// TILE_WGMMA, TILE_PAIRS, TILE_NVRTC, TILE_CUDA_DRIVER, TILE_CACHE_DIR, TILE_CACHE_MB, and the standard TERM.
 #pragma once
 #include <cstdlib>
 #include <string>

@@ -1,11 +1,10 @@
 """FlashAttention with its gradients: heads that share keys and values, causal or full, any lengths.
 
 A block takes a tile of queries and loops over the tiles of keys, with a running maximum and sum of each row, so that
-the matrix of scores is never in memory. Forward saves the logarithm of each row's sum. Backward, each block takes a tile
-of keys and loops over the queries of all heads that share it. On a GPU it also adds to the gradients of the queries, in
-no fixed order; on a CPU, and where torch asks for determinism, a kernel of their own computes them. The kernels take a
-function of one's own that changes scores, and its derivative. Formula: Dao, "FlashAttention-2: faster attention with
-better parallelism and work partitioning", 2023."""
+the matrix of scores is never in memory. Backward, one kernel does this again for the gradients of the queries; in
+another, each block takes a tile of keys and loops over the queries of all heads that share it. Forward saves the
+logarithm of each row's sum. The kernels take a function of one's own that changes scores, and its derivative. Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work
+partitioning", 2023."""
 
 import math
 
@@ -122,11 +121,10 @@ def query_kernel(
 
 @tl.kernel
 def key_kernel(
-    q, k, v, grad, lse, delta, grad_k, grad_v, sums, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
+    q, k, v, grad, lse, delta, grad_k, grad_v, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
     CHANGE: tl.Constant = None, DERIVATIVE: tl.Constant = None,
 ):  # fmt: skip
-    """sums: float32 zeros of q's shape, to which the gradients of the queries are added before the scale, or None."""
     j, _, g, b = block_position(GPU)
     shared = q.shape[1] // k.shape[1]
     tk, tv = rows_of(k, b, g, j, TN, D), rows_of(v, b, g, j, TN, D)
@@ -141,16 +139,11 @@ def key_kernel(
             weights = tl.exp2(tl.fma(scores, factor, shift))
             if CAUSAL:
                 weights = tl.where(columns <= rows, weights, 0)
-            weights = weights.astype(q.dtype)  # 16 bits take half the registers
-            slope = weights.astype(tl.float32) * (product(tv, tg.transpose()) - d)
+            slope = weights * (product(tv, tg.transpose()) - d)
             if DERIVATIVE is not None:
                 slope = slope * DERIVATIVE(products * scale, rows, columns)
-            slope = slope.astype(q.dtype)
-            sum_v = tl.mma(weights, tg, sum_v)
-            if sums is not None:
-                part = product(slope.transpose(), tk).reshape((1, 1, TM, D))
-                sums.tiled_view((1, 1, TM, D)).atomic_store_add((b, h, i, 0), part)
-            sum_k = tl.mma(slope, tq, sum_k)
+            sum_v = tl.mma(weights.astype(q.dtype), tg, sum_v)
+            sum_k = tl.mma(slope.astype(q.dtype), tq, sum_k)
     tl.store(grad_k, (b, g, j, 0), (sum_k * scale).astype(grad_k.dtype).reshape((1, 1, TN, D)))
     tl.store(grad_v, (b, g, j, 0), sum_v.astype(grad_v.dtype).reshape((1, 1, TN, D)))
 
@@ -171,21 +164,6 @@ def grid(x, T):
 
 def scale_of(q, scale):
     return q.shape[3] ** -0.5 if scale is None else scale
-
-
-def gradients(q, k, v, out, grad_out, lse, grads, scale, causal, change=None, derivative=None):
-    """Launches the kernels of the gradients. `grads`: those of q, k and v, which are written."""
-    delta, sums, (grad_q, *others) = torch.empty_like(lse), None, grads
-    given, sizes = (q, k, v, grad_out, lse, delta), tiles(q, (128, 32))
-    delta_kernel[grid(q, sizes[1])](out, grad_out, delta, *sizes[:2], sizes[3])
-    if q.is_cpu or torch.are_deterministic_algorithms_enabled():
-        query_kernel[grid(q, sizes[1])](*given, grad_q, scale, causal, *sizes, change, derivative)
-    else:
-        sums = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
-    sizes = tiles(q, (64, 128))
-    key_kernel[grid(k, sizes[2])](*given, *others, sums, scale, causal, *sizes, change, derivative)
-    if sums is not None:
-        torch.mul(sums, scale, out=grad_q)
 
 
 @tile_ops.op("programs::attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> Tensor")
@@ -222,7 +200,12 @@ class attention:
             return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
         def run(grad_out, q, k, v, causal, scale, out, lse, grad_q, grad_k, grad_v):
-            gradients(q, k, v, out, grad_out, lse, (grad_q, grad_k, grad_v), scale_of(q, scale), causal)
+            delta, scale = torch.empty_like(lse), scale_of(q, scale)
+            sizes = tiles(q, (128, 32))
+            delta_kernel[grid(q, sizes[1])](out, grad_out, delta, *sizes[:2], sizes[3])
+            query_kernel[grid(q, sizes[1])](q, k, v, grad_out, lse, delta, grad_q, scale, causal, *sizes)
+            sizes = tiles(q, (32, 128))
+            key_kernel[grid(k, sizes[2])](q, k, v, grad_out, lse, delta, grad_k, grad_v, scale, causal, *sizes)
 
 
 if __name__ == "__main__":

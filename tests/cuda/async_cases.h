@@ -14,7 +14,7 @@
 
 namespace tile::cuda {
 
-constexpr Target hopper{.arch = 90, .shared_bytes = 227 * 1024, .wgmma = true};
+constexpr Target hopper{.arch = 90, .shared_bytes = 227 * 1024, .wgmma = true, .pairs = Pairs::hinted};
 
 // Divides a kernel of a plan among its roles, and returns its text.
 inline std::string divided_among_roles(Function& function, const AsyncPlan& plan) {

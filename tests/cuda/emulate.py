@@ -39,6 +39,8 @@ BATCH = 25  # programs a file
 KEPT = 2000  # compiled files, several runs of the suite
 H200 = 227 * 1024  # bytes of shared memory a block
 PERSISTENT_BLOCKS = 3  # that run at once, each of them several blocks of the grid
+PERSISTENT_PAIRS = 2
+NO_PAIRS, HINTED_PAIRS, ALL_PAIRS = range(3)
 
 
 @dataclasses.dataclass
@@ -55,6 +57,7 @@ class Case:
     cluster_blocks: int = 16
     wgmma: bool = False
     panels_in_turn: bool = False  # of an epilogue
+    pairs: int = HINTED_PAIRS  # which kernels run in pairs of blocks
 
     @functools.cached_property
     def program(self):
@@ -68,6 +71,7 @@ class Case:
             self.cluster_blocks,
             self.wgmma,
             self.panels_in_turn,
+            self.pairs,
         )
 
 
@@ -274,7 +278,12 @@ def launch(program, function, grid, parameters):
     ]
     arrays = (Array * len(arrays))(*arrays)
     cluster = program["cluster"]
-    blocks = (min(math.prod(grid), PERSISTENT_BLOCKS), 1, 1) if program.get("persistent") else grid
+    axis = program.get("pair_axis", -1)
+    if axis >= 0:
+        pairs = math.prod(-(-extent // 2) if i == axis else extent for i, extent in enumerate(grid))
+        blocks = (1, min(pairs, PERSISTENT_PAIRS), 1)
+    else:
+        blocks = (min(math.prod(grid), PERSISTENT_BLOCKS), 1, 1) if program.get("persistent") else grid
     call = Launch(
         program["entry"].encode(),
         ctypes.cast(function, ctypes.c_void_p),

@@ -81,9 +81,9 @@ def written_by_torch():
 class Emulation:
     """Runs launches, or only lists their programs, so that those of many calls are compiled at once."""
 
-    def __init__(self, runs=True, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=True):
+    def __init__(self, runs=True, configuration=0, block_bytes=0, cluster_blocks=0, wgmma=True, pairs=emulate.HINTED_PAIRS):
         self.runs, self.configuration, self.programs, self.grids = runs, configuration, [], []
-        self.limits = block_bytes, cluster_blocks, wgmma  # 0: the chip's
+        self.limits = block_bytes, cluster_blocks, wgmma, pairs  # 0: the chip's
 
     def launch(self, program, grid, parameters):
         self.programs.append(program)

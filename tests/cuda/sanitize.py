@@ -3,7 +3,7 @@
     python tests/cuda/sanitize.py [--only REGEX] [--tool memcheck] [--jobs N] [--seconds N]
 
 Each tool runs each call in a process of its own: memcheck finds accesses outside of memory, racecheck threads of a
-block that read and write shared memory at once, synccheck barriers that not all threads reach. Exits with 1 where something is found or a call fails, with 2 where the
+block that read and write shared memory at once. Exits with 1 where something is found or a call fails, with 2 where the
 tool is not there or does not know this machine's GPU."""
 
 import argparse
@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 
-TOOLS = ("memcheck", "racecheck", "synccheck")
+TOOLS = ("memcheck", "racecheck")
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+) (?:errors?|hazards?)")
 UNSUPPORTED = re.compile(r"Device not supported|Unable to find injection library|not supported on this")
 

@@ -23,6 +23,7 @@ struct ProductOf {
   std::optional<Tile> part_tiles;  // tiles of k that a block adds up; without them it adds up all
   bool batched, groups;            // has several batches; multiplies on warpgroup instructions
   bool rounded;                    // operands of float32 are rounded to tf32
+  bool paired;                     // two blocks share the tiles of y
   Second second;
   bool apart;      // a second product that is a factor has its own loop; otherwise both share the loads of x
   int bm, bn, bk;  // the tile
@@ -30,11 +31,12 @@ struct ProductOf {
   int chain;  // tiles of k with a sum of their own, as tensor cores drop low bits at each addition; 0: all
 };
 void product_kernel(const ProductOf<Array, Tile>& of) {
-  const auto& [x, y, other, epilogue, part_tiles, batched, groups, rounded, second, apart, bm, bn, bk,
+  const auto& [x, y, other, epilogue, part_tiles, batched, groups, rounded, paired, second, apart, bm, bn, bk,
                together, chain] = of;
   const Array& out = epilogue.out;
   DType compute = x.dtype() == f64 ? f64 : f32;
-  const auto [i, j] = tile_of_block(cdiv(out.dim(2), bm), cdiv(out.dim(3), bn), together);
+  if (paired) hint_pairs();
+  const auto [i, j] = tile_of_block(cdiv(out.dim(2), bm), cdiv(out.dim(3), bn), together, paired);
   PartOfBlock part = part_of_block(x, out, batched, part_tiles);
   const Tile &b0 = part.b0, &b1 = part.b1;
   Tile acc = zeros({bm, bn}, compute), factor = acc;
@@ -451,6 +453,7 @@ class Product {
                     .batched = true,
                     .groups = false,
                     .rounded = false,
+                    .paired = false,
                     .second = epilogue_.second,
                     .apart = two,
                     .bm = tile.m,
@@ -500,9 +503,14 @@ class Product {
     const Division division =
         groups ? group_division(shape, most_parts) : gpu_division(shape, type, most_parts);
     const TileSize& tile = division.tile;
+    // Pairs are of persistent kernels, whose loops are equally long in all blocks: those of batches are not
+    // known to be. And a block without rows of its own would load what the other one stores.
+    const bool paired = groups && batches == 1 && !epilogue_.accumulate &&
+                        pays_in_pairs(shape, division, straddles_lines(X) || straddles_lines(Y));
     const int64_t most_chain = type == at::kFloat && !rounded_ ? tuning::float32_chain : tuning::chain_length;
     in_parts(of, division, [&](const auto& epilogue, const std::optional<int>& part_tiles) {
-      product.launch({ceil_div(m_, tile.m) * ceil_div(n_, tile.n), 1, batches * division.parts},
+      const int64_t row_tiles = ceil_div(m_, tile.m), blocks = paired ? 2 : 1;
+      product.launch({ceil_div(row_tiles, blocks) * ceil_div(n_, tile.n), blocks, batches * division.parts},
                      {.x = of.x,
                       .y = of.y,
                       .other = of.other,
@@ -511,6 +519,7 @@ class Product {
                       .batched = batches > 1 || !groups,
                       .groups = groups,
                       .rounded = rounded_,
+                      .paired = paired,
                       .second = epilogue_.second,
                       .apart = false,
                       .bm = tile.m,
@@ -519,6 +528,15 @@ class Product {
                       .together = 16,
                       .chain = division.chained ? static_cast<int>(most_chain / tile.k) : 0});
     });
+  }
+
+  // Returns true if rows of the matrix, or columns if these are adjacent, begin in the middle of lines of the
+  // cache.
+  bool straddles_lines(size_t t) const {
+    const Matrix& matrix = matrices_[t];
+    return (matrix.row == 1 ? matrix.column : matrix.row) * matrix.tensor.element_size() %
+               tuning::line_bytes !=
+           0;
   }
 
   // Calls launch(epilogue, part_tiles): with the product's own epilogue, or for each part with one that only

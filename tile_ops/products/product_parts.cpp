@@ -26,8 +26,12 @@ Kernel kernel("matmul_add_parts", add_parts_kernel);
 
 }  // namespace
 
-TileOfBlock tile_of_block(const Tile& rows, const Tile& columns, int together) {
+TileOfBlock tile_of_block(const Tile& rows, const Tile& columns, int together, bool paired) {
   if (together == 1) return {bid(0), bid(1)};
+  if (paired) {
+    const auto [pair, j] = tile_of_block(cdiv(rows, 2), columns, together / 2);
+    return {pair * 2 + bid(1), j};
+  }
   Tile block = bid(0), first = block / (columns * together) * together;
   Tile here = min(rows - first, together), rest = mod(block, columns * together);
   return {first + mod(rest, here), rest / here};

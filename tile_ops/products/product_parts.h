@@ -7,11 +7,12 @@ namespace tile {
 
 // The tile of the result that a block computes, of so many rows and columns of tiles. With together > 1, axis
 // 0 of the grid counts all tiles: blocks that run at once then share rows and columns in the cache,
-// `together` rows of tiles at a time.
+// `together` rows of tiles at a time. In pairs, axis 1 has two blocks: those of neighbouring rows of tiles,
+// of which the second may lie outside of the result.
 struct TileOfBlock {
   Tile i, j;
 };
-TileOfBlock tile_of_block(const Tile& rows, const Tile& columns, int together);
+TileOfBlock tile_of_block(const Tile& rows, const Tile& columns, int together, bool paired = false);
 
 // The part of the inner extent that a block adds up. Axis 2 of a grid counts slots: batches, and with parts
 // all batches of the first part, then those of the second.

@@ -33,13 +33,15 @@ struct ScaledProductOf {
   int halves;      // products of a block, side by side
   int steps;       // tiles of k of an iteration, which may end behind the last one; one where scales change
   int together;    // rows of tiles that share a GPU's cache
+  bool paired;     // two blocks share the tiles of y
 };
 
 void scaled_product_kernel(const ScaledProductOf<Array, Tile>& of) {
   const auto& [x, y, x_scales, y_scales, bias, out, part_tiles, rows, columns, by_blocks, promoted, bm, bn,
-               bk, halves, steps, together] = of;
+               bk, halves, steps, together, paired] = of;
   const auto count = static_cast<size_t>(halves);
-  const auto [i, j] = tile_of_block(cdiv(out.dim(1), bm), cdiv(out.dim(2), bn * halves), together);
+  if (paired) hint_pairs();
+  const auto [i, j] = tile_of_block(cdiv(out.dim(1), bm), cdiv(out.dim(2), bn * halves), together, paired);
   Tile part = 0;
   const View left = x.tiled_view({bm, bk}), right = y.tiled_view({bk, bn});
   Tile low = 0, high = left.num_tiles(1);
@@ -236,15 +238,19 @@ void run(const Call& call, Tensor& out) {
   }
 
   Division division{.tile = {m <= 16 ? 16 : 64, n <= 16 ? 16 : 64, scaled_block}};
-  if (groups)
+  bool paired = false;
+  if (groups) {
+    const ProductShape shape{.m = m,
+                             .n = n,
+                             .k = k,
+                             .element = 1,
+                             .promoted = promoted,
+                             .blocks = by_blocks || y_scales.scaled == Scaled::block};
     division = group_division(
-        {.m = m,
-         .n = n,
-         .k = k,
-         .element = 1,
-         .promoted = promoted,
-         .blocks = by_blocks || y_scales.scaled == Scaled::block},
-        std::clamp<int64_t>(tuning::part_sum_bytes / (m * n * 4), 1, tuning::most_product_parts));
+        shape, std::clamp<int64_t>(tuning::part_sum_bytes / (m * n * 4), 1, tuning::most_product_parts));
+    const bool straddles = (x.stride(0) | columns_of_y.stride(0)) % tuning::line_bytes != 0;
+    paired = pays_in_pairs(shape, division, straddles);
+  }
   const auto [rows, columns, depth] = division.tile;
   const int halves = promoted && columns > scaled_block ? 2 : 1;
   // Two tiles of k have sums of their own at a time, where the registers of a group hold them.
@@ -255,26 +261,27 @@ void run(const Call& call, Tensor& out) {
   if (call.bias) bias = strided(*call.bias, {1, n}, {0, call.bias->stride(0)});
   const auto launch = [&](const ArrayArgument& to, const optional<ArrayArgument>& added,
                           const optional<int>& part_tiles) {
-    const int64_t across = ceil_div(n, columns);
-    scaled_product.launch(
-        {cpu ? ceil_div(m, rows) : ceil_div(m, rows) * across, cpu ? across : 1, division.parts},
-        {.x = at::to_array_argument(x),
-         .y = at::to_array_argument(columns_of_y.t()),
-         .x_scales = x_scales.array,
-         .y_scales = y_scales.array,
-         .bias = added,
-         .out = to,
-         .part_tiles = part_tiles,
-         .rows = x_scales.scaled,
-         .columns = y_scales.scaled,
-         .by_blocks = by_blocks,
-         .promoted = promoted,
-         .bm = rows,
-         .bn = columns / halves,
-         .bk = depth,
-         .halves = halves,
-         .steps = in_pairs ? 2 : 1,
-         .together = cpu ? 1 : 16});
+    const int64_t across = ceil_div(n, columns), blocks = paired ? 2 : 1,
+                  down = ceil_div(ceil_div(m, rows), blocks);
+    scaled_product.launch({cpu ? down : down * across, cpu ? across : blocks, division.parts},
+                          {.x = at::to_array_argument(x),
+                           .y = at::to_array_argument(columns_of_y.t()),
+                           .x_scales = x_scales.array,
+                           .y_scales = y_scales.array,
+                           .bias = added,
+                           .out = to,
+                           .part_tiles = part_tiles,
+                           .rows = x_scales.scaled,
+                           .columns = y_scales.scaled,
+                           .by_blocks = by_blocks,
+                           .promoted = promoted,
+                           .bm = rows,
+                           .bn = columns / halves,
+                           .bk = depth,
+                           .halves = halves,
+                           .steps = in_pairs ? 2 : 1,
+                           .together = cpu ? 1 : 16,
+                           .paired = paired});
   };
   if (division.parts == 1)
     return launch(strided(out, {1, m, n}, {0, out.stride(0), out.stride(1)}), bias, std::nullopt);

@@ -39,6 +39,12 @@ Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t mo
 // as many.
 Division group_division(const ProductShape& shape, int64_t most_parts);
 
+// Returns true if warpgroup instructions take less time where two blocks of neighbouring rows run together,
+// which copy the right operand's tile once: if the operands' way from the L2 cache takes long beside the
+// products, and no multiprocessor has to run a block more. `straddles`: rows of an operand begin in the
+// middle of a line of the cache, so that what a copy takes of each lies in one line more.
+bool pays_in_pairs(const ProductShape& shape, const Division& division, bool straddles);
+
 // Numbers of left and right operands of tf32 that are copied so that they are contiguous along k, as
 // warpgroup instructions require.
 struct Copies {
@@ -79,6 +85,7 @@ std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarT
 // not lie along k are always copied, so many bytes at a time at most.
 struct ForcedDivision {
   int64_t parts = 0, m = 0, n = 0, k = 0, thin = 0, at_once = 0, copied_bytes = 0;
+  int64_t pairs = 0;  // 1: kernels on warpgroup instructions run in pairs of blocks; -1: they do not
 };
 extern ForcedDivision forced_division;
 

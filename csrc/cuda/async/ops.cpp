@@ -72,11 +72,12 @@ std::vector<Type> infer_block_loop(const Op& op) {
 }
 std::vector<Type> infer_block(const Op&) { return {Type::tile(DType::i32)}; }
 
-std::vector<Type> infer_leave_unless(const Op& op) {
+std::vector<Type> infer_condition(const Op& op) {
   if (!op.type(0).is_scalar() || op.type(0).dtype != DType::boolean)
     fail(op, ErrorKind::type, "the condition is ", op.type(0), "; it is a bool scalar");
   return {};
 }
+
 std::vector<Type> infer_put_shared(const Op& op) { return {op.type(0)}; }
 std::vector<Type> infer_zero_unless(const Op& op) { return {op.type(1)}; }
 std::vector<Type> infer_mma_await(const Op& op) { return {op.type(0)}; }
@@ -134,7 +135,8 @@ const Register queue_draw{target_op("queue_draw", 1, infer_block)};
 const Register queue_put{target_op("queue_put", 1, no_results)};
 const Register queue_take{target_op("queue_take", 0, infer_block)};
 const Register queue_close{target_op("queue_close", 0, no_results)};
-const Register leave_unless{target_op("leave_unless", 1, infer_leave_unless)};
+const Register leave_unless{target_op("leave_unless", 1, infer_condition)};
+const Register stores_if{target_op("stores_if", 1, infer_condition)};
 
 Value* read_stage(Builder& build, const Register& read, int64_t ring, const Type& type) {
   const Attributes attribute = ring_attribute(ring);

@@ -7,7 +7,8 @@
 //
 // Ops of the producers' regions:
 //   ring_fill {ring}: waits until the ring's stage is free, and announces the bytes to come
-//   ring_load array, indices… {ring, steps, tile}: copies a tile of the array to the stage
+//   ring_load array, indices… {ring, steps, tile}: copies a tile of the array to the stage. {shared}: this
+//     CTA's half of it to the stages of both CTAs of a pair
 //   ring_next {ring}: goes on to the next stage; groups have it too
 //
 // Ops of the groups' region:
@@ -48,6 +49,10 @@
 //   queue_take {by_thread} → i32: waits for the next block; a group's warps read it, or the one thread of the
 //     second producer
 //   queue_close: says that this CTA draws no more; the last one that does leaves the queue as it was
+//
+// In a persistent kernel whose CTAs are pairs:
+//   stores_if condition: what is behind it in its block stores only if the condition holds, because the other
+//     CTA's block is the last one of the grid
 #pragma once
 #include "ir/build.h"
 #include "ir/primitive.h"
@@ -57,7 +62,7 @@ namespace tile::cuda {
 extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_left, ring_read, ring_row,
     ring_free, ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await,
     zero_unless, store_async, store_wait, leave_unless, block_loop, queue_draw, queue_put, queue_take,
-    queue_close;
+    queue_close, stores_if;
 
 // Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
 // next.

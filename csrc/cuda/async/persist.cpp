@@ -5,6 +5,7 @@
 #include <array>
 #include <unordered_set>
 
+#include "cuda/async/ops.h"
 #include "ir/build.h"
 #include "ir/walk.h"
 
@@ -23,7 +24,7 @@ bool is_invariant(const Op& op, const Block& loop) {
 
 }  // namespace
 
-void make_persistent(Function& function) {
+void make_persistent(Function& function, std::optional<int> pair_axis) {
   Block& body = function.body();
   std::vector<std::unique_ptr<Op>> all = std::exchange(body.ops, {});
   const Location at = all.empty() ? Location{} : all[0]->location;
@@ -40,9 +41,21 @@ void make_persistent(Function& function) {
 
   Builder build(function, inside);
   build.location = at;
-  Value *x = build.emit("mod", {block, extents[0]}), *rest = build.emit("floordiv", {block, extents[0]}),
-        *y = build.emit("mod", {rest, extents[1]}), *z = build.emit("floordiv", {rest, extents[1]});
-  const std::array<Value*, 3> indices{x, y, z};
+  Builder outside(function, body);
+  outside.location = at;
+  const auto paired = static_cast<size_t>(pair_axis.value_or(-1));
+  std::array<Value*, 3> counts = extents;  // of pairs along their axis
+  if (pair_axis) counts[paired] = outside.emit("cdiv", {extents[paired], outside.constant(DType::i32, 2)});
+  Value *x = build.emit("mod", {block, counts[0]}), *rest = build.emit("floordiv", {block, counts[0]}),
+        *y = build.emit("mod", {rest, counts[1]}), *z = build.emit("floordiv", {rest, counts[1]});
+  std::array<Value*, 3> indices{x, y, z};
+  if (pair_axis) {
+    Value* of_pair = outside.emit("bid", {}, {{"axis", int64_t{0}}});
+    Value*& index = indices[paired];
+    Value* own = build.emit("add", {build.emit("mul", {index, build.constant(DType::i32, 2)}), of_pair});
+    build.create(stores_if, {build.emit("lt", {own, extents[paired]})});
+    index = build.emit("minimum", {own, build.emit("sub", {extents[paired], build.constant(DType::i32, 1)})});
+  }
 
   ValueMap replaced;
   const auto replace = [&](Block& from, const auto& self) -> void {
@@ -64,11 +77,11 @@ void make_persistent(Function& function) {
   replace_uses(inside, replaced);
   build.create(primitive("yield"), {});
 
-  Builder outside(function, body);
-  outside.location = at;
-  Value *first = outside.emit("bid", {}, {{"axis", int64_t{0}}}),
-        *step = outside.emit("num_blocks", {}, {{"axis", int64_t{0}}}),
-        *count = outside.emit("mul", {outside.emit("mul", {extents[0], extents[1]}), extents[2]});
+  const int64_t launched = pair_axis ? 1 : 0;
+  outside.to_end(body);
+  Value *first = outside.emit("bid", {}, {{"axis", launched}}),
+        *step = outside.emit("num_blocks", {}, {{"axis", launched}}),
+        *count = outside.emit("mul", {outside.emit("mul", {counts[0], counts[1]}), counts[2]});
   loop->operands = {first, count, step};
   outside.insert(std::move(loop));
 }

@@ -80,6 +80,9 @@ int64_t AsyncRing::copied_bytes() const {
   for (const RingTile& tile : tiles) bytes += tile.layout.stage_bytes();
   return bytes;
 }
+bool AsyncRing::shared() const {
+  return std::any_of(tiles.begin(), tiles.end(), [](const RingTile& tile) { return tile.shared; });
+}
 
 std::pair<int, const RingUse*> AsyncPlan::use_of(const Op& load) const {
   for (size_t r = 0; r < rings.size(); ++r)

@@ -18,7 +18,15 @@ namespace tile::cuda {
 
 // A tile of a ring's stages: a load that only products read, or one of an epilogue.
 struct RingTile : CopiedTile {
-  int64_t offset = 0;  // in the stage
+  int64_t offset = 0;   // in the stage
+  bool shared = false;  // both CTAs of a pair read it: each copies half to both
+  // Halves are of the panels, or else of each panel's rows: the swizzle begins again in the second half.
+  bool halves_panels() const { return layout.panels() % 2 == 0; }
+  bool has_halves() const {
+    if (sliced >= 0) return false;
+    return halves_panels() || (layout.rows % 2 == 0 && layout.panel_bytes() / 2 % swizzle_bytes == 0);
+  }
+  static constexpr int64_t swizzle_bytes = 1024;
 };
 // A left operand of which each group computes its rows, or its columns, and of which products of every group
 // read all: every group writes its part to one of two buffers in turn.
@@ -59,6 +67,7 @@ struct AsyncRing {
   int64_t stage_bytes = 0, offset = 0;  // in shared memory
   int64_t full = 0, empty = 0;          // the first of each stage's barriers
   int64_t copied_bytes() const;         // in an iteration
+  bool shared() const;                  // it has a tile that both CTAs of a pair read
   void add(RingTile tile);
 };
 
@@ -72,6 +81,7 @@ struct AsyncPlan {
   bool persistent;
   bool draws;           // the CTAs of a persistent kernel draw blocks from a queue
   bool awaits = false;  // products are awaited in their block
+  int cluster = 1;      // 2: CTAs are pairs that share tiles
   std::vector<AsyncRing> rings;
   std::vector<PanelStore> stores;
   std::vector<SharedOperand> operands;
@@ -93,11 +103,13 @@ struct AsyncPlan {
   // Returns the number of the ring whose stages the load fills, and the use that it is of; or -1 and null.
   std::pair<int, const RingUse*> use_of(const Op& load) const;
   // Registers of a thread: setmaxnreg moves them from the producer to the groups. With one group, each thread
-  // has 255 from the start. Two producers, whose code is longer, take more.
+  // has 255 from the start. Two producers, or one of a pair that fills several rings, take more: their code
+  // is longer.
   bool moves_registers() const { return groups > 1; }
   bool has_two_producers() const { return !rings.empty() && rings.back().of_epilogue; }
-  int producer_registers() const { return groups == 2 ? (has_two_producers() ? 40 : 24) : 32; }
-  int group_registers() const { return groups == 2 ? (has_two_producers() ? 232 : 240) : 160; }
+  bool has_long_producers() const { return has_two_producers() || (cluster > 1 && rings.size() > 1); }
+  int producer_registers() const { return groups == 2 ? (has_long_producers() ? 40 : 24) : 32; }
+  int group_registers() const { return groups == 2 ? (has_long_producers() ? 232 : 240) : 160; }
   // Returns true if sums take more than three quarters of a thread's registers. As a persistent kernel, whose
   // loop over blocks takes some too, attention's gradient then spills.
   bool fills_registers() const { return 4 * sums > 3 * (moves_registers() ? group_registers() : 255); }

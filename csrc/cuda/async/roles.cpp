@@ -6,6 +6,7 @@
 
 #include "cuda/async/issue.h"
 #include "cuda/async/ops.h"
+#include "cuda/async/pairs.h"
 #include "cuda/staging.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -74,6 +75,7 @@ class Divider {
       consume(groups);
     read_loads(build);
     store_panels(groups, build);
+    move_stores_outside(function_, groups);
     end(build, groups);
     remove_unused(groups);
     Builder(function_, function_.body()).insert(std::move(roles_op));
@@ -174,6 +176,7 @@ class Divider {
       Attributes attributes{
           {"ring", number}, {"steps", at.steps}, {"tile", static_cast<int64_t>(use.first_tile + t)}};
       if (tile.sliced >= 0) attributes.set("sliced", int64_t{tile.sliced});
+      if (tile.shared) attributes.set("shared", int64_t{1});
       build.create(ring_load, std::move(at.indices), std::move(attributes));
     }
     build.create(ring_next, {}, ring_attribute(number));

@@ -18,8 +18,9 @@ std::string ring_type(Emitter& emitter, size_t number) {
   const AsyncRing& ring = plan.rings[number];
   return emitter.define_struct(
       "Ring", str("  static constexpr int stages = ", ring.stages, ", bytes = ", ring.stage_bytes,
-                  ", copied = ", ring.copied_bytes(),
-                  ", groups = ", plan.groups * (ring.read_by_warps() ? AsyncPlan::group_threads / 32 : 1),
+                  ", copied = ", ring.copied_bytes(), ", groups = ",
+                  plan.groups * (ring.read_by_warps() ? AsyncPlan::group_threads / 32 : 1) *
+                      (ring.shared() ? plan.cluster : 1),
                   ", offset = ", ring.offset, ", full = ", ring.full, ", empty = ", ring.empty, ";\n"));
 }
 
@@ -31,10 +32,20 @@ void call(Emitter& emitter, const Op& op, std::string_view function) {
 }
 void emit_fill(Emitter& emitter, const Op& op) { call(emitter, op, "fill_stage"); }
 void emit_wait(Emitter& emitter, const Op& op) { call(emitter, op, "wait_for_stage"); }
-void emit_free(Emitter& emitter, const Op& op) { call(emitter, op, "free_stage"); }
-void emit_drain(Emitter& emitter, const Op& op) { call(emitter, op, "drain_ring"); }
+// The same for what a group tells the producers of both CTAs of a pair, if the ring is theirs:
+// "function_to_pair<Ring0>(ring0, memory, half, 54);".
+void tell(Emitter& emitter, const Op& op, std::string_view function) {
+  if (!ring_of(emitter, op).shared()) return call(emitter, op, function);
+  const size_t number = ring_number(op);
+  emitter.need("pairs.cuh");
+  emitter.line(op, str(function, "_to_pair<", ring_type(emitter, number), ">(ring", number,
+                       ", memory, half, ", line_number(op), ");"));
+}
+void emit_free(Emitter& emitter, const Op& op) { tell(emitter, op, "free_stage"); }
+void emit_drain(Emitter& emitter, const Op& op) { tell(emitter, op, "drain_ring"); }
 void emit_release(Emitter& emitter, const Op& op) {
-  call(emitter, op, ring_of(emitter, op).read_by_warps() ? "release_by_warps" : "release_stage");
+  if (ring_of(emitter, op).read_by_warps()) return call(emitter, op, "release_by_warps");
+  tell(emitter, op, "release_stage");
 }
 void emit_next(Emitter& emitter, const Op& op) {
   emitter.line(op, str("ring", ring_number(op), ".next<", ring_of(emitter, op).stages, ">();"));
@@ -114,8 +125,43 @@ std::vector<std::string> coordinates(Emitter& emitter, const Op& op, size_t firs
   return at;
 }
 
+// Emits the copies of half a tile to both CTAs of a pair: of half the panels, or of half of each panel's
+// rows.
+void emit_shared_load(Emitter& emitter, const Op& op) {
+  const size_t number = ring_number(op);
+  const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
+  const SharedLayout& layout = tile.layout;
+  const std::string type = ring_type(emitter, number);
+  const int unit = emitter.facts(op.operands[0]).unit;
+  const bool panels = tile.halves_panels();
+  const int64_t rows = panels ? layout.rows : layout.rows / 2,
+                copies = panels ? layout.panels() / 2 : layout.panels(),
+                half_bytes = panels ? copies * layout.panel_bytes() : layout.panel_bytes() / 2;
+  TensorMapSpec spec = tile.map(unit);
+  const auto is_halved = [&](int axis) {
+    return tile.axes[static_cast<size_t>(axis)] >= 0 && panels == (axis == unit);
+  };
+  for (size_t axis = 0; axis < spec.box.size(); ++axis)
+    if (!panels && is_halved(static_cast<int>(axis))) spec.box[axis] = static_cast<int>(rows);
+  const std::string map = emitter.tensor_map(spec);
+  std::vector<std::string> first = coordinates(emitter, op, 1, spec);
+  const std::vector<int> axes = axes_of(spec);
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (is_halved(axes[i])) first[i] += str(" + half * ", panels ? copies * layout.panel : rows);
+  emitter.need("pairs.cuh");
+  for (int64_t panel = 0; panel < copies; ++panel) {
+    std::vector<std::string> at = first;
+    if (panel) at[0] += str(" + ", panel * layout.panel);
+    emitter.line(op, str("copy_tensor_to_cluster<", at.size(), ">(stage_address<", type, ">(ring", number,
+                         ", memory) + ", tile.offset + panel * layout.panel_bytes(), " + half * ", half_bytes,
+                         ", ", map, ", full_barrier<", type, ">(ring", number, ", memory), {", join(at),
+                         "}, both_of_pair, ", line_number(op), ");"));
+  }
+}
+
 // Emits a copy for each panel of the tile.
 void emit_ring_load(Emitter& emitter, const Op& op) {
+  if (op.has("shared")) return emit_shared_load(emitter, op);
   const size_t number = ring_number(op);
   const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
   const std::string type = ring_type(emitter, number);

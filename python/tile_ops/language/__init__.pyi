@@ -568,7 +568,8 @@ class kernel:
     num_worker_warps: a power of two up to 32 (4 or 8 in cutile). A GPU deals tiles over so many warps, unless the kernel
     multiplies matrices.
     occupancy: the blocks that a multiprocessor shall hold at once, which bounds a thread's registers.
-    num_ctas, opt_level: accepted.
+    num_ctas: from 2 on, sm_90 may run two neighbouring blocks of a grid together, which copy a tile once if both multiply it.
+    opt_level: accepted.
 
     These hints never change results. Each may be ByTarget(default=4, sm_90=8).
     """

@@ -62,7 +62,7 @@ class ByTarget:
 def _of_targets(hints):
     """Returns the hints in the compiler's form: (its name, possibly for one target, value)."""
     found = []
-    for name, theirs in (("num_worker_warps", "warps"), ("occupancy", "occupancy")):
+    for name, theirs in (("num_worker_warps", "warps"), ("occupancy", "occupancy"), ("num_ctas", "num_ctas")):
         value = hints[name]
         value = value if isinstance(value, ByTarget) else ByTarget(default=value)
         each = {theirs: value.default, **{f"{theirs}.{target}": of_target for target, of_target in value.targets.items()}}
@@ -119,7 +119,8 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
     num_worker_warps: a power of two up to 32 (4 or 8 in cutile). A GPU deals tiles over so many warps, unless the kernel
     multiplies matrices.
     occupancy: the blocks that a multiprocessor shall hold at once, which bounds a thread's registers.
-    num_ctas, opt_level: accepted.
+    num_ctas: from 2 on, sm_90 may run two neighbouring blocks of a grid together, which copy a tile once if both multiply it.
+    opt_level: accepted.
 
     These hints never change results. Each may be ByTarget(default=4, sm_90=8).
     """
