@@ -140,8 +140,8 @@ Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>*
 std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
   const Options& options = call_.options;
   if (!options.dropout) return std::nullopt;
-  // A block's number does not depend on the tiles: that of its rows among all heads' in the high half, that of
-  // its keys in the low one. Ranges of a dtype of their own are not shared with others, of which a GPU's
+  // A block's number does not depend on the tiles: that of its rows among all heads' in the high half, that
+  // of its keys in the low one. Ranges of a dtype of their own are not shared with others, of which a GPU's
   // threads have other parts.
   const auto blocks = [](const Tile& tile, int extent, int axis, DType dtype) {
     Shape shape{1, 1, 1, 1, 1, 1};

@@ -30,7 +30,8 @@ const Value* counts_from(const Value* value) {
 bool separate_blocks(const Op& op) {
   const int64_t bits = op.is("random_u32") ? 2 : 1;
   const Op* number = op.operands[2]->definition;
-  if (number && number->is("add") && constant_of(number->operands[1])) number = number->operands[0]->definition;
+  if (number && number->is("add") && constant_of(number->operands[1]))
+    number = number->operands[0]->definition;
   if (!number || !number->is("shift_left")) return false;
   const std::optional<Constant> by = constant_of(number->operands[1]);
   return by && by->integer >= bits;
