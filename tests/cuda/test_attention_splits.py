@@ -83,12 +83,13 @@ def test_bits_of_masks_and_sums_share_the_memory(masks):
 
 
 @contextlib.contextmanager
-def sums_of(heads, depth=64, rows=64):
-    """Launches have the sums of so many query heads at most, of a tile's rows; few blocks are enough."""
+def sums_of(heads, depth=64, rows=64, copied=0):
+    """Launches have the sums of so many query heads at most, of a tile's rows, beside so many bytes of copies; few blocks are
+    enough."""
     library = ctypes.CDLL(str(pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"))
     limits = (ctypes.c_int64 * 3).in_dll(library, "_ZN4tile9attention12split_limitsE")  # bytes, blocks, fewest
     before = list(limits)
-    limits[:] = heads * rows * depth * 4, before[1], 1
+    limits[:] = heads * rows * depth * 4 + copied, before[1], 1
     try:
         yield
     finally:
@@ -125,11 +126,16 @@ TOGETHER = ("causal", "slopes")  # "slopes of samples" has both
 LAUNCHES = {8: 2, 4: 3, 2: 6, 1: 12}
 
 
+def bytes_in_aligned_rows(bias):
+    """The bytes of a bias that is copied, because its rows do not begin at multiples of 16 bytes."""
+    return 0 if bias is None else bias.numel() // bias.shape[-1] * (-(-bias.shape[-1] * 2 // 16) * 16)
+
+
 def check(options, heads, dtype=torch.bfloat16, depth=64):
     emulation = Emulation()
     given, theirs = OPTIONS[options]()
     operator = emulation.operator(torch.ops.tile.attention)
-    with sums_of(heads, depth, tile_rows(depth, options)):
+    with sums_of(heads, depth, tile_rows(depth, options), bytes_in_aligned_rows(given.get("attn_bias"))):
         check_call(
             lambda q, k, v: operator(q, k, v, **given),
             lambda q, k, v: peer(q, k, v, **(given if theirs is None else theirs)),
