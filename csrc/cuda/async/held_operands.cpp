@@ -2,7 +2,9 @@
 #include "cuda/async/held_operands.h"
 
 #include <algorithm>
+#include <unordered_set>
 
+#include "cuda/layout.h"
 #include "cuda/staging.h"
 #include "ir/walk.h"
 
@@ -33,6 +35,26 @@ bool reads_unchanged(const AsyncPlan& plan, const Op& mma) {
   return tile.layout.major == Major::columns;
 }
 
+// Returns true if the loop keeps other tiles than operands and sums of products: it loads some, or computes
+// them before the sums of `last` with which it uses them.
+bool keeps_tiles(const AsyncPlan& plan, const Op& last) {
+  std::unordered_set<const Op*> before;
+  bool begun = false, found = false;
+  for (const auto& op : last.parent->ops) {
+    const auto uses = [&](const Value* value) {
+      return std::count(op->operands.begin(), op->operands.end(), value) != 0;
+    };
+    begun = begun || uses(last.results[0]);
+    if (op->results.empty() || !is_tile(op->results[0])) continue;
+    found = found || (op->is("load") && op->results[0]->type.rank() > 1 && !plan.use_of(*op).second);
+    if (!begun && op->traits().elementwise && !op->is("astype") && op->results[0]->type == last.type(2))
+      before.insert(op.get());
+    if (!begun) continue;
+    for (const Value* operand : op->operands) found = found || before.count(operand->definition);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<HeldOperand> held_operands(const Function& function, const AsyncPlan& plan) {
@@ -54,6 +76,7 @@ std::vector<HeldOperand> held_operands(const Function& function, const AsyncPlan
         narrow.push_back(mma);
     }
     if (narrow.size() < 2) continue;
+    if (keeps_tiles(plan, *narrow.back())) return {};
     // The last product's sums are needed last, so others have begun while registers are read.
     for (size_t i = narrow.size(); i-- > 0 && left >= plan.row_blocks * held_registers;) {
       held.push_back({narrow[i], held_columns});
