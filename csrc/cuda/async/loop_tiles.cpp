@@ -45,8 +45,9 @@ bool describe(const Function& function, const KernelArrays& arrays, const Op& lo
   const ArrayFacts facts = arrays.facts(load.operands[0]);
   std::vector<const Op*> address;
   // Outside of the array the copy unit writes zeros.
-  if (load.number("pad") != 0 || !facts.constant || !has_map(facts) || !tile.follow(function, load) ||
-      tile.axes.size() > CopiedTile::most_axes || !address_ops(load, *load.parent, address, &arrays))
+  if (load.number("pad") != 0 || !facts.constant || !has_map(arrays, load.operands[0]) ||
+      !tile.follow(function, load) || tile.dimensions() > CopiedTile::most_dimensions ||
+      !address_ops(load, *load.parent, address, &arrays))
     return false;
   const int bytes = info(type.dtype).bytes;
   const auto unit = static_cast<size_t>(facts.unit);
