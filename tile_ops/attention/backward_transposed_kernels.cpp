@@ -59,8 +59,7 @@ void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>>
                       const Options& options, int rows, int depth) {
   Tile i = bid(0), own = bid(1), batch = bid(2);
   Sample sample(options.query_starts, batch);
-  Array tiles = sample.of_whole_tiles(sums, own);
-  Tile sum = tiles[{sample.whole_tile(i, rows)}].tiled_view({rows * depth}).load({0});
+  Tile sum = sample.of_whole_tile(sums, own, i, rows).tiled_view({rows * depth}).load({0});
   sample.of(grad_query, of_all(own, members))
       .tiled_view({rows, depth})
       .store({i, 0}, out_of_sums(sum, rows, depth));
@@ -111,7 +110,7 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
         if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
         if (grad_key) sum_key = mma(grad_score, q, sum_key);
         if (!sums) return;
-        call.queries.of_whole_tiles(*sums, own)[{call.queries.whole_tile(i, rows)}]
+        call.queries.of_whole_tile(*sums, own, i, rows)
             .tiled_view({rows * depth})
             .atomic_add({0}, in_sums(sum, rows, depth));
       };
