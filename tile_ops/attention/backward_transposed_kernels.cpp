@@ -60,7 +60,7 @@ void backward_rounded(Array sums, Array grad_query, std::optional<Members<Tile>>
                       const Options& options, int rows, int depth) {
   Tile i = bid(0), own = bid(1), batch = bid(2);
   Sample sample(options.query_starts, batch);
-  View tile = sample.of_whole_tiles(sums, own)[{sample.whole_tile(i, rows)}].tiled_view({rows * depth});
+  View tile = sample.of_whole_tile(sums, own, i, rows).tiled_view({rows * depth});
   // Past the end of a packed sample there may be no tile.
   Tile sum = (sample.start ? tile : tile.unchecked()).load({0});
   sample.of(grad_query, of_all(own, members))
@@ -118,7 +118,7 @@ void backward_transposed(const BackwardTransposed<Array, Tile>& of) {
         if (sums) sum = mma(grad_score.t(), k, zeros(query_tile, f32));
         if (grad_key) sum_key = mma(grad_score, q, sum_key);
         if (!sums) return;
-        call.queries.of_whole_tiles(*sums, own)[{call.queries.whole_tile(i, rows)}]
+        call.queries.of_whole_tile(*sums, own, i, rows)
             .tiled_view({rows * depth})
             .unchecked()
             .atomic_add({0}, in_sums(sum, rows, depth));

@@ -110,6 +110,9 @@ class Sample {
   Array of_whole_tiles(const Array& array, const Operand& head) const {
     return start ? array[{0, head}] : array[{batch_, head}];
   }
+  Array of_whole_tile(const Array& array, const Operand& head, const Tile& i, int rows) const {
+    return start ? array[{0, head, whole_tile(i, rows)}] : array[{batch_, head, i}];
+  }
   Tile whole_tile(const Tile& i, int rows) const { return start ? max(*start, 0) / rows + batch_ + i : i; }
   // The same; -1 past the last tile of a packed sample, where no tile is.
   Tile own_whole_tile(const Tile& i, int rows) const {
