@@ -54,6 +54,13 @@ def test_rows_that_see_nothing():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_biases_of_adjacent_rows(dtype):
+    bias = torch.randn(1, 2, 200, 136).to(dtype).transpose(2, 3).requires_grad_()
+    check(bias, rows=136, keys=200, batch=1, key_heads=2, is_causal=True)
+
+
+@pytest.mark.long
 def test_slopes_beside_a_bias():
     check(bias_of(2, 2, ROWS, KEYS), alibi_slopes=torch.rand(2), depth=128)
 
