@@ -46,6 +46,44 @@ TEST(WgmmaText, BlocksOfRowsTakeTurns) {
 )");
 }
 
+TEST(WgmmaText, RegistersHoldTheFirstSteps) {
+  EXPECT_EQ(wgmma_text({.columns = 8,
+                        .left = DType::bf16,
+                        .right = DType::bf16,
+                        .right_k_major = false,
+                        .right_steps = {0, 32},
+                        .left_steps = {0, 32},
+                        .held_steps = 1}),
+            R"(  TILE_WGMMA(TILE static void multiply(f32* sums, const u32* held, u64 left, u64 right, u32 add) {
+    asm volatile(
+        "{ .reg .pred p, q; .reg .b64 a, b; "
+        "setp.ne.b32 p, %10, 0; "
+        "setp.eq.b32 q, 0, 0; "
+        "wgmma.fence.sync.aligned; "
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %9, p, 1, 1, 1; "
+        "add.s64 b, %9, 2; "
+        "add.s64 a, %8, 2; "
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, a, b, q, 1, 1, 0, 1; "
+        "wgmma.commit_group.sync.aligned; "
+        "}"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(held[0]), "r"(held[1]), "r"(held[2]), "r"(held[3]), "l"(left), "l"(right), "r"(add)
+        : "memory");
+  })
+)");
+  const std::string two = wgmma_text({.columns = 8,
+                                      .left = DType::bf16,
+                                      .right = DType::bf16,
+                                      .right_steps = {0, 32},
+                                      .left_steps = {0, 32},
+                                      .left_blocks = {0, 8192},
+                                      .held_steps = 1});
+  EXPECT_NE(two.find("u32 own[8];"), std::string::npos);
+  EXPECT_NE(two.find("\"r\"(own[4]), \"r\"(own[5]), \"r\"(own[6]), \"r\"(own[7]), \"l\"(right + 0)"),
+            std::string::npos);
+  EXPECT_NE(two.find("\"l\"(left + 514), \"l\"(right + 2), \"r\"(1)"), std::string::npos);
+}
+
 TEST(WgmmaText, LeftOperandInRegisters) {
   EXPECT_EQ(wgmma_text({.columns = 8, .left = DType::i8, .right = DType::u8, .right_steps = {0, 32}}),
             R"(  TILE_WGMMA(TILE static void multiply(i32* sums, const u32* left, u64 right, u32 add) {

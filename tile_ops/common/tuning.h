@@ -55,8 +55,6 @@ inline constexpr int64_t enough_large_tiles = multiprocessors;
 inline constexpr int group_depth_bytes = 128;
 inline constexpr int64_t group_products_a_cycle = 2048, l2_bytes_a_cycle = 64, group_stores_a_cycle = 8,
                          group_sums_a_cycle = 64, group_iteration_cycles = 240, group_barrier_cycles = 32;
-// Two blocks that share a tile run together if operands take at least 3/4 of the products' time to come.
-inline constexpr int64_t paired_operands = 3, paired_products = 4;
 // The same of 16-bit floats and float64 on mma.sync, and of float32 on FMA if the result has at most 16 rows
 // or columns: two blocks run on a multiprocessor.
 inline constexpr int64_t warp_products_a_cycle = 512, double_products_a_cycle = 128,

@@ -194,21 +194,19 @@ Division group_division(const ProductShape& shape, int64_t most_parts) {
   return least_of_groups(shape, most_parts).best;
 }
 bool pays_in_pairs(const ProductShape& shape, const Division& division, bool straddles) {
-  const auto& [rows, columns, depth] = division.tile;
+  const auto& [rows, columns, _] = division.tile;
   const int64_t row_tiles = ceil_div(shape.m, rows);
   // Parts of the inner extent have blocks of unequal length, which the hardware distributes.
   static const std::string wanted = environment("TILE_PAIRS");
   if (row_tiles < 2 || division.parts > 1 || wanted == "0") return false;
   if (forced_division.pairs) return forced_division.pairs > 0;
   if (wanted == "1") return true;
+  // Where rows straddle cache lines, each line is read twice, and L2 does not keep up. Elsewhere it does, and
+  // pairs gain nothing.
   const int64_t blocks = blocks_of(shape, rows, columns),
                 in_pairs = blocks / row_tiles * (row_tiles + row_tiles % 2);
-  if (ceil_div(in_pairs, tuning::multiprocessors) > ceil_div(blocks, tuning::multiprocessors)) return false;
-  const int64_t multiplied = columns * (shape.two ? 2 : 1),
-                products = rows * multiplied * depth * shape.element / 2 / tuning::group_products_a_cycle,
-                operands = (rows + multiplied) * depth * shape.element / tuning::l2_bytes_a_cycle;
-  if (blocks < tuning::enough_large_tiles) return false;
-  return (straddles ? 2 : 1) * operands * tuning::paired_products >= products * tuning::paired_operands;
+  return straddles && blocks >= tuning::enough_large_tiles &&
+         ceil_div(in_pairs, tuning::multiprocessors) <= ceil_div(blocks, tuning::multiprocessors);
 }
 
 Division gpu_division(const ProductShape& shape, at::ScalarType type, int64_t most_parts) {

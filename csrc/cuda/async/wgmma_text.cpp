@@ -37,34 +37,39 @@ std::string line(const std::string& instruction) { return str("        \"", inst
 // Few steps with the left operand in shared memory compile no faster in one statement, and small matmuls
 // would take more registers.
 bool is_one_statement(const WgmmaProduct& product) {
-  return product.left_blocks.size() == 1 && (product.left_steps.empty() || product.right_steps.size() >= 8);
+  return product.left_blocks.size() == 1 &&
+         (product.left_steps.empty() || product.held_steps || product.right_steps.size() >= 8);
 }
 
 }  // namespace
 
 std::string wgmma_text(const WgmmaProduct& product) {
   const bool in_registers = product.left_steps.empty(), floats = is_floating(product.left);
-  const size_t blocks = product.left_blocks.size(), steps = product.right_steps.size();
+  const size_t blocks = product.left_blocks.size(), steps = product.right_steps.size(),
+               register_steps = in_registers ? steps : product.held_steps,
+               words = blocks * register_steps * 4;
   const auto sums_of_block = static_cast<size_t>(product.columns / 2);
-  const size_t words = in_registers ? blocks * steps * 4 : 0;
+  const char* registers = in_registers ? "left" : "held";
   const int bytes = info(product.left).bytes;
   const std::string instruction =
       str("wgmma.mma_async.sync.aligned.m64n", product.columns, "k", 32 / bytes, floats ? ".f32." : ".s32.",
           name_of(product.left), ".", name_of(product.right), " ");
   // The signs of both operands. Only those of 16 bits may be read along the other axis than k.
-  std::string ending = floats ? ", 1, 1" : "";
-  if (bytes == 2) {
-    if (!in_registers) ending += str(", ", product.left_k_major ? 0 : 1);
-    ending += str(", ", product.right_k_major ? 0 : 1);
-  }
+  const auto ending = [&](size_t step) {
+    std::string text = floats ? ", 1, 1" : "";
+    if (bytes != 2) return text;
+    if (step >= register_steps) text += str(", ", product.left_k_major ? 0 : 1);
+    return text + str(", ", product.right_k_major ? 0 : 1);
+  };
   const auto sums_from = [&](size_t first) {
     return operands(floats ? "+f" : "+r", "sums", first, sums_of_block);
   };
   std::string text = str("  TILE_WGMMA(TILE static void multiply(", floats ? "f32" : "i32", "* sums, ",
-                         in_registers ? "const u32* left" : "u64 left", ", u64 right, u32 add) {\n");
+                         register_steps ? str("const u32* ", registers, ", ") : "",
+                         in_registers ? "" : "u64 left, ", "u64 right, u32 add) {\n");
   const std::string fence = "wgmma.fence.sync.aligned", commit = "wgmma.commit_group.sync.aligned";
   if (is_one_statement(product)) {
-    const size_t left = sums_of_block, right = left + (in_registers ? words : 1), add = right + 1;
+    const size_t left = sums_of_block + words, right = left + (in_registers ? 0 : 1), add = right + 1;
     // Descriptors count 16 bytes. Computed ahead of the statement, those of later steps would take registers.
     const auto descriptor = [&](size_t operand, const char* name, int64_t offset) {
       if (!offset) return str("%", operand);
@@ -76,35 +81,36 @@ std::string wgmma_text(const WgmmaProduct& product) {
     for (size_t step = 0; step < steps; ++step) {
       const std::string of_right = descriptor(right, "b", product.right_steps[step]);
       const std::string of_left =
-          in_registers ? numbers(left + step * 4, 4)
-                       : descriptor(left, "a", product.left_steps[step] + product.left_blocks[0]);
+          step < register_steps ? numbers(sums_of_block + step * 4, 4)
+                                : descriptor(left, "a", product.left_steps[step] + product.left_blocks[0]);
       text += line(str(instruction, numbers(0, sums_of_block), ", ", of_left, ", ", of_right, ", ",
-                       step ? "q" : "p", ending));
+                       step ? "q" : "p", ending(step)));
     }
-    text += str(line(commit), "        \"}\"\n        : ", sums_from(0),
-                "\n        : ", in_registers ? operands("r", "left", 0, words) : "\"l\"(left)",
-                ", \"l\"(right), \"r\"(add)\n        : \"memory\");\n");
+    text += str(line(commit), "        \"}\"\n        : ", sums_from(0), "\n        : ",
+                words ? operands("r", registers, 0, words) + ", " : "", in_registers ? "" : "\"l\"(left), ",
+                "\"l\"(right), \"r\"(add)\n        : \"memory\");\n");
     return text + "  })\n";
   }
   const auto alone = [](const std::string& name) {
     return str("    asm volatile(\"", name, ";\" ::: \"memory\");\n");
   };
-  if (in_registers) {
+  if (words) {
     text += str("    u32 own[", words, "];\n    TILE_UNROLL\n    for (int i = 0; i < ", words,
-                "; ++i) own[i] = left[i];\n    pin<", words, ">(own);\n");
+                "; ++i) own[i] = ", registers, "[i];\n    pin<", words, ">(own);\n");
   }
   text += str("    pin<", blocks * sums_of_block, ">(sums);\n", alone(fence));
-  const size_t left = sums_of_block, right = left + (in_registers ? 4 : 1), add = right + 1;
   // The blocks of rows take turns, so that no product waits for the sums of the one before.
   for (size_t step = 0; step < steps; ++step)
     for (size_t block = 0; block < blocks; ++block) {
-      const std::string of_left = in_registers ? numbers(left, 4) : str("%", left);
+      const bool from_registers = step < register_steps;
+      const size_t left = sums_of_block, right = left + (from_registers ? 4 : 1), add = right + 1;
+      const std::string of_left = from_registers ? numbers(left, 4) : str("%", left);
       text +=
           str("    asm volatile(\n", line(str("{ .reg .pred p; setp.ne.b32 p, %", add, ", 0")),
-              line(str(instruction, numbers(0, sums_of_block), ", ", of_left, ", %", right, ", p", ending)),
+              line(str(instruction, numbers(0, sums_of_block), ", ", of_left, ", %", right, ", p", ending(step))),
               "        \"}\"\n        : ", sums_from(block * sums_of_block), "\n        : ",
-              in_registers
-                  ? operands("r", "own", (block * steps + step) * 4, 4)
+              from_registers
+                  ? operands("r", "own", (block * register_steps + step) * 4, 4)
                   : str("\"l\"(left + ", (product.left_steps[step] + product.left_blocks[block]) / 16, ")"),
               ", \"l\"(right + ", product.right_steps[step] / 16, "), \"r\"(", step ? "1" : "add", "));\n");
     }

@@ -16,9 +16,10 @@ struct WgmmaProduct {
   std::vector<int64_t> right_steps;                // where each step begins
   std::vector<int64_t> left_steps;                 // empty if the left operand is in registers
   std::vector<int64_t> left_blocks = {0};          // where each block of 64 rows of a group begins
+  size_t held_steps = 0;                           // the first ones, whose left operand is in registers too
 };
 
-// Returns a function multiply(sums, left, right, add) that starts the product and forms its batch. Where that
+// Returns a function multiply(sums, left, right, add), or multiply(sums, held, left, right, add), that starts the product and forms its batch. Where that
 // pays, a single statement does all of it: NVRTC's time grows with the operands of statements, and the
 // statement's inputs are complete before it begins, as the instructions require.
 std::string wgmma_text(const WgmmaProduct& product);

@@ -6,7 +6,8 @@
 //   Left, Right                   the operands' types
 //   left_k_major, left_leading, left_stride, left_mode    how the left operand lies in memory; right_...
 //   left_step(k), right_step(k)   where step k begins, in bytes; left_block(i): where block i begins
-//   multiply(sums, left, right, add)    starts the product, a batch; cuda/async/wgmma_text.h writes it
+//   multiply(sums, left, right, add)    starts the product, a batch; cuda/async/wgmma_text.h writes it. Where
+//                                       registers hold steps of the left operand, they come before `left`
 // A thread has these sums, for i < rows, j < N / 8 and h, c < 2:
 //   x[(i * N / 8 + j) * 4 + h * 2 + c]: row 64 * i + 16 * warp() + lane() / 4 + 8 * h,
 //                                       column 8 * j + lane() % 4 * 2 + c

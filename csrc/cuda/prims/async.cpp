@@ -318,6 +318,7 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
       const Shape& held = op.type(4).shape;
       emitter.need("held_product.cuh");
       function = "mma_issued_with";
+      product.held_steps = static_cast<size_t>(held[1] / 16);
       body += str("  static constexpr int held = ", held[1] / 16, ";\n");
       left_text = str(emitter.in_layout(op, op.operands[4], plan.left_operand(held)), ", ", left_text);
     }
