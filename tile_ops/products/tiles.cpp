@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "../common/tuning.h"
-#include "support/env.h"
 
 namespace tile {
 namespace {
@@ -197,10 +196,8 @@ bool pays_in_pairs(const ProductShape& shape, const Division& division, bool str
   const auto& [rows, columns, _] = division.tile;
   const int64_t row_tiles = ceil_div(shape.m, rows);
   // Parts of the inner extent have blocks of unequal length, which the hardware distributes.
-  static const std::string wanted = environment("TILE_PAIRS");
-  if (row_tiles < 2 || division.parts > 1 || wanted == "0") return false;
+  if (row_tiles < 2 || division.parts > 1) return false;
   if (forced_division.pairs) return forced_division.pairs > 0;
-  if (wanted == "1") return true;
   // Where rows straddle cache lines, each line is read twice, and L2 does not keep up. Elsewhere it does, and
   // pairs gain nothing.
   const int64_t blocks = blocks_of(shape, rows, columns),
