@@ -202,11 +202,12 @@ def test_code_of_scaled_matmul(tile, shapes):
     assert (code["spill_stores"], code["spill_loads"], code["warning"]) == (0, 0, "")
 
 
-def test_operators_choose_pairs_for_large_products():
+def test_operators_choose_pairs_where_rows_straddle_cache_lines():
     def cluster(m, n, k):
         x, y = (torch.empty(shape, dtype=bf16, device="meta") for shape in ((m, k), (k, n)))
         (row,) = tile_ops.inspect(ops.matmul, x, y, what="resources", arch=90)
         return row["cluster"]
 
-    assert cluster(8192, 8192, 8192) == 2
-    assert cluster(128, 4096, 4096) == 1
+    assert cluster(4096, 4096, 4104) == 2
+    assert cluster(8192, 8192, 8192) == 1
+    assert cluster(128, 4096, 4104) == 1
