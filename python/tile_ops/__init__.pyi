@@ -258,7 +258,8 @@ def attention(
       by blocks once a call, in one byte for 32 x 32 scores and, on a GPU, a bit a score if these take
       up to 40 MiB. A mask then runs on warpgroup instructions of sm_90; a floating one is read where it
       has other numbers than 0 and -inf; without bits, and for gradients of heads of 65 to 128, also
-      where it hides a part.
+      where it hides a part. There a floating one that differs between heads, or whose gradient is
+      wanted, is not summed up: it is taken for numbers, all of which are read.
     - `softcap` > 0 makes a score `softcap * tanh(score / softcap)` (Gemma 2). Then comes `attn_bias`,
       bool (True: attend) or floats, of any shape that broadcasts to [batch, heads, length, keys], and
       ALiBi's `-slope * |distance to the own place|` (Press et al., 2022), `alibi_slopes` [heads] or
@@ -271,7 +272,8 @@ def attention(
     - sm_90: tensors of 16 bits that the copy unit cannot read, because rows or columns do not begin at
       multiples of 16 bytes or a stride is 0, are copied first, if the copies and a mask's bits take up
       to 40 MiB, and if 256 queries share each key or there are at most 256 keys. Otherwise they are
-      read as they are, without warpgroup instructions, which takes longer.
+      read as they are, without warpgroup instructions, which takes longer. A bias of numbers is copied
+      likewise, if it takes up to 40 MiB.
     - A row that sees nothing gives 0, its `lse` is -inf, its gradients are 0.
     - Errors: ValueError for shapes and options (`'query' has 6 heads but 'key' 4; the heads of query
       must be a multiple of those of key`, `dropout_p is 0.1 and there is no seed; pass
@@ -317,12 +319,13 @@ def attention_decode(
     - Shapes: `query` [batch, heads, queries, head dim], the caches [batch, key heads, capacity, head
       dim] in any order of strides, `lengths` [batch], the number of keys of each sequence, of which the
       last belong to the queries; the mask is causal. With `block_table` [batch, pages of a sequence],
-      the caches are [pages, key heads, page size, head dim]; the page size is a multiple of 16, and a
-      GPU reads 64 keys at once if it is a multiple of 64. `window[1]` is ignored.
+      the caches are [pages, key heads, page size, head dim], of any page size; caches whose pages are
+      no whole number of keys apart in memory are copied first, unless the page size is a multiple of 16
+      (in 16 bits on a GPU: of 64). What lies behind a sequence in the cache or in `block_table` is not
+      used. `window[1]` is ignored.
     - Dtypes: as in `tile::attention`; `lengths` and `block_table` int32 or int64.
-    - Errors: as in `tile::attention`; NotImplementedError for other page sizes. A length beyond the
-      cache is a ValueError on the CPU and a failed assertion on a GPU. A page that does not exist is a
-      failed assertion on both.
+    - Errors: as in `tile::attention`. A length beyond the cache is a ValueError on the CPU and a failed
+      assertion on a GPU. A page that does not exist is a failed assertion on both.
     """
 
 def attention_varlen(

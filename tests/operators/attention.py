@@ -554,7 +554,7 @@ ATTENTION_DECODE = Operator(
     gates={"attention_decode[128]": gate_attention_decode},
     gate_variants={
         "attention_decode[128],pages": lambda dtype: gate_attention_decode(dtype, 64),
-        "attention_decode[128],short pages": lambda dtype: gate_attention_decode(dtype, 16),
+        "attention_decode[128],short_pages": lambda dtype: gate_attention_decode(dtype, 16),
     },
     sharded={"attention_decode": lambda: sharded_decode(False), "attention_decode of pages": lambda: sharded_decode(True)},
     emulated={

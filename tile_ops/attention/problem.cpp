@@ -325,8 +325,10 @@ struct Pass {
 std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   if (gradients_by_groups(call, bias, p)) {
     const int depth = group_depth(p);
-    const bool plain =
-        p.beside(std::nullopt) == Beside::nothing && !(call.bias && call.bias->is_floating_point());
+    // Twice the rows fit registers beside nothing else. float16, which takes instructions to widen, spills.
+    const bool plain = p.beside(std::nullopt) == Beside::nothing &&
+                       !(call.bias && call.bias->is_floating_point()) &&
+                       call.operands.query.scalar_type() == at::kBFloat16;
     const bool drops = p.rule.options.dropout.has_value();
     if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, depth > 64 && drops ? 64 : 128, depth}}};
     const bool of_key = call.grads.key.defined(), of_value = call.grads.value.defined();
