@@ -1,7 +1,6 @@
 // Comparisons that value ranges decide become constants, exact divisions are simplified, and loads and stores
-// that cannot cross an edge get in_bounds = 1, and slices that cannot begin before their array starts_inside
-// =
-// 1. Loops that never run are removed.
+// that cannot cross an edge get in_bounds = 1. Slices that cannot begin before their array get starts_inside
+// = 1. Loops that never run are removed.
 #include "passes/bounds.h"
 #include "passes/comparisons.h"
 #include "passes/passes.h"

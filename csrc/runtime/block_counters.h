@@ -22,8 +22,9 @@ class BlockCounters {
     uint32_t counter = 0;
   };
   // Launches of a stream run one after another and share a counter. A launch without a stream's id is
-  // captured, and has one for itself: graphs may run at the same time, as long as the process does. When all
-  // are taken, load_again() loads another copy of the code.
+  // captured, and has one for itself: graphs may run at the same time, as long as the process does. One graph
+  // that runs twice at a time shares its counters as it shares its memory. When all are taken, load_again()
+  // loads another copy of the code.
   Choice of(std::optional<uint64_t> stream, const std::function<CudaFunction()>& load_again) {
     const std::lock_guard lock(mutex_);
     if (stream)

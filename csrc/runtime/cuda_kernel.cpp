@@ -140,9 +140,12 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   std::array<int32_t, 3> user_grid = {};
   if (code.program.persistent) {
     const int64_t all = blocks[0] * blocks[1] * blocks[2];
-    if (all > most_blocks[0]) [[unlikely]]
+    // Each CTA that draws blocks counts one beyond the last.
+    const int64_t most =
+        most_blocks[0] - (code.program.draws ? driver_.properties(device).multiprocessors : 0);
+    if (all > most) [[unlikely]]
       fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid has ", all,
-           " blocks; a kernel with wgmma runs at most ", most_blocks[0], ", launch fewer");
+           " blocks; a kernel with wgmma runs at most ", most, ", launch fewer");
     for (size_t axis = 0; axis < 3; ++axis) user_grid[axis] = static_cast<int32_t>(count(axis));
     const auto at_once = [&](int64_t wanted, int most) {
       return static_cast<unsigned>(std::min<int64_t>(wanted, most));

@@ -258,8 +258,8 @@ def attention(
       by blocks once a call, in one byte for 32 x 32 scores and, on a GPU, a bit a score if these take
       up to 40 MiB. A mask then runs on warpgroup instructions of sm_90; a floating one is read where it
       has other numbers than 0 and -inf; without bits, and for gradients of heads of 65 to 128, also
-      where it hides a part. There a floating one that differs between heads, or whose gradient is
-      wanted, is not summed up: it is taken for numbers, all of which are read.
+      where it hides a part. On warpgroup instructions a floating one that differs between heads, or
+      whose gradient is wanted, is not summed up: it is taken for numbers, all of which are read.
     - `softcap` > 0 makes a score `softcap * tanh(score / softcap)` (Gemma 2). Then comes `attn_bias`,
       bool (True: attend) or floats, of any shape that broadcasts to [batch, heads, length, keys], and
       ALiBi's `-slope * |distance to the own place|` (Press et al., 2022), `alibi_slopes` [heads] or
@@ -321,8 +321,8 @@ def attention_decode(
       last belong to the queries; the mask is causal. With `block_table` [batch, pages of a sequence],
       the caches are [pages, key heads, page size, head dim], of any page size; caches whose pages are
       no whole number of keys apart in memory are copied first, unless the page size is a multiple of 16
-      (in 16 bits on a GPU: of 64). What lies behind a sequence in the cache or in `block_table` is not
-      used. `window[1]` is ignored.
+      (in 16 bits on a GPU: of 64, or of 32 above a head dim of 128). What lies behind a sequence in the
+      cache or in `block_table` is not used. `window[1]` is ignored.
     - Dtypes: as in `tile::attention`; `lengths` and `block_table` int32 or int64.
     - Errors: as in `tile::attention`. A length beyond the cache is a ValueError on the CPU and a failed
       assertion on a GPU. A page that does not exist is a failed assertion on both.

@@ -119,7 +119,7 @@ TEST(AsyncPlan, SaysWhyASliceIsNotForTheCopyUnit) {
   EXPECT_EQ(why_not(of_four), "the array has 4 axes, of which one is sliced; the copy unit takes 3");
 }
 
-// Of a slice the array's own indices go to the copies, with its start and stop. A condition without which a
+// The copies of a slice take the array's own indices, with its start and stop. A condition without which a
 // block has no work is decided before there are roles.
 TEST(Roles, CopiesEndWhereASliceDoes) {
   Function function = parse(with(

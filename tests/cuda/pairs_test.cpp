@@ -148,6 +148,10 @@ TEST(Persist, TextOfPairs) {
     store %0, %24, %26, %23)";
   EXPECT_EQ(print(function, false),
             with(with(text, "    stores_if %20\n", ""), "    store %0, %24, %13, %23", stored));
+  // A promise that the tile is inside does not hold for the one outside.
+  Function promised = parse(with(text, "%13, %23 {steps", "%13, %23 {in_bounds=1, steps"));
+  move_stores_outside(promised, promised.body());
+  EXPECT_EQ(print(promised, false).find("in_bounds"), std::string::npos);
 }
 
 // A kernel whose CTAs are pairs along `axis`, with so many columns, and the groups' and the producer's ops.

@@ -14,7 +14,7 @@ SEED = torch.tensor([2**62 + 12345, 2**33 + 7], device="cpu")
 
 
 def kept_by_a_cpu(heads, rows=ROWS, keys=KEYS, batch=1, p=P):
-    """What dropout multiplies probabilities by: equal scores, and values that show each key's."""
+    """Returns what dropout multiplies probabilities by: equal scores, and values that show each key's."""
     q, k = (torch.zeros(batch, heads, length, 1) for length in (rows, keys))
     v = torch.eye(keys).expand(batch, heads, keys, keys)
     return (attention(q, k, v, dropout_p=p, seed=SEED)[0] != 0).double() / (1 - p or 1)
@@ -49,7 +49,7 @@ def test_a_mask_beside_dropout():
 
 
 def kept_of_long_keys():
-    """Of 300 keys, more than the columns of values."""
+    """The drawn factors of 300 keys, more than the columns of values."""
     q, k = torch.zeros(2, 2, ROWS, 1), torch.zeros(2, 2, 300, 1)
     v = torch.eye(300).expand(2, 2, 300, 300)
     parts = [attention(q, k, v[..., part], dropout_p=P, seed=SEED)[0] != 0 for part in (slice(150), slice(150, 300))]

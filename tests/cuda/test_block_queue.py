@@ -94,7 +94,7 @@ def test_values(name):
     Triangle(*shape, **options).check()
 
 
-# What a piece of the text is replaced by, and what the emulator then says.
+# Each row: a piece of the text, its replacement, and what the emulator then says.
 WRONG = {
     "a queue that is never closed": ("close_queue(block_counter", "(void)(block_counter", "leaves its counter of blocks at"),
     "a slot that is written while it is read": ("readers = 8", "readers = 1", "barrier"),

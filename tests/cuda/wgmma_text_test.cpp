@@ -47,14 +47,15 @@ TEST(WgmmaText, BlocksOfRowsTakeTurns) {
 }
 
 TEST(WgmmaText, RegistersHoldTheFirstSteps) {
-  EXPECT_EQ(wgmma_text({.columns = 8,
-                        .left = DType::bf16,
-                        .right = DType::bf16,
-                        .right_k_major = false,
-                        .right_steps = {0, 32},
-                        .left_steps = {0, 32},
-                        .held_steps = 1}),
-            R"(  TILE_WGMMA(TILE static void multiply(f32* sums, const u32* held, u64 left, u64 right, u32 add) {
+  EXPECT_EQ(
+      wgmma_text({.columns = 8,
+                  .left = DType::bf16,
+                  .right = DType::bf16,
+                  .right_k_major = false,
+                  .right_steps = {0, 32},
+                  .left_steps = {0, 32},
+                  .held_steps = 1}),
+      R"(  TILE_WGMMA(TILE static void multiply(f32* sums, const u32* held, u64 left, u64 right, u32 add) {
     asm volatile(
         "{ .reg .pred p, q; .reg .b64 a, b; "
         "setp.ne.b32 p, %10, 0; "

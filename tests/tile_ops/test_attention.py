@@ -44,7 +44,7 @@ CORNERS = (1, 63, 64, 65, 127, 128, 129)
 def test_causal_corners(rows, align, dtype):
     """Lengths beside those of tiles: the diagonal then leaves a tile by its side or its end, or rows that see nothing."""
     for keys in CORNERS:
-        # Of single keys the gradients of scores are the rounding of two equal sums alone.
+        # With a single key the gradients of scores are the rounding of two equal sums alone.
         args = inputs(2, 4, 2, rows, keys, 64, dtype=dtype)
         out, lse = attention(*args)
         grads = [torch.randn_like(out), torch.zeros_like(lse) if 1 in (rows, keys) else torch.randn_like(lse)]

@@ -196,10 +196,11 @@ TEST(ProductTiles, Pairs) {
   };
   EXPECT_TRUE(pays({.m = 4096, .n = 4096, .k = 4104}, true));
   EXPECT_TRUE(pays({.m = 3000, .n = 5000, .k = 7000}, true));
-  EXPECT_FALSE(pays({.m = 8192, .n = 8192, .k = 8192}));           // rows of whole lines
-  EXPECT_FALSE(pays({.m = 128, .n = 65536, .k = 4104}, true));     // one row of tiles
-  EXPECT_FALSE(pays({.m = 384, .n = 256 * 44, .k = 4104}, true));  // 132 blocks, of which pairs would make 176
-  EXPECT_FALSE(pays({.m = 256, .n = 4096, .k = 4104}, true));      // few blocks
+  EXPECT_FALSE(pays({.m = 8192, .n = 8192, .k = 8192}));        // rows of whole lines
+  EXPECT_FALSE(pays({.m = 128, .n = 65536, .k = 4104}, true));  // one row of tiles
+  EXPECT_FALSE(
+      pays({.m = 384, .n = 256 * 44, .k = 4104}, true));       // 132 blocks, of which pairs would make 176
+  EXPECT_FALSE(pays({.m = 256, .n = 4096, .k = 4104}, true));  // few blocks
   EXPECT_FALSE(pays({.m = 0, .n = 128, .k = 72}, true));
 }
 

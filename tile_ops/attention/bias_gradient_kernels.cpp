@@ -24,7 +24,7 @@ void backward_bias_tiles(const BackwardBiasTiles<Array, Tile>& of) {
     high = min(max(cdiv(max((i + 1) * rows + shared.offset, 0), cols), first), end);
   if (shared.options.first) low = min(max(max(i * rows + *shared.options.first, 0) / cols, first), high);
   for (Tile j : range(low, high)) {
-    // What is hidden is -inf already, so that the loop over samples and heads asks nothing.
+    // Hidden scores are -inf already, so that the loop over samples and heads asks nothing.
     Tile bias = shared_rule.seen_bias({i, j}), sum = zeros({rows, cols}, f32);
     for (Tile n : range(samples * heads)) {
       Tile batch = bid(2) + n / heads, head = bid(1) + n % heads;

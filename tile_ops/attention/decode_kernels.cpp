@@ -104,7 +104,7 @@ void decode(const Decode<Array, Tile>& of) {
         return gather_rows(cache[{key_head}], 0, row, {c * width}, {width}).astype(operand);
       }
       Array own = options.table ? cache[{page, key_head}] : cache[{batch, key_head}];
-      // What lies behind the sequence may be no number, which times 0 is none.
+      // Behind the sequence the cache may hold NaN, which times 0 is NaN.
       if (only_seen)
         own = own.slice(0, 0, options.table ? length - j / *options.page_tiles * page_size : length);
       return own.tiled_view({cols, width})

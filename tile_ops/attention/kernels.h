@@ -188,8 +188,8 @@ class ScoreRule {
   Tile seen_bias(const Place& at) const;
   // The scores; with a cap `slope` becomes their derivatives by the scaled products.
   Tile score(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
-  // Which probabilities dropout leaves, nothing without it; their factor; and values times it where they are
-  // left, else 0.
+  // kept() returns the probabilities that dropout leaves, or nothing without it, and kept_factor() what they
+  // are multiplied by; only_kept() returns values times it where they are left, else 0.
   std::optional<Tile> kept(const Tile& i, const Tile& j) const;
   Tile kept_factor() const;
   Tile only_kept(const Tile& values, const std::optional<Tile>& kept) const;

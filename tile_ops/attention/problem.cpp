@@ -186,7 +186,8 @@ bool read_by_groups(const Tensor& tensor) {
 }
 // Returns true if kernels on warpgroup instructions do what is asked for: besides query, key and value they
 // only take what is computed from positions, a mask's bits, and a floating bias that is copied ahead or is in
-// tiles that a summary picks out. Random bits beside the sums of a deep head would leave registers for nothing.
+// tiles that a summary picks out. Random bits beside the sums of a deep head would leave registers for
+// nothing; beside packed samples no test runs them.
 bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
   return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p) || is_copied_ahead(*bias, p)) &&
@@ -206,10 +207,11 @@ class GroupOperands {
                 bool wants_gradient, const Problem& p)
       : query_(of.query), key_(of.key), value_(of.value), grad_out_(grad_out), bias_(bias) {
     if (!multiplies_by_groups(to_array_argument(query_))) return;
-    if (bias) copy_bias(wants_gradient, p);
     const bool pays =
         p.rows * p.group >= tuning::attention_copied_rows || p.keys <= tuning::attention_copied_rows;
-    if (!fits_groups(bias_, p) || !pays) return;
+    if (!pays) return;
+    if (bias) copy_bias(wants_gradient, p);
+    if (!fits_groups(bias_, p)) return;
     std::vector<Tensor*> copied;
     for (Tensor* tensor : {&query_, &key_, &value_, grad_out_ ? &*grad_out_ : nullptr})
       if (tensor && tensor->numel() && !read_by_groups(*tensor)) copied.push_back(tensor);
@@ -332,7 +334,8 @@ std::vector<Pass> transposed_passes(const Backward& call, const OptionalTensor& 
     const bool drops = p.rule.options.dropout.has_value();
     if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, depth > 64 && drops ? 64 : 128, depth}}};
     const bool of_key = call.grads.key.defined(), of_value = call.grads.value.defined();
-    if (of_key && of_value && call.incoming.grad_out) return {{{64, 64, depth}}};
+    // The rows of packed samples are stored for tiles of one size.
+    if (of_key && of_value && (call.incoming.grad_out || p.all_rows)) return {{{64, 64, depth}}};
     std::vector<Pass> passes;
     if (of_value) passes.push_back({{64, 128, depth}, false, true, false});
     if (of_key) passes.push_back({{32, 128, depth}, true, false, false});
@@ -360,7 +363,7 @@ TileSize query_tile(const Backward& call, const OptionalTensor& bias, const Prob
 bool takes_bias_tiles(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   const Tensor grad = four_dimensions(call.grad_bias);
   return grad.numel() && grad.size(2) == p.rows && grad.size(3) == p.keys && p.depth <= 128 &&
-         gradients_by_groups(call, bias, p);
+         !p.rule.options.dropout && gradients_by_groups(call, bias, p);
 }
 void run_bias_tiles(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   const auto& [query, key, value] = call.operands;
@@ -659,12 +662,12 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
     run_bias_tiles(call, scores_bias, p);
   } else if (for_bias && call.grad_bias.numel()) {
     const Tensor sums = four_dimensions(call.grad_bias);
-    const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
+    const int64_t bias_rows = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
     if (bias_cols == 1 && p.keys != 1 && !p.rule.options.sinks)
-      row_bias_kernel.launch({bias_tiles, sums.size(1), sums.size(0)}, call.incoming.grad_lse, weight, sums,
+      row_bias_kernel.launch({bias_rows, sums.size(1), sums.size(0)}, call.incoming.grad_lse, weight, sums,
                              tile.rows);
     else
-      bias_kernel.launch({bias_tiles * ceil_div(bias_cols, tile.cols), sums.size(1), sums.size(0)},
+      bias_kernel.launch({bias_rows * ceil_div(bias_cols, tile.cols), sums.size(1), sums.size(0)},
                          {.from = as_launched(incoming()),
                           .grad_bias = sums,
                           .rule = as_launched(p.rule),

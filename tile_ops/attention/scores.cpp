@@ -136,7 +136,7 @@ Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>*
     score = fma(abs(row(i) + *call_.options.diagonal - col(j)).astype(scale.dtype()), -*slope_, score);
   return score;
 }
-
+static Tile first_row_block(const Call& call, Tile head, int rows, int side);
 std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
   const Options& options = call_.options;
   if (!options.dropout) return std::nullopt;
@@ -148,14 +148,14 @@ std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
     shape[axis] = extent / (2 * side), shape[axis + 2] = side;
     return arange(extent / 2, dtype).reshape(shape) + tile.astype(dtype) * (extent / 2);
   };
-  Tile outer = head_ + call_.batch * call_.query.dim(1);
-  if (options.heads_before) outer += *options.heads_before;
+  // A tile of this sample and head has its number behind those of all before it, also if a launch has only
+  // some heads.
   Tile row = blocks(i, call_.rows, transposed_ ? 3 : 0, u64),
        col = blocks(j, call_.cols, transposed_ ? 0 : 3, u32).astype(u64);
-  row += outer.astype(u64) * cdiv(call_.query.dim(2), 2 * side).astype(u64) * side;
+  row += first_row_block(call_, head_, 2 * side, side);
   Tile number = ((row << 32) + col) << 1;
   Tile key = scalar_of(*options.seed, 0), stream = scalar_of(*options.seed, 1);
-  // The greatest word that drops an element; no fraction below 1 drops all, and none above 0 keeps all.
+  // The greatest word that drops an element; no fraction above 0 keeps all.
   constexpr double words = 4294967296.0;
   Tile most = (max(ceil(options.dropout->astype(f64) * words), 1.0) - 1.0).astype(u32);
   Tile kept = 0;
@@ -220,6 +220,22 @@ Range Scores::visible_keys(Tile i) const {
   Tile high = cdiv(min(max((i + 1) * call_.rows + call_.offset, 0), keys), call_.cols);
   if (!call_.options.first) return range(high);
   return range(min(max(i * call_.rows + *call_.options.first, 0) / call_.cols, high), high);
+}
+
+// Returns the number of the first block of rows of a sample's head; a tile of so many rows has `side` blocks.
+// Packed samples lie one behind the other in the rows of their head, each in whole tiles.
+static Tile first_row_block(const Call& call, Tile head, int rows, int side) {
+  const Options& options = call.options;
+  const bool is_packed = call.queries.start.has_value();
+  Tile tiles = cdiv(call.query.dim(2), rows), first = 0;
+  if (is_packed) {
+    tiles += options.query_starts->dim(0) - 1;
+    first = call.queries.whole_tile(0, rows);
+  } else {
+    head += call.batch * call.query.dim(1);
+  }
+  if (options.heads_before) head += *options.heads_before;
+  return (head.astype(u64) * tiles.astype(u64) + first.astype(u64)) * side;
 }
 
 }  // namespace tile::attention

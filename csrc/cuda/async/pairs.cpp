@@ -187,6 +187,7 @@ void move_stores_outside(Function& function, Block& groups) {
       build.location = op.location;
       Value* index = op.operands[2];
       if (info(index->type.dtype).bytes < 4) index = build.emit("astype", {index}, {{"dtype", DType::i32}});
+      op.attributes.erase("in_bounds");
       op.operands[2] = build.emit("where", {condition, index, build.constant(index->type.dtype, far)});
       i += block.ops.size() - before;
     }

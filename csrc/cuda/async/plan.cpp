@@ -576,6 +576,9 @@ void AsyncPlan::place(const Function& function, const Target& target) {
   queue_offset = offset;
   if (draws) offset += queue_bytes;
   shared_bytes = offset;
+  if (shared_bytes > target.shared_bytes)
+    why_not = str("the barriers of ", rings.size(), " rings do not fit the ", target.shared_bytes,
+                  " bytes of shared memory");
 }
 
 Layout AsyncPlan::in_fragments(const Shape& shape, std::optional<int> divided) const {

@@ -86,9 +86,9 @@ std::string wgmma_text(const WgmmaProduct& product) {
       text += line(str(instruction, numbers(0, sums_of_block), ", ", of_left, ", ", of_right, ", ",
                        step ? "q" : "p", ending(step)));
     }
-    text += str(line(commit), "        \"}\"\n        : ", sums_from(0), "\n        : ",
-                words ? operands("r", registers, 0, words) + ", " : "", in_registers ? "" : "\"l\"(left), ",
-                "\"l\"(right), \"r\"(add)\n        : \"memory\");\n");
+    text += str(line(commit), "        \"}\"\n        : ", sums_from(0),
+                "\n        : ", words ? operands("r", registers, 0, words) + ", " : "",
+                in_registers ? "" : "\"l\"(left), ", "\"l\"(right), \"r\"(add)\n        : \"memory\");\n");
     return text + "  })\n";
   }
   const auto alone = [](const std::string& name) {
@@ -105,14 +105,14 @@ std::string wgmma_text(const WgmmaProduct& product) {
       const bool from_registers = step < register_steps;
       const size_t left = sums_of_block, right = left + (from_registers ? 4 : 1), add = right + 1;
       const std::string of_left = from_registers ? numbers(left, 4) : str("%", left);
-      text +=
-          str("    asm volatile(\n", line(str("{ .reg .pred p; setp.ne.b32 p, %", add, ", 0")),
-              line(str(instruction, numbers(0, sums_of_block), ", ", of_left, ", %", right, ", p", ending(step))),
-              "        \"}\"\n        : ", sums_from(block * sums_of_block), "\n        : ",
-              from_registers
-                  ? operands("r", "own", (block * register_steps + step) * 4, 4)
-                  : str("\"l\"(left + ", (product.left_steps[step] + product.left_blocks[block]) / 16, ")"),
-              ", \"l\"(right + ", product.right_steps[step] / 16, "), \"r\"(", step ? "1" : "add", "));\n");
+      text += str(
+          "    asm volatile(\n", line(str("{ .reg .pred p; setp.ne.b32 p, %", add, ", 0")),
+          line(str(instruction, numbers(0, sums_of_block), ", ", of_left, ", %", right, ", p", ending(step))),
+          "        \"}\"\n        : ", sums_from(block * sums_of_block), "\n        : ",
+          from_registers
+              ? operands("r", "own", (block * register_steps + step) * 4, 4)
+              : str("\"l\"(left + ", (product.left_steps[step] + product.left_blocks[block]) / 16, ")"),
+          ", \"l\"(right + ", product.right_steps[step] / 16, "), \"r\"(", step ? "1" : "add", "));\n");
     }
   return text + alone(commit) + "  })\n";
 }

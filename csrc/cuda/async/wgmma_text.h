@@ -19,9 +19,10 @@ struct WgmmaProduct {
   size_t held_steps = 0;                           // the first ones, whose left operand is in registers too
 };
 
-// Returns a function multiply(sums, left, right, add), or multiply(sums, held, left, right, add), that starts the product and forms its batch. Where that
-// pays, a single statement does all of it: NVRTC's time grows with the operands of statements, and the
-// statement's inputs are complete before it begins, as the instructions require.
+// Returns a function multiply(sums, left, right, add), or multiply(sums, held, left, right, add), that starts
+// the product and forms its batch. Where that pays, a single statement does all of it: NVRTC's time grows
+// with the operands of statements, and the statement's inputs are complete before it begins, as the
+// instructions require.
 std::string wgmma_text(const WgmmaProduct& product);
 
 }  // namespace tile::cuda
