@@ -81,8 +81,8 @@ std::optional<ArrayArgument> joined(const Tensor& query, int64_t key_heads) {
   return array;
 }
 
-// The tile, and whether it has keys of several pages. Its loads are then one copy on a GPU in 16 bits; others
-// take pages of a multiple of 16 keys one by one.
+// The tile, and true if it has keys of several pages: its rows are then gathered. In 16 bits a GPU copies
+// such rows at once; otherwise pages of a multiple of 16 keys are loaded one by one, as whole tiles.
 struct DecodeTile {
   TileSize size;
   bool gathers;
@@ -167,9 +167,9 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
   if (table && !gathers) options.page_tiles = static_cast<int>(page / tile.cols);
   if (gathers) {
     // Without a number of rows between pages, as in a part of another tensor, they are copied.
-    if (!rows_of(key)) key = key.contiguous();
-    if (!rows_of(value)) value = value.contiguous();
     key_rows = rows_of(key), value_rows = rows_of(value);
+    if (!key_rows) key_rows = rows_of(key = key.contiguous());
+    if (!value_rows) value_rows = rows_of(value = value.contiguous());
     options.page_rows = {static_cast<int>(key.size(0)), static_cast<int>(key_rows->apart),
                          static_cast<int>(value_rows->apart), static_cast<int>(page)};
   }

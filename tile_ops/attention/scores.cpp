@@ -136,13 +136,13 @@ Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>*
     score = fma(abs(row(i) + *call_.options.diagonal - col(j)).astype(scale.dtype()), -*slope_, score);
   return score;
 }
-static Tile first_row_block(const Call& call, Tile head, int rows, int side);
+static Tile first_row_block(const Call& call, Tile head);
 std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
   const Options& options = call_.options;
   if (!options.dropout) return std::nullopt;
   // A block's number does not depend on the tiles: that of its rows among all heads' in the high half, that
-  // of its keys in the low one. Ranges of a dtype of their own are not shared with others, of which a GPU's
-  // threads have other parts.
+  // of its keys in the low one. Their ranges have other dtypes than those of masks, so that the compiler does
+  // not make both one: threads hold other elements of each.
   const auto blocks = [](const Tile& tile, int extent, int axis, DType dtype) {
     Shape shape{1, 1, 1, 1, 1, 1};
     shape[axis] = extent / (2 * side), shape[axis + 2] = side;
@@ -152,7 +152,7 @@ std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
   // some heads.
   Tile row = blocks(i, call_.rows, transposed_ ? 3 : 0, u64),
        col = blocks(j, call_.cols, transposed_ ? 0 : 3, u32).astype(u64);
-  row += first_row_block(call_, head_, 2 * side, side);
+  row += first_row_block(call_, head_);
   Tile number = ((row << 32) + col) << 1;
   Tile key = scalar_of(*options.seed, 0), stream = scalar_of(*options.seed, 1);
   // The greatest word that drops an element; no fraction above 0 keeps all.
@@ -222,15 +222,15 @@ Range Scores::visible_keys(Tile i) const {
   return range(min(max(i * call_.rows + *call_.options.first, 0) / call_.cols, high), high);
 }
 
-// Returns the number of the first block of rows of a sample's head; a tile of so many rows has `side` blocks.
-// Packed samples lie one behind the other in the rows of their head, each in whole tiles.
-static Tile first_row_block(const Call& call, Tile head, int rows, int side) {
+// Returns the number of the first block of rows of a sample's head; 2 * side rows have `side` blocks.
+// The rows of packed samples are consecutive; each sample begins with a new tile.
+static Tile first_row_block(const Call& call, Tile head) {
   const Options& options = call.options;
   const bool is_packed = call.queries.start.has_value();
-  Tile tiles = cdiv(call.query.dim(2), rows), first = 0;
+  Tile tiles = cdiv(call.query.dim(2), 2 * side), first = 0;
   if (is_packed) {
     tiles += options.query_starts->dim(0) - 1;
-    first = call.queries.whole_tile(0, rows);
+    first = call.queries.whole_tile(0, 2 * side);
   } else {
     head += call.batch * call.query.dim(1);
   }

@@ -1,0 +1,58 @@
+// Chooses tiles by what registers and shared memory hold.
+#include "tile_choice.h"
+
+#include "../common/tuning.h"
+
+namespace tile::attention {
+
+bool is_small(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+}
+// 64 is a size of its own, because tiles without padding are faster. Tensor cores multiply heads of the usual
+// sizes without padding.
+int gpu_depth(const Tensor& query, int64_t depth) {
+  if (!is_small(query)) return depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
+  for (int usual : {64, 80, 96, 128, 192})
+    if (depth <= usual) return usual;
+  return 256;
+}
+
+namespace {
+
+// On a GPU two operands of a product are in shared memory, scores and sums in registers.
+TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside beside) {
+  const int extent = gpu_depth(query, depth);
+  const bool small = is_small(query);
+  if (query.scalar_type() == at::kDouble) {
+    const int64_t needed = 12 * 32 * extent * 8;  // what 32 rows took at most, of several products
+    const int side = most_shared_bytes(to_array_argument(query)) < needed ? 16 : 32;
+    return {side, side, extent};
+  }
+  if (extent > 128) return {32, 32, extent};
+  // Sums are scaled and warps wait once a tile of keys, so these are as long as scores and sums fit.
+  if (beside == Beside::options) return {small && forward ? 64 : 32, 32, extent};
+  if (small && forward) return {128, extent > 64 && beside == Beside::bias ? 32 : 64, extent};
+  return {64, small && extent > 64 ? 32 : 64, extent};
+}
+
+}  // namespace
+
+TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
+  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, beside);
+  return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
+}
+
+// A thread holds sums of two products. Heads of 64 leave registers for a third group, which keeps the tensor
+// cores busier. A short query would leave many of its rows empty. A bias of more than 16 bits would spill
+// registers; tiles of a bias that each tile reads and random bits need registers, too, and wide ones beside
+// deep heads leave no shared memory.
+TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const OptionalTensor& bias,
+                         bool numbers, bool drops) {
+  const int extent = gpu_depth(query, depth);
+  const bool wide = bias && bias->element_size() > 2;
+  if (extent > 128 || drops || (extent > 64 && numbers && wide)) return {128, 64, extent};
+  const bool third = extent <= 64 && rows >= tuning::attention_long_query && !wide && !numbers;
+  return {third ? 192 : 128, 128, extent};
+}
+
+}  // namespace tile::attention

@@ -1,0 +1,16 @@
+// The tiles of queries and keys of attention's kernels. They have few sizes, because each is another kernel.
+#pragma once
+#include "host_problem.h"
+
+namespace tile::attention {
+
+bool is_small(const Tensor& tensor);  // floats of 16 bits
+// Returns the columns that tiles of a head have on a GPU.
+int gpu_depth(const Tensor& query, int64_t depth);
+// The tile where no warpgroup instructions run. least: the smallest head dim of a tile on a CPU.
+TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside);
+// The forward's tile on warpgroup instructions. numbers: each tile reads a bias. drops: with dropout.
+TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const OptionalTensor& bias,
+                         bool numbers, bool drops);
+
+}  // namespace tile::attention
