@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/build.h"
+#include "ir/unused.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -97,16 +98,6 @@ class Joiner {
     replace_uses(function_.body(), replaced);
     remove_unused(body);
     return outer.ops.size() - before;
-  }
-  void remove_unused(Block& body) {
-    for (size_t i = body.ops.size(); i-- > 0;) {
-      const Op& op = *body.ops[i];
-      const UseCounts uses = count_uses(body);
-      const bool is_used = std::any_of(op.results.begin(), op.results.end(),
-                                       [&](const Value* result) { return uses.count(result) != 0; });
-      if (op.traits().pure() && op.regions.empty() && !op.traits().terminator && !is_used)
-        body.ops.erase(body.ops.begin() + static_cast<ptrdiff_t>(i));
-    }
   }
 
   Function& function_;

@@ -9,28 +9,12 @@
 #include "cuda/async/pairs.h"
 #include "cuda/staging.h"
 #include "ir/build.h"
+#include "ir/unused.h"
 #include "ir/walk.h"
 #include "support/text.h"
 
 namespace tile::cuda {
 namespace {
-
-// Removes pure ops and loads whose results are unused, from the last to the first.
-void remove_unused(Block& block) {
-  UseCounts uses = count_uses(block);
-  const auto remove = [&](Block& from, const auto& self) -> void {
-    for (size_t i = from.ops.size(); i-- > 0;) {
-      Op& op = *from.ops[i];
-      for (const auto& region : op.regions) self(*region, self);
-      const bool used = std::any_of(op.results.begin(), op.results.end(),
-                                    [&](const Value* result) { return uses[result] > 0; });
-      if (used || !(op.traits().pure() || op.is("load")) || !op.regions.empty()) continue;
-      for (const Value* operand : op.operands) --uses[operand];
-      from.ops.erase(from.ops.begin() + static_cast<ptrdiff_t>(i));
-    }
-  };
-  remove(block, remove);
-}
 
 class Divider {
  public:
