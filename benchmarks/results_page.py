@@ -80,9 +80,17 @@ def _gpu(rows):
             f"{len(fractions)} memory-bound cases reach {_range(fractions, _two_decimals)} of a copy's speed; the median is "
             f"{_two_decimals(statistics.median(fractions))}"
         )
-    for name in ("cuBLAS", "FlashAttention-2"):
+    yield from _against(rows, "cuBLAS", "FlashAttention-2")
+
+
+def _against(rows, *peers):
+    for name in peers:
         if speeds := _numbers(rows, "other peers", rf"{name} ([\d.]+)"):
             yield f"{len(speeds)} cases reach {_range(speeds)} of {name}'s speed"
+
+
+def _variants(rows):
+    return _against(rows, "FlexAttention", "torch's varlen")
 
 
 def _attention(rows):
@@ -147,6 +155,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "cpu": ("time of each case against torch eager and `torch.compile`", _cpu),
     "gpu": ("time of each case against a copy, torch and other libraries", _gpu),
     "attention": ("attention against FlashAttention-2 and cuDNN", _attention),
+    "variants": ("attention with a bias, packed samples, a cache or a user's kernel", _variants),
     "products": ("products against cuBLAS, torch eager and `torch.compile`", _products),
     "tiles": ("products in tiles of many sizes against cuBLAS", _tiles),
     "host": ("the host's time of a call", _host),
