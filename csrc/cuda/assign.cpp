@@ -134,7 +134,7 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
     const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
     const Type& type = proposal.value->type;
     // Each group accesses its part of a tile that no product decides.
-    if (async_ && type.rank() == 2 && async_->holds(type.shape)) {
+    if (async_ && type.rank() == 2 && async_->in_sums_layout(type.shape)) {
       spread(proposal.value, async_->accumulator(type.shape), proposal.op);
       continue;
     }

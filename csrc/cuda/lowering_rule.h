@@ -51,6 +51,10 @@ struct LoweringRule {
 struct AddLoweringRule {
   explicit AddLoweringRule(const LoweringRule& lowering);
 };
+// A rule of an op that runs within a group of warps.
+inline LoweringRule grouped_rule(std::string_view name, void (*emit)(Emitter&, const Op&)) {
+  return {.name = name, .emit = emit, .grouped = true};
+}
 const LoweringRule* find_lowering(std::string_view primitive);
 bool has_cuda_body(std::string_view primitive);
 bool reduces(const Op& op);

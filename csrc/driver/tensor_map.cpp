@@ -9,7 +9,7 @@
 namespace tile {
 namespace {
 
-constexpr int alignment = 16, line_bytes = 128, most_box = 256;
+constexpr int line_bytes = 128, most_box = 256;
 constexpr int64_t most_size = int64_t{1} << 32, stride_limit = int64_t{1} << 40;
 constexpr const char* dense = "; pass a contiguous copy";
 
@@ -49,9 +49,9 @@ void check_tensor_map(const TensorMapShape& shape, std::string_view kernel, int 
   if (shape.rank < 1 || shape.rank > TensorMapShape::most_dimensions)
     refuse("it has ", shape.rank, " axes, and a map has 1 to ", TensorMapShape::most_dimensions,
            "; pass an array of fewer axes");
-  if (const auto address = reinterpret_cast<uintptr_t>(shape.data); address % alignment)
-    refuse("the array begins at address ", shape.data, ", which is not a multiple of ", alignment, " bytes",
-           dense);
+  if (const auto address = reinterpret_cast<uintptr_t>(shape.data); address % TensorMapShape::stride_unit)
+    refuse("the array begins at address ", shape.data, ", which is not a multiple of ",
+           TensorMapShape::stride_unit, " bytes", dense);
   if (shape.sizes[0] > 1 && shape.strides[0] != bytes)
     refuse("elements of ", bytes, " bytes lie ", shape.strides[0], " bytes apart", dense);
   for (size_t axis = 0; axis < static_cast<size_t>(shape.rank); ++axis) {
@@ -63,8 +63,8 @@ void check_tensor_map(const TensorMapShape& shape, std::string_view kernel, int 
       if (stride == 0)
         refuse("the ", size, " elements along an axis are one, because its stride is 0", dense);
       if (stride < 0) refuse("a stride is ", stride, " bytes, and strides are positive", dense);
-      if (stride % alignment)
-        refuse("a stride is ", stride, " bytes, which is not a multiple of ", alignment,
+      if (stride % TensorMapShape::stride_unit)
+        refuse("a stride is ", stride, " bytes, which is not a multiple of ", TensorMapShape::stride_unit,
                "; pass a copy with padded rows");
       if (stride >= stride_limit)
         refuse("a stride is ", stride, " bytes, and strides are below ", stride_limit, dense);
@@ -74,8 +74,9 @@ void check_tensor_map(const TensorMapShape& shape, std::string_view kernel, int 
              "; use smaller tiles");
   }
   const int row = shape.box[0] * bytes;
-  if (row % alignment)
-    refuse("a row of a box has ", row, " bytes, which is not a multiple of ", alignment, "; use wider tiles");
+  if (row % TensorMapShape::stride_unit)
+    refuse("a row of a box has ", row, " bytes, which is not a multiple of ", TensorMapShape::stride_unit,
+           "; use wider tiles");
   if (const int s = shape.swizzle; s != 0 && s != 32 && s != 64 && s != 128)
     refuse("swizzles are of 0, 32, 64 or 128 bytes; use one of them");
   if (shape.swizzle && row > shape.swizzle)
@@ -90,7 +91,8 @@ TensorMap Driver::tensor_map(const TensorMapShape& shape, std::string_view kerne
   for (size_t axis = 0; axis < static_cast<size_t>(shape.rank); ++axis) {
     sizes[axis] = static_cast<uint64_t>(shape.sizes[axis]);
     if (axis)  // the driver takes no stride of the innermost axis
-      strides[axis - 1] = uses_stride(shape, axis) ? static_cast<uint64_t>(shape.strides[axis]) : alignment;
+      strides[axis - 1] =
+          uses_stride(shape, axis) ? static_cast<uint64_t>(shape.strides[axis]) : TensorMapShape::stride_unit;
     box[axis] = static_cast<unsigned>(shape.box[axis]);
     steps[axis] = 1;
   }

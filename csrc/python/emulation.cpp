@@ -209,9 +209,7 @@ PyObject* wgmma_statement(PyObject*, PyObject* arguments) {
                         &PyList_Type, &lists[0], &PyList_Type, &lists[1], &PyList_Type, &lists[2]))
     return nullptr;
   std::vector<int64_t> offsets[3];
-  for (size_t i = 0; i < 3; ++i)
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(lists[i]); ++k)
-      offsets[i].push_back(PyLong_AsLongLong(PyList_GET_ITEM(lists[i], k)));
+  for (size_t i = 0; i < 3; ++i) offsets[i] = integers_in(lists[i]);
   if (PyErr_Occurred()) return nullptr;
   const std::string text = cuda::wgmma_text({.columns = columns,
                                              .left = dtype_named(left),

@@ -2,7 +2,6 @@
 // holds them, and they are 0 when it is loaded (cuda/device/block_counters.cuh).
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -25,7 +24,8 @@ class BlockCounters {
   // captured, and has one for itself: graphs may run at the same time, as long as the process does. One graph
   // that runs twice at a time shares its counters as it shares its memory. When all are taken, load_again()
   // loads another copy of the code.
-  Choice of(std::optional<uint64_t> stream, const std::function<CudaFunction()>& load_again) {
+  template <class LoadAgain>
+  Choice of(std::optional<uint64_t> stream, const LoadAgain& load_again) {
     const std::lock_guard lock(mutex_);
     if (stream)
       if (const auto known = of_streams_.find(*stream); known != of_streams_.end()) return known->second;

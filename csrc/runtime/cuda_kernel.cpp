@@ -141,21 +141,21 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   if (code.program.persistent) {
     const int64_t all = blocks[0] * blocks[1] * blocks[2];
     // Each CTA that draws blocks counts one beyond the last.
-    const int64_t most =
-        most_blocks[0] - (code.program.draws ? driver_.properties(device).multiprocessors : 0);
+    const int multiprocessors = driver_.properties(device).multiprocessors;
+    const int64_t most = most_blocks[0] - (code.program.draws ? multiprocessors : 0);
     if (all > most) [[unlikely]]
       fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid has ", all,
            " blocks; a kernel with wgmma runs at most ", most, ", launch fewer");
     for (size_t axis = 0; axis < 3; ++axis) user_grid[axis] = static_cast<int32_t>(count(axis));
-    const auto at_once = [&](int64_t wanted, int most) {
-      return static_cast<unsigned>(std::min<int64_t>(wanted, most));
+    const auto at_once = [](int64_t wanted, int room) {
+      return static_cast<unsigned>(std::min<int64_t>(wanted, room));
     };
     if (const int axis = code.program.pair_axis; axis >= 0) {
       const auto paired = static_cast<size_t>(axis);
       const int64_t pairs = all / blocks[paired] * ((blocks[paired] + 1) / 2);
       grid = {2, at_once(pairs, loaded.clusters), 1};
     } else {
-      grid = {at_once(all, driver_.properties(device).multiprocessors), 1, 1};
+      grid = {at_once(all, multiprocessors), 1, 1};
     }
   }
   launch.grid = grid;

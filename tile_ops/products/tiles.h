@@ -41,8 +41,8 @@ Division group_division(const ProductShape& shape, int64_t most_parts);
 
 // Returns true if warpgroup instructions take less time where two blocks of neighbouring rows run together,
 // which copy the right operand's tile once: if rows straddle lines of the cache and no multiprocessor has to
-// run a block more. `straddles`: rows of an operand begin in the middle of a line, so that what a copy takes
-// of each lies in one line more.
+// run a block more. `straddles`: rows of an operand begin in the middle of a line, so that a copy of a
+// row's part touches one line more.
 bool pays_in_pairs(const ProductShape& shape, const Division& division, bool straddles);
 
 // Numbers of left and right operands of tf32 that are copied so that they are contiguous along k, as

@@ -1,4 +1,4 @@
-// Reorders the ops of a block.
+// Moves products of bytes, and what they need, within a block.
 #include "cuda/async/byte_products.h"
 
 #include <algorithm>
@@ -6,7 +6,6 @@
 
 #include "cuda/layout.h"
 #include "cuda/staging.h"
-#include "ir/walk.h"
 
 namespace tile::cuda {
 namespace {

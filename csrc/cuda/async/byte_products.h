@@ -11,9 +11,9 @@ namespace tile::cuda {
 
 using Ops = std::vector<std::unique_ptr<Op>>;
 
-// Reorders the ops of a block of the groups' region: loads follow the first product, and a product stands in
-// front of the op that awaits the one before, where registers hold the sums of both. Such products get the
-// attribute {early}.
+// Moves ops within one block of the code of the groups that multiply. Loads go behind the first product. A
+// product goes in front of the op that awaits the product before it, if a thread's registers hold the sums of
+// both; it then gets the attribute {early}.
 void start_byte_products(const Block& block, Ops& ops, const AsyncPlan& plan);
 
 }  // namespace tile::cuda

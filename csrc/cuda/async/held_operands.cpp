@@ -1,4 +1,4 @@
-// Counts registers of each loop.
+// Counts the registers that sums leave in each loop.
 #include "cuda/async/held_operands.h"
 
 #include <algorithm>
@@ -13,13 +13,7 @@ namespace {
 
 // Wider products read more of the right operand than of the left one.
 constexpr int64_t most_columns = 64;
-// Four steps along k are one statement.
-constexpr int64_t held_columns = 64, held_registers = 16;
-
-int64_t columns_of(const AsyncPlan& plan, const Op& mma) {
-  const Shape& shape = mma.type(2).shape;
-  return plan.divides_columns(shape) ? shape[1] / plan.groups : shape[1];
-}
+constexpr int64_t held_registers = AsyncPlan::held_columns / 4;  // for a block of 64 rows
 
 // Returns true if the product's left operand is loaded in front of the loop, and its rows lie along k. Loops
 // keep the float32 of f16 operands that they compute, which takes the registers; bf16 becomes it by a shift.
@@ -57,7 +51,7 @@ bool keeps_tiles(const AsyncPlan& plan, const Op& last) {
 
 }  // namespace
 
-std::vector<HeldOperand> held_operands(const Function& function, const AsyncPlan& plan) {
+std::vector<const Op*> held_operands(const Function& function, const AsyncPlan& plan) {
   std::vector<const Block*> blocks;
   std::vector<std::vector<const Op*>> products;  // of each block
   walk(function.body(), [&](const Op& op) {
@@ -65,21 +59,22 @@ std::vector<HeldOperand> held_operands(const Function& function, const AsyncPlan
     if (blocks.empty() || blocks.back() != op.parent) blocks.push_back(op.parent), products.emplace_back();
     products.back().push_back(&op);
   });
-  std::vector<HeldOperand> held;
+  std::vector<const Op*> held;
   for (const std::vector<const Op*>& of_block : products) {
     int64_t left = plan.group_registers();
     std::vector<const Op*> narrow;
     for (const Op* mma : of_block) {
-      const int64_t columns = columns_of(plan, *mma);
+      const int64_t columns = plan.group_columns(mma->type(2).shape);
       left -= plan.row_blocks * columns / 2;
-      if (columns <= most_columns && mma->type(0).shape[1] > held_columns && reads_unchanged(plan, *mma))
+      if (columns <= most_columns && mma->type(0).shape[1] > AsyncPlan::held_columns &&
+          reads_unchanged(plan, *mma))
         narrow.push_back(mma);
     }
     if (narrow.size() < 2) continue;
     if (keeps_tiles(plan, *narrow.back())) return {};
     // The last product's sums are needed last, so others have begun while registers are read.
     for (size_t i = narrow.size(); i-- > 0 && left >= plan.row_blocks * held_registers;) {
-      held.push_back({narrow[i], held_columns});
+      held.push_back(narrow[i]);
       left -= plan.row_blocks * held_registers;
     }
   }

@@ -6,10 +6,10 @@
 
 namespace tile::cuda {
 
-// In loops whose products read at least two left operands that the loop does not load: the products that read
-// four steps along k from registers, as far as the sums of the loop's products leave registers, and where no
-// loop keeps other tiles. wgmma reads both operands of narrow products from shared memory in the time of the
-// product itself, or longer.
-std::vector<HeldOperand> held_operands(const Function& function, const AsyncPlan& plan);
+// Returns products that read four steps along k of their left operand from registers. Their loops have at
+// least two products whose left operands they do not load. The sums of a loop's products must leave
+// registers, and no loop may keep other tiles. wgmma reads both operands of narrow products from shared
+// memory in the time of the product itself, or longer.
+std::vector<const Op*> held_operands(const Function& function, const AsyncPlan& plan);
 
 }  // namespace tile::cuda

@@ -128,13 +128,13 @@ class Issuer {
   void hold(const Op& load, int64_t ring, int64_t tile, Builder& build) {
     const Type& type = load.results[0]->type;
     Value* read = nullptr;
-    for (const auto& [product, columns] : plan_.held) {
+    for (const Op* product : plan_.held) {
       if (mma_operand(product->operands[0]).value != load.results[0]) continue;
       if (!read)
         read = build.emit(ring_left, {},
                           {{"dtype", type.dtype},
                            {"ring", ring},
-                           {"shape", Shape{type.shape[0], columns}},
+                           {"shape", Shape{type.shape[0], AsyncPlan::held_columns}},
                            {"tile", tile}});
       held_[product] = read;
     }

@@ -2,8 +2,8 @@
 #include "cuda/async/pairs.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
+#include <unordered_set>
 #include <vector>
 
 #include "cuda/async/ops.h"
@@ -85,6 +85,12 @@ class Difference {
   std::unordered_set<const Value*> differ_;
 };
 
+// Returns the values that blocks of the grid may compute differently if only their indices along the axis
+// differ.
+std::unordered_set<const Value*> differing(const Function& function, const KernelArrays& arrays, int axis) {
+  return Difference(arrays, axis).of(function);
+}
+
 // Returns true if blocks run the ops of this block of ops equally often.
 bool runs_alike(const Block& block, const std::unordered_set<const Value*>& differ) {
   for (const Op* around = block.parent; around; around = around->parent->parent)
@@ -134,10 +140,6 @@ int64_t shared_bytes(const Function& function, const std::unordered_set<const Va
 }
 
 }  // namespace
-
-std::unordered_set<const Value*> differing(const Function& function, const KernelArrays& arrays, int axis) {
-  return Difference(arrays, axis).of(function);
-}
 
 std::optional<int> pair_axis(const Function& function, const KernelArrays& arrays) {
   if (!only_stores(function)) return std::nullopt;

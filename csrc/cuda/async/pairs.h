@@ -2,17 +2,12 @@
 // then copied once: each CTA copies half of it to the shared memory of both.
 #pragma once
 #include <optional>
-#include <unordered_set>
 
 #include "cuda/array_facts.h"
 #include "cuda/async/plan.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
-
-// Returns the values that blocks of the grid may compute differently if only their indices along the axis
-// differ.
-std::unordered_set<const Value*> differing(const Function& function, const KernelArrays& arrays, int axis);
 
 // Returns the axis of the grid along which neighbouring blocks share operands of products: the one where
 // these have most bytes. None if there is no such axis, or if the blocks may have different numbers of

@@ -16,15 +16,16 @@
 namespace tile::cuda {
 namespace {
 
-constexpr int64_t alignment = 1024;  // of tiles with a swizzle of 128 bytes
-constexpr int most_stages = 12;
 // Elements of a tile that threads load in a loop of products: a row, or so many a thread.
 constexpr int64_t most_row = 256, most_a_thread = 2;
 constexpr int64_t row_unit = 128;      // bytes to which the copy unit aligns rows in shared memory
 constexpr int instruction_bytes = 32;  // of an operand's row that an instruction multiplies
 constexpr int least_columns = 32;      // of a group, where groups divide columns
 
-int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+int64_t round_up(int64_t bytes) {
+  constexpr int64_t unit = AsyncPlan::alignment;
+  return (bytes + unit - 1) / unit * unit;
+}
 
 // The operands that wgmma multiplies, and the dtype of their sums.
 struct WgmmaOperands {
@@ -98,7 +99,7 @@ bool AsyncPlan::decline(const Op& op, const std::string& reason) {
 }
 
 AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target,
-                     bool persistent, bool draws, bool holds)
+                     bool persistent, bool draws, bool may_hold)
     : persistent(persistent), draws(draws) {
   std::vector<const Op*> products;
   walk(function.body(), [&](const Op& op) {
@@ -108,8 +109,8 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     why_not = "the kernel has no product";
     return;
   }
-  const auto all = [&](auto holds) {
-    return std::all_of(products.begin(), products.end(), [&](const Op* mma) { return holds(*mma); });
+  const auto all = [&](auto test) {
+    return std::all_of(products.begin(), products.end(), [&](const Op* mma) { return test(*mma); });
   };
   if (!choose_groups(products) || !all([&](const Op& mma) { return fits(mma); })) return;
   if (!all([&](const Op& mma) { return add_continued(function, arrays, mma); })) {
@@ -123,17 +124,17 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     add_rings(std::move(together), {});
     add_rows(function, arrays);
     add_tiles(function, arrays);
-    if (holds) held = held_operands(function, *this);
+    if (may_hold) held = held_operands(function, *this);
   }
   for (const Op* mma : products) {
     int64_t elements = 0;
     for (const Op* other : products)
       if (other->parent == mma->parent) elements += element_count(other->type(2).shape);
-    sums = std::max(sums, elements / (int64_t{groups} * group_threads));
+    most_sums = std::max(most_sums, elements / (int64_t{groups} * group_threads));
   }
   add_epilogue(function, arrays);
   place(function, target);
-  if (awaits && why_not.empty()) loads_little(function, products);
+  if (awaits && why_not.empty()) decline_awaited_loads(function, products);
 }
 
 // Finds the number of groups: the product with the most rows decides.
@@ -177,7 +178,7 @@ bool AsyncPlan::fits(const Op& mma) {
     return decline(mma, str("the product has ", m, "x", n, " sums; those of ", groups, " groups have ",
                             block_rows * row_blocks * groups, " rows, or ", block_rows * row_blocks,
                             " and a multiple of ", groups * least_columns, " columns"));
-  const int64_t sums = int64_t{row_blocks} * (divides_columns(shape) ? n / groups : n) / 2;
+  const int64_t sums = int64_t{row_blocks} * group_columns(shape) / 2;
   if (sums > 128 || (groups == 3 && n > 128))
     return decline(mma, str("the sums of ", m, "x", n, " do not fit the registers of ", groups, " groups"));
   for (const Op* around = mma.parent->parent; around; around = around->parent->parent)
@@ -306,7 +307,7 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
   add_rings(std::move(rows), {.of_rows = true});
 }
 
-bool AsyncPlan::holds(const Shape& shape) const {
+bool AsyncPlan::in_sums_layout(const Shape& shape) const {
   if (shape[1] % 8 != 0 || shape[1] > most_columns) return false;
   if (divides_columns(shape)) return shape[1] % (groups * least_columns) == 0;
   return shape[0] == int64_t{block_rows} * row_blocks * groups;
@@ -314,7 +315,8 @@ bool AsyncPlan::holds(const Shape& shape) const {
 // Adds the tiles that the loops of products load beside operands.
 void AsyncPlan::add_tiles(const Function& function, const KernelArrays& arrays) {
   std::vector<Together> tiles;
-  for (CopiedTile& tile : loop_tiles(function, arrays, [&](const Shape& shape) { return holds(shape); })) {
+  for (CopiedTile& tile :
+       loop_tiles(function, arrays, [&](const Shape& shape) { return in_sums_layout(shape); })) {
     const Op* loop = tile.access->parent->parent;
     const bool is_operand = use_of(*tile.access).second;
     if (is_operand || !loop || (persistent && !loop->parent->parent)) continue;
@@ -322,17 +324,6 @@ void AsyncPlan::add_tiles(const Function& function, const KernelArrays& arrays) 
     tiles.back().push_back({std::move(tile)});
   }
   add_rings(std::move(tiles), {.of_tiles = true});
-}
-// Leaves such tiles to the threads where two stages of all rings do not fit, the last ones first.
-void AsyncPlan::drop_tiles(const Function& function, int64_t room) {
-  int64_t needed = 0;
-  for (const AsyncRing& ring : rings)
-    if (!ring.of_epilogue) needed += (is_repeated(ring, function) ? 2 : 1) * ring.stage_bytes;
-  for (size_t r = rings.size(); r-- > 0 && needed > room;) {
-    if (!rings[r].of_tiles) continue;
-    needed -= 2 * rings[r].stage_bytes;
-    rings.erase(rings.begin() + static_cast<ptrdiff_t>(r));
-  }
 }
 
 // Adds the rings of products that end in their block. Blocks that load the same tiles, such as the parts of a
@@ -362,9 +353,9 @@ void AsyncPlan::add_rings(std::vector<Together> all, const AsyncRing& like) {
   }
 }
 
-// Loads of tiles without a ring do not run ahead. Returns true if they are few, or if another loop of as
-// many products has none: one that is not the usual case may wait for them.
-bool AsyncPlan::loads_little(const Function& function, const std::vector<const Op*>& products) {
+// Declines a kernel whose products wait for loads of tiles without a ring, which do not run ahead, unless
+// these are few, or another loop of as many products has none: one that is not the usual case may wait.
+void AsyncPlan::decline_awaited_loads(const Function& function, const std::vector<const Op*>& products) {
   const Users users = users_of(function.body());
   const int64_t most = std::max(most_row, int64_t{groups} * group_threads * most_a_thread);
   const auto awaited_load = [&](const Block& body) -> const Op* {
@@ -386,8 +377,7 @@ bool AsyncPlan::loads_little(const Function& function, const std::vector<const O
     largest = std::max(largest, count);
     if (load && !awaited) awaited = load;
   }
-  return !awaited || usual >= waiting ||
-         decline(*awaited, "the loop of a product loads a tile that is no operand");
+  if (awaited && usual < waiting) decline(*awaited, "the loop of a product loads a tile that is no operand");
 }
 
 // Adds a left operand that is computed. A group has its rows in registers; it reads what other groups have
@@ -496,89 +486,6 @@ void AsyncPlan::add_epilogue(const Function& function, const KernelArrays& array
     ring.tiles.push_back({std::move(load)});
   }
   if (!ring.uses.empty()) rings.push_back(std::move(ring));
-}
-
-// Returns true if loops fill the ring, other than the loop over the grid.
-bool AsyncPlan::is_repeated(const AsyncRing& ring, const Function& function) const {
-  return std::any_of(ring.uses.begin(), ring.uses.end(), [&](const RingUse& use) {
-    const Op* loop = use.block->parent;
-    return loop && (!persistent || loop->parent != &function.body());
-  });
-}
-
-// Returns how many stages the ring of an epilogue's loads has in so many bytes. Products that go on from
-// iteration to iteration keep three stages, and the loads have two, or else one. What is then left of a stage
-// of the products goes to the loads.
-int AsyncPlan::epilogue_stages(int64_t left, int64_t repeated) const {
-  const AsyncRing& ring = rings.back();
-  const auto uses = static_cast<int64_t>(ring.uses.size());
-  for (const int64_t least : {std::min<int64_t>(uses, 2), int64_t{1}}) {
-    const int64_t products = std::min<int64_t>((left - least * ring.stage_bytes) / repeated, most_stages);
-    if (left < least * ring.stage_bytes || products < 3) continue;
-    return static_cast<int>(
-        std::min<int64_t>({uses, (left - products * repeated) / ring.stage_bytes, most_stages}));
-  }
-  return 0;
-}
-
-// Gives every ring as many stages as fit. Rings that loops fill have two at least, where products go on from
-// iteration to iteration; others have a second one if the loops' rings have two.
-void AsyncPlan::place(const Function& function, const Target& target) {
-  int64_t room = target.shared_bytes - alignment;  // the barriers take the rest
-  for (const SharedOperand& operand : operands) room -= shared_buffers * operand.layout.stage_bytes();
-  drop_tiles(function, room);
-  int64_t once = 0, repeated = 0;
-  for (const AsyncRing& ring : rings)
-    if (!ring.of_epilogue) (is_repeated(ring, function) ? repeated : once) += ring.stage_bytes;
-  int64_t panels = stores.empty() ? 0 : int64_t{groups} * panel_buffers * panel_bytes;
-  if (room - panels < once + (awaits ? 2 : 3) * repeated) stores.clear(), panels = 0;
-  if (room - once < 2 * repeated) {
-    why_not = str("two stages of ", repeated, " bytes", once ? str(" and one of ", once) : "",
-                  " do not fit the ", target.shared_bytes, " bytes of shared memory");
-    return;
-  }
-  const int second = once && repeated && room - panels >= 2 * once + 2 * repeated ? 2 : 1;
-  int64_t left = room - panels - second * once;
-  int of_epilogue = 0;
-  if (has_two_producers()) {
-    if (!stores.empty()) of_epilogue = epilogue_stages(left, repeated);
-    left -= of_epilogue * rings.back().stage_bytes;
-    if (!of_epilogue) rings.pop_back();
-  }
-  const int most = repeated ? static_cast<int>(std::min<int64_t>(left / repeated, most_stages)) : 1;
-  int64_t offset = 0;
-  const auto place_ring = [&](AsyncRing& ring) {
-    ring.stages = ring.of_epilogue ? of_epilogue : is_repeated(ring, function) ? most : second;
-    ring.offset = offset;
-    offset += ring.stages * ring.stage_bytes;
-  };
-  for (AsyncRing& ring : rings)
-    if (!ring.of_rows) place_ring(ring);
-  for (SharedOperand& operand : operands) {
-    operand.offset = offset;
-    offset += shared_buffers * operand.layout.stage_bytes();
-  }
-  int count = 0;
-  for (PanelStore& store : stores) {
-    store.first = count;
-    count += row_blocks * static_cast<int>(store.layout.panels());
-  }
-  if (!stores.empty()) stores[0].waits_all = count % panel_buffers != 0;
-  panels_offset = offset;
-  offset += panels;
-  for (AsyncRing& ring : rings)
-    if (ring.of_rows) place_ring(ring);
-  for (AsyncRing& ring : rings) {
-    ring.full = offset;
-    ring.empty = offset + 8 * ring.stages;
-    offset += 16 * ring.stages;
-  }
-  queue_offset = offset;
-  if (draws) offset += queue_bytes;
-  shared_bytes = offset;
-  if (shared_bytes > target.shared_bytes)
-    why_not = str("the barriers of ", rings.size(), " rings do not fit the ", target.shared_bytes,
-                  " bytes of shared memory");
 }
 
 Layout AsyncPlan::in_fragments(const Shape& shape, std::optional<int> divided) const {

@@ -26,7 +26,7 @@ struct RingTile : CopiedTile {
     if (sliced >= 0) return false;
     return halves_panels() || (layout.rows % 2 == 0 && layout.panel_bytes() / 2 % swizzle_bytes == 0);
   }
-  static constexpr int64_t swizzle_bytes = 1024;
+  static constexpr int64_t swizzle_bytes = 1024;  // after which a swizzle of 128 bytes begins again
 };
 // A left operand of which each group computes its rows, or its columns, and of which products of every group
 // read all: every group writes its part to one of two buffers in turn.
@@ -34,11 +34,6 @@ struct SharedOperand {
   std::vector<const Op*> products;  // those of one block read one value
   SharedLayout layout;
   int64_t offset = 0;  // of the first buffer
-};
-// A left operand that is loaded in front of the product's loop: registers hold its first columns.
-struct HeldOperand {
-  const Op* product;
-  int64_t columns;
 };
 // The loads of a block of ops that fill a stage of a ring, one for each of its tiles.
 struct RingUse {
@@ -72,10 +67,10 @@ struct AsyncRing {
 };
 
 struct AsyncPlan {
-  // persistent: CTAs run several blocks of the grid. draws: they take them from a queue. holds: left operands
-  // may stay in registers.
+  // persistent: CTAs run several blocks of the grid. draws: they take them from a queue. may_hold: left
+  // operands may stay in registers.
   AsyncPlan(const Function& function, const KernelArrays& arrays, const Target& target, bool persistent,
-            bool draws = false, bool holds = true);
+            bool draws = false, bool may_hold = true);
 
   std::string why_not;  // empty: the kernel runs on wgmma
   bool persistent;
@@ -85,17 +80,19 @@ struct AsyncPlan {
   std::vector<AsyncRing> rings;
   std::vector<PanelStore> stores;
   std::vector<SharedOperand> operands;
-  std::vector<HeldOperand> held;
-  int groups = 0;             // that multiply
-  int row_blocks = 0;         // blocks of 64 rows of a group
-  int64_t sums = 0;           // registers of a thread that the sums of a block's products take
-  bool by_columns = false;    // one group's registers would not hold the sums: two divide all columns
-  int64_t panels_offset = 0;  // of the panels' buffers, in shared memory
-  int64_t queue_offset = 0;   // of the queue's slots, in shared memory
+  std::vector<const Op*> held;  // products of whose left operand registers hold the first columns
+  int groups = 0;               // that multiply
+  int row_blocks = 0;           // blocks of 64 rows of a group
+  int64_t most_sums = 0;        // registers of a thread that the sums of a block's products take
+  bool by_columns = false;      // one group's registers would not hold the sums: two divide all columns
+  int64_t panels_offset = 0;    // of the panels' buffers, in shared memory
+  int64_t queue_offset = 0;     // of the queue's slots, in shared memory
   int64_t shared_bytes = 0;
 
   // A group has two buffers for panels: the copy unit reads one while the group writes the other.
   static constexpr int panel_buffers = 2, panel_bytes = 64 * 128;
+  static constexpr int64_t alignment = RingTile::swizzle_bytes;  // of tiles
+  static constexpr int64_t held_columns = 64;          // four steps along k, which are one statement
   static constexpr int shared_buffers = 2;             // of an operand that groups compute
   static constexpr int queue_bytes = 2 * (8 + 8 + 4);  // two barriers and a block's number, of two slots
   static constexpr int group_threads = 128, block_rows = 64, most_columns = 256;
@@ -112,16 +109,19 @@ struct AsyncPlan {
   int group_registers() const { return groups == 2 ? (has_long_producers() ? 232 : 240) : 160; }
   // Returns true if sums take more than three quarters of a thread's registers. As a persistent kernel, whose
   // loop over blocks takes some too, attention's gradient then spills.
-  bool fills_registers() const { return 4 * sums > 3 * (moves_registers() ? group_registers() : 255); }
+  bool fills_registers() const { return 4 * most_sums > 3 * (moves_registers() ? group_registers() : 255); }
   // The layout of an accumulator: each group has adjacent rows, each warp 16 of a block of 64. Where the rows
   // are those of one group, each group has adjacent columns.
   Layout accumulator(const Shape& shape) const;
   // Returns true if the groups hold a tile of this shape as they hold sums.
-  bool holds(const Shape& shape) const;
+  bool in_sums_layout(const Shape& shape) const;
   // The layout of a left operand in registers: groups that divide columns have all rows each.
   Layout left_operand(const Shape& shape) const;
   bool divides_columns(const Shape& shape) const {
     return groups > 1 && shape[0] == int64_t{block_rows} * row_blocks;
+  }
+  int64_t group_columns(const Shape& shape) const {
+    return divides_columns(shape) ? shape[1] / groups : shape[1];
   }
 
  private:
@@ -131,7 +131,7 @@ struct AsyncPlan {
   bool fits(const Op& mma);
   bool add_continued(const Function& function, const KernelArrays& arrays, const Op& mma);
   bool add_computed(const Op& mma, const MmaOperand& read);
-  bool loads_little(const Function& function, const std::vector<const Op*>& products);
+  void decline_awaited_loads(const Function& function, const std::vector<const Op*>& products);
   // The tiles of a block that share a ring, in the order in which products read them.
   using Together = std::vector<RingTile>;
   bool add_awaited(const Function& function, const KernelArrays& arrays, const Op& mma,
@@ -139,6 +139,7 @@ struct AsyncPlan {
   void add_rings(std::vector<Together> all, const AsyncRing& like);
   void add_rows(const Function& function, const KernelArrays& arrays);
   void add_tiles(const Function& function, const KernelArrays& arrays);
+  std::pair<int64_t, int64_t> stages_once_and_repeated(const Function& function) const;
   void drop_tiles(const Function& function, int64_t room);
   bool divides_panels(const Function& function, const Op& load, size_t unit) const;
   bool describe(const Function& function, const KernelArrays& arrays, const Op& mma, size_t operand,

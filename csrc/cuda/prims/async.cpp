@@ -193,8 +193,8 @@ void emit_ring_read(Emitter& emitter, const Op& op) {
       "Read", str("  static constexpr bool by_columns = ", by_columns ? "true" : "false",
                   ", across = ", layout.major == Major::rows ? "true" : "false",
                   ";\n  static constexpr int rows = ", plan.row_blocks,
-                  ", columns = ", type.shape[1] / (by_columns ? plan.groups : 1),
-                  ", chunks = ", layout.pitch / 16, ", panel_bytes = ", layout.panel_bytes(), ";\n"));
+                  ", columns = ", plan.group_columns(type.shape), ", chunks = ", layout.pitch / 16,
+                  ", panel_bytes = ", layout.panel_bytes(), ";\n"));
   const Layout sums = plan.accumulator(type.shape);
   emitter.result_in(op, sums,
                     str("read_stage<", tile, ", ", ring_type(emitter, number), ", ", type.dtype, ", ",
@@ -280,11 +280,8 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
   const DType dtype = op.type(0).dtype;
   const bool by_columns = plan.divides_columns(op.type(2).shape);
-  const int64_t columns = op.type(2).shape[1] / (by_columns ? plan.groups : 1),
+  const int64_t columns = plan.group_columns(op.type(2).shape),
                 k = op.type(0).shape[op.integer("left_transposed") ? 0 : 1], step = 32 / info(dtype).bytes;
-  const auto own = [&](const WgmmaOperand& operand, int64_t extent) {
-    return own_part(plan, operand, extent);
-  };
   const auto steps_of = [&](const WgmmaOperand& operand) {
     std::vector<int64_t> steps;
     for (int64_t at = 0; at < k; at += step) steps.push_back(operand.step(at));
@@ -313,7 +310,8 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
       product.left_blocks[i] = left.block(static_cast<int64_t>(i) * AsyncPlan::block_rows);
     body += str(fields_text("left", left), steps_text(product.left_steps, "left_step"),
                 steps_text(product.left_blocks, "left_block"));
-    left_text = by_columns ? left.address : own(left, int64_t{AsyncPlan::block_rows} * plan.row_blocks);
+    left_text =
+        by_columns ? left.address : own_part(plan, left, int64_t{AsyncPlan::block_rows} * plan.row_blocks);
     if (op.operands.size() == 5) {
       const Shape& held = op.type(4).shape;
       emitter.need("held_product.cuh");
@@ -325,8 +323,8 @@ void emit_mma_issue(Emitter& emitter, const Op& op) {
   }
   const std::string name = emitter.define_struct("Product", body + wgmma_text(product));
   emitter.result(op, str(function, "<", name, ">(", emitter.name(op.operands[2]), ", ", left_text, ", ",
-                         by_columns ? own(right, columns) : right.address, ", ", emitter.name(op.operands[3]),
-                         ", ", line_number(op), ")"));
+                         by_columns ? own_part(plan, right, columns) : right.address, ", ",
+                         emitter.name(op.operands[3]), ", ", line_number(op), ")"));
 }
 void emit_put_shared(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
@@ -338,10 +336,10 @@ void emit_put_shared(Emitter& emitter, const Op& op) {
   const std::string type = emitter.define_struct(
       "Put",
       str("  static constexpr bool by_columns = ", by_columns ? "true" : "false",
-          ";\n  static constexpr int rows = ", plan.row_blocks,
-          ", columns = ", shape[1] / (by_columns ? plan.groups : 1), ", chunks = ", operand.layout.pitch / 16,
-          ", panel_bytes = ", operand.layout.panel_bytes(), ", bytes = ", operand.layout.stage_bytes(),
-          ", offset = ", operand.offset, ", threads = ", plan.groups * AsyncPlan::group_threads, ";\n"));
+          ";\n  static constexpr int rows = ", plan.row_blocks, ", columns = ", plan.group_columns(shape),
+          ", chunks = ", operand.layout.pitch / 16, ", panel_bytes = ", operand.layout.panel_bytes(),
+          ", bytes = ", operand.layout.stage_bytes(), ", offset = ", operand.offset,
+          ", threads = ", plan.groups * AsyncPlan::group_threads, ";\n"));
   const std::string value = emitter.in_layout(op, op.operands[0], plan.accumulator(shape)),
                     name = emitter.fresh_name(op.results[0]);
   emitter.line(op, str("const SharedAddress ", name, " = put_shared<", type, ">(", value, ", memory, buffer",
@@ -403,27 +401,24 @@ void emit_leave_unless(Emitter& emitter, const Op& op) {
   emitter.line(op, str("if (!", emitter.name(op.operands[0]), ") return;"));
 }
 
-LoweringRule rule(std::string_view name, void (*emit)(Emitter&, const Op&)) {
-  return {.name = name, .emit = emit, .grouped = true};
-}
 const AddLoweringRule rules_[] = {
-    AddLoweringRule(rule("roles", emit_roles)),
-    AddLoweringRule(rule("ring_fill", emit_fill)),
-    AddLoweringRule(rule("ring_load", emit_ring_load)),
-    AddLoweringRule(rule("ring_next", emit_next)),
-    AddLoweringRule(rule("ring_wait", emit_wait)),
-    AddLoweringRule(rule("ring_tile", emit_ring_tile)),
-    AddLoweringRule(rule("ring_left", emit_ring_left)),
+    AddLoweringRule(grouped_rule("roles", emit_roles)),
+    AddLoweringRule(grouped_rule("ring_fill", emit_fill)),
+    AddLoweringRule(grouped_rule("ring_load", emit_ring_load)),
+    AddLoweringRule(grouped_rule("ring_next", emit_next)),
+    AddLoweringRule(grouped_rule("ring_wait", emit_wait)),
+    AddLoweringRule(grouped_rule("ring_tile", emit_ring_tile)),
+    AddLoweringRule(grouped_rule("ring_left", emit_ring_left)),
     AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
-    AddLoweringRule(rule("ring_row", emit_ring_row)),
-    AddLoweringRule(rule("ring_free", emit_free)),
-    AddLoweringRule(rule("ring_drain", emit_drain)),
-    AddLoweringRule(rule("ring_release", emit_release)),
-    AddLoweringRule(rule("mma_retire", emit_mma_retire)),
-    AddLoweringRule(rule("put_shared", emit_put_shared)),
-    AddLoweringRule(rule("undefined", emit_undefined)),
-    AddLoweringRule(rule("store_async", emit_store_async)),
-    AddLoweringRule(rule("store_wait", emit_store_wait)),
+    AddLoweringRule(grouped_rule("ring_row", emit_ring_row)),
+    AddLoweringRule(grouped_rule("ring_free", emit_free)),
+    AddLoweringRule(grouped_rule("ring_drain", emit_drain)),
+    AddLoweringRule(grouped_rule("ring_release", emit_release)),
+    AddLoweringRule(grouped_rule("mma_retire", emit_mma_retire)),
+    AddLoweringRule(grouped_rule("put_shared", emit_put_shared)),
+    AddLoweringRule(grouped_rule("undefined", emit_undefined)),
+    AddLoweringRule(grouped_rule("store_async", emit_store_async)),
+    AddLoweringRule(grouped_rule("store_wait", emit_store_wait)),
     AddLoweringRule({.name = "leave_unless", .emit = emit_leave_unless}),
     AddLoweringRule(
         {.name = "zero_unless", .emit = emit_zero_unless, .relate = relate_zero_unless, .grouped = true}),

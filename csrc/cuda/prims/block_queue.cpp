@@ -33,13 +33,12 @@ void emit_close(Emitter& emitter, const Op& op) {
   emitter.line(op, str("close_queue(block_counter, ", line_number(op), ");"));
 }
 
-LoweringRule rule(std::string_view name, void (*emit)(Emitter&, const Op&)) {
-  return {.name = name, .emit = emit, .grouped = true};
-}
 const AddLoweringRule rules_[] = {
-    AddLoweringRule(rule("block_loop", emit_block_loop)), AddLoweringRule(rule("queue_draw", emit_draw)),
-    AddLoweringRule(rule("queue_put", emit_put)),         AddLoweringRule(rule("queue_take", emit_take)),
-    AddLoweringRule(rule("queue_close", emit_close)),
+    AddLoweringRule(grouped_rule("block_loop", emit_block_loop)),
+    AddLoweringRule(grouped_rule("queue_draw", emit_draw)),
+    AddLoweringRule(grouped_rule("queue_put", emit_put)),
+    AddLoweringRule(grouped_rule("queue_take", emit_take)),
+    AddLoweringRule(grouped_rule("queue_close", emit_close)),
 };
 
 }  // namespace
