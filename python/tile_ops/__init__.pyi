@@ -259,7 +259,7 @@ def attention(
       up to 40 MiB. A mask then runs on warpgroup instructions of sm_90; a floating one is read where it
       has other numbers than 0 and -inf; without bits, and for gradients of heads of 65 to 128, also
       where it hides a part. On warpgroup instructions a floating one that differs between heads, or
-      whose gradient is wanted, is not summed up: it is taken for numbers, all of which are read.
+      whose gradient is wanted, is not summed up: all its numbers are read.
     - `softcap` > 0 makes a score `softcap * tanh(score / softcap)` (Gemma 2). Then comes `attn_bias`,
       bool (True: attend) or floats, of any shape that broadcasts to [batch, heads, length, keys], and
       ALiBi's `-slope * |distance to the own place|` (Press et al., 2022), `alibi_slopes` [heads] or
@@ -319,10 +319,11 @@ def attention_decode(
     - Shapes: `query` [batch, heads, queries, head dim], the caches [batch, key heads, capacity, head
       dim] in any order of strides, `lengths` [batch], the number of keys of each sequence, of which the
       last belong to the queries; the mask is causal. With `block_table` [batch, pages of a sequence],
-      the caches are [pages, key heads, page size, head dim], of any page size; caches whose pages are
-      no whole number of keys apart in memory are copied first, unless the page size is a multiple of 16
-      (in 16 bits on a GPU: of 64, or of 32 above a head dim of 128). What lies behind a sequence in the
-      cache or in `block_table` is not used. `window[1]` is ignored.
+      the caches are [pages, key heads, page size, head dim], of any page size. If the distance from
+      page to page in memory is not a multiple of that from key to key, caches are copied first, unless
+      the page size is a multiple of 16 (in 16 bits on a GPU: of 64, or of 32 above a head dim of 128).
+      Keys behind the end of a sequence, and entries of `block_table` behind its last page, are not
+      used. `window[1]` is ignored.
     - Dtypes: as in `tile::attention`; `lengths` and `block_table` int32 or int64.
     - Errors: as in `tile::attention`. A length beyond the cache is a ValueError on the CPU and a failed
       assertion on a GPU. A page that does not exist is a failed assertion on both.
