@@ -7,6 +7,7 @@
 
 #include "cuda/async/roles.h"
 #include "cuda/program.h"
+#include "dense_arrays.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "runtime/text_kernel.h"
@@ -22,15 +23,6 @@ inline std::string divided_among_roles(Function& function, const AsyncPlan& plan
   EXPECT_EQ(divide_into_roles(function, plan), std::nullopt);
   verify(function, "divide_into_roles");
   return print(function, false);
-}
-
-// Says of the first arrays that their rows are contiguous, aligned and small.
-inline void make_dense(Function& function, int arrays) {
-  for (int i = 0; i < arrays; ++i) {
-    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-    for (const char* fact : {"aligned", "whole", "small", "forward"})
-      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-  }
 }
 
 // Returns the text with each `from` replaced.
