@@ -84,14 +84,16 @@ inline std::string product_and(const std::string& epilogue, int columns) {
           "}\n",
       "COLUMNS", std::to_string(columns));
 }
-// Runs such a kernel, and returns %c.
-inline std::vector<float> run_product(const std::string& kernel) {
-  const int64_t sizes[][2] = {{20, 40}, {40, 200}, {1, 200}, {20, 200}};
+// Runs such a kernel with further arguments, and returns %c, which has so many columns.
+inline std::vector<float> run_product(const std::string& kernel, int64_t columns = 200,
+                                      const Grid& grid = {3, 2, 1},
+                                      const std::vector<Argument>& further = {}) {
+  const int64_t sizes[][2] = {{20, 40}, {40, columns}, {1, columns}, {20, columns}};
   Matrices matrices;
   for (size_t i = 0; i < 4; ++i)
     matrices.add(sizes[i][0], sizes[i][1],
                  [i](size_t at) { return static_cast<float>((at * 37 + i * 11) % 101) / 64 - 0.7f; });
-  return matrices.run(kernel, {3, 2, 1});
+  return matrices.run(kernel, grid, further);
 }
 
 // A sum of weights and of weighted values over tiles of 64 keys, for 128 queries. Tiles before %at are taken
