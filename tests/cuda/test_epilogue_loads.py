@@ -10,8 +10,8 @@ import pytest
 import tile_ops
 import tile_ops.language as tl
 import torch
+from divisions import OTHERS, divided
 from python_examples import passed
-from test_product_parts import divided
 from test_wgmma import NAMES, kernel
 
 bf16, f16 = torch.bfloat16, torch.float16
@@ -200,7 +200,7 @@ def test_operators(name, parts):
     tensors = [(torch.randn(shape) / 4).to(bf16) for shape in shapes]
     options = {key: torch.randn(shape).to(bf16) for key, shape in named.items()}
     emulation = emulate_operators.Emulation()
-    with divided(parts, -1, (128, 128, 64)):
+    with divided(parts, OTHERS, (128, 128, 64)):
         out = emulation.operator(function)(*tensors, **options)
     expected = function(*(x.double() for x in tensors), **{key: x.double() for key, x in options.items()})
     torch.testing.assert_close(out.double(), expected, rtol=2**-7, atol=2**-7 * max(1.0, expected.abs().max().item() / 8))

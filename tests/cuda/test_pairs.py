@@ -1,10 +1,7 @@
 """Products in pairs of CTAs, which copy a tile once if both multiply it: their values in the emulator, what it reports of wrong
 texts, and their code for sm_90a."""
 
-import contextlib
-import ctypes
 import dataclasses
-import pathlib
 
 import emulate
 import emulate_operators
@@ -14,6 +11,7 @@ import test_wgmma
 import tile_ops
 import tile_ops.language as tl
 import torch
+from divisions import OTHERS, divided
 from test_wgmma import OPERATORS, Product, hot_loop, with_epilogue
 from tile_ops import _C
 
@@ -94,18 +92,6 @@ def test_wrong_texts_are_reported(name):
     assert expected in report
 
 
-@contextlib.contextmanager
-def forced(pairs, tile=(0, 0, 0)):
-    """Products run in pairs, or do not, and have this tile."""
-    library = ctypes.CDLL(str(pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"))
-    choice = (ctypes.c_int64 * 8).in_dll(library, "_ZN4tile15forced_divisionE")
-    choice[:] = 0, *tile, -1, 0, 0, pairs  # no kernels of few rows, which have other tiles
-    try:
-        yield
-    finally:
-        choice[:] = [0] * 8
-
-
 def pairs_of(emulation):
     return {program["cluster"] for program in emulation.programs if program["path"] == "wgmma"}
 
@@ -121,7 +107,7 @@ def test_operators(name, monkeypatch):
             made.append(self)
 
     monkeypatch.setattr(emulate_operators, "Emulation", Emulation)
-    with forced(1, (64, 128, 64)):
+    with divided(thin=OTHERS, tile=(64, 128, 64), pairs=1):
         test_wgmma.test_operators(name)
     assert (2 in pairs_of(made[0])) == (name != "batches")  # which are not persistent
 
@@ -140,7 +126,7 @@ def test_scaled_matmul(extents, tile, scales):
     b = scaled_reference.scales(scaled_reference.shapes_of_scales(n, k, 1)[scales[1]])
     bias = torch.randn(n)
     emulation = emulate_operators.Emulation()
-    with forced(1, tile):
+    with divided(thin=OTHERS, tile=tile, pairs=1):
         out = emulation.operator(ops.scaled_matmul)(x, y, a, b, bias=bias, out_dtype=torch.float32)
     expected = scaled_reference.scaled_matmul(x.double(), y.double(), a, b, bias=bias)
     assert pairs_of(emulation) == {2}
@@ -195,7 +181,7 @@ def test_code_of_scaled_matmul(tile, shapes):
     """No register is spilled, as without pairs."""
     x, y = (torch.empty(512, 512, dtype=torch.float8_e4m3fn, device="meta") for _ in range(2))
     scales = [torch.empty(shape, device="meta") for shape in shapes]
-    with forced(1, tile):
+    with divided(thin=OTHERS, tile=tile, pairs=1):
         (row,) = _C.inspect("usual", 90, 0, lambda: ops.scaled_matmul(x, y.t(), *scales))
     assert (row["path"], row["cluster"]) == ("wgmma", 2)
     code = _C.compile_text(row["text"], row["kernel"], row["entry"], 90, row["path"])

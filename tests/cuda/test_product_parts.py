@@ -1,30 +1,14 @@
 """Products whose inner extent is divided into parts, and products of few rows, as kernels for a GPU compute them."""
 
-import contextlib
-import ctypes
-import pathlib
-
 import emulate_operators
 import pytest
 import tile_ops
 import torch
+from divisions import OTHERS, THIN, divided
 from numerics import check_call
 
 ops = torch.ops.tile
 bf16, f16, f32, f64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
-OTHERS, THIN = -1, 1  # kernels of few rows are not used, or are wherever they can be
-
-
-@contextlib.contextmanager
-def divided(parts, thin=0, tile=(0, 0, 0), at_once=0):
-    """Products have so many parts, where their inner extent has as many tiles."""
-    library = ctypes.CDLL(str(pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"))
-    choice = (ctypes.c_int64 * 6).in_dll(library, "_ZN4tile15forced_divisionE")
-    choice[:] = parts, *tile, thin, at_once
-    try:
-        yield
-    finally:
-        choice[:] = [0] * 6
 
 
 def inputs(*shapes, dtype, transposed=False):

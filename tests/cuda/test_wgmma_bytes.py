@@ -1,15 +1,12 @@
 """Products of operands of 8 bits on warpgroup instructions, and the kernels of scaled_matmul, in the emulator."""
 
-import contextlib
-import ctypes
-import pathlib
-
 import emulate
 import emulate_operators
 import pytest
 import scaled_reference
 import tile_ops
 import torch
+from divisions import divided
 from tile_ops import _C
 
 NAMES = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2", torch.int8: "i8", torch.uint8: "u8"}
@@ -104,18 +101,6 @@ def test_a_step_of_k_has_32_bytes():
     assert launch.program["why"].endswith("the tile of 128x64x48 is no multiple of 64x8x32, or has more than 256 columns")
 
 
-@contextlib.contextmanager
-def divided(parts=0, tile=(0, 0, 0), copied_bytes=0):
-    """Products have this tile and so many parts; operands of tf32 are copied, so many bytes at a time."""
-    library = ctypes.CDLL(str(pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"))
-    choice = (ctypes.c_int64 * 7).in_dll(library, "_ZN4tile15forced_divisionE")
-    choice[:] = parts, *tile, 0, 0, copied_bytes
-    try:
-        yield
-    finally:
-        choice[:] = [0] * 7
-
-
 # Extents, scales, how products are divided, and whether the path is wgmma. Two tiles of columns share their rows.
 WIDE, TWO = (128, 256, 128), {"tile": (128, 256, 128)}
 BLOCKS = "each, in blocks of k"
@@ -150,7 +135,7 @@ def test_scaled_matmul(name):
     bias = torch.randn(n) if options.get("bias") else None
     emulation = emulate_operators.Emulation(wgmma=options.get("wgmma", True))
     for out_dtype in (torch.float32, torch.bfloat16):
-        with divided(options.get("parts", 0), options.get("tile", (0, 0, 0))):
+        with divided(options.get("parts", 0), tile=options.get("tile", (0, 0, 0))):
             out = emulation.operator(torch.ops.tile.scaled_matmul)(
                 x, y, a, b, bias=bias, out_dtype=out_dtype, fast_accum=options.get("fast_accum", False)
             )

@@ -8,8 +8,9 @@ import emulate_operators
 import pytest
 import tile_ops
 import torch
+from divisions import divided
 from prims.test_products import to_tf32
-from test_wgmma_bytes import divided, product_text
+from test_wgmma_bytes import product_text
 from tile_ops import _C
 
 
