@@ -2,6 +2,7 @@
 
 import math
 
+import tile_ops  # noqa: F401
 import torch
 import torch.nn.functional as F
 
@@ -87,3 +88,14 @@ def inputs(batch, heads, key_heads, rows, keys, depth, value_depth=None, dtype=t
     """Random query, key and value."""
     shapes = ((batch, heads, rows, depth), (batch, key_heads, keys, depth), (batch, key_heads, keys, value_depth or depth))
     return tuple(torch.randn(shape).to(dtype).requires_grad_(requires_grad) for shape in shapes)
+
+
+def kept_by(seed, p, batch, heads, rows, keys):
+    """Returns the factors of dropout, found from the results of equal scores."""
+    q = torch.zeros(batch, heads, rows, 1, dtype=torch.float64)
+    k = torch.zeros(batch, heads, keys, 1, dtype=torch.float64)
+    columns = []
+    for first in range(0, keys, 256):  # the head dim is at most 256
+        v = torch.eye(keys, dtype=torch.float64)[:, first : first + 256].expand(batch, heads, keys, -1)
+        columns.append(torch.ops.tile.attention(q, k, v, dropout_p=p, seed=seed)[0] != 0)
+    return torch.cat(columns, -1).double() / (1 - p or 1)

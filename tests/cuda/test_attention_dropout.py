@@ -3,7 +3,7 @@
 import pytest
 import tile_ops
 import torch
-from attention_reference import inputs, peer
+from attention_reference import inputs, kept_by, peer
 from emulate_operators import Emulation
 from numerics import check_call
 
@@ -13,20 +13,13 @@ ROWS, KEYS, P = 140, 190, 0.3
 SEED = torch.tensor([2**62 + 12345, 2**33 + 7], device="cpu")
 
 
-def kept_by_a_cpu(heads, rows=ROWS, keys=KEYS, batch=1, p=P):
-    """Returns what dropout multiplies probabilities by: equal scores, and values that show each key's."""
-    q, k = (torch.zeros(batch, heads, length, 1) for length in (rows, keys))
-    v = torch.eye(keys).expand(batch, heads, keys, keys)
-    return (attention(q, k, v, dropout_p=p, seed=SEED)[0] != 0).double() / (1 - p or 1)
-
-
-def check(args, kept, p=P, paths=PRODUCTS, **options):
+def check(args, kept, p=P, **options):
     emulation = Emulation(wgmma=True)
     operator = emulation.operator(attention)
     check_call(
         lambda *a, **k: operator(*a, dropout_p=p, seed=SEED, **k), lambda *a, **k: peer(*a, kept=kept, **k), args, options
     )
-    assert {each["entry"]: each["path"] for each in emulation.programs if each["path"]} == dict.fromkeys(paths, "wgmma")
+    assert {each["entry"]: each["path"] for each in emulation.programs if each["path"]} == dict.fromkeys(PRODUCTS, "wgmma")
 
 
 @pytest.mark.parametrize(
@@ -39,21 +32,13 @@ def check(args, kept, p=P, paths=PRODUCTS, **options):
     ids=str,
 )
 def test_values_and_gradients(depth, dtype, options):
-    check(inputs(1, 2, 1, ROWS, KEYS, depth, dtype=dtype), kept_by_a_cpu(2), **options)
+    check(inputs(1, 2, 1, ROWS, KEYS, depth, dtype=dtype), kept_by(SEED, P, 1, 2, ROWS, KEYS), **options)
 
 
 @pytest.mark.long
 def test_a_mask_beside_dropout():
     mask = torch.rand(ROWS, 300) < 0.5
-    check(inputs(2, 2, 2, ROWS, 300, 64, dtype=torch.bfloat16), kept_of_long_keys(), attn_bias=mask)
-
-
-def kept_of_long_keys():
-    """The drawn factors of 300 keys, more than the columns of values."""
-    q, k = torch.zeros(2, 2, ROWS, 1), torch.zeros(2, 2, 300, 1)
-    v = torch.eye(300).expand(2, 2, 300, 300)
-    parts = [attention(q, k, v[..., part], dropout_p=P, seed=SEED)[0] != 0 for part in (slice(150), slice(150, 300))]
-    return torch.cat(parts, -1).double() / (1 - P)
+    check(inputs(2, 2, 2, ROWS, 300, 64, dtype=torch.bfloat16), kept_by(SEED, P, 2, 2, ROWS, 300), attn_bias=mask)
 
 
 @pytest.mark.slow
@@ -69,7 +54,7 @@ def test_the_elements_that_are_dropped_are_those_of_a_cpu():
     emulation = Emulation(wgmma=True)
     out = emulation.operator(attention)(q, k, v, dropout_p=P, seed=SEED)[0]
     assert [program["path"] for program in emulation.programs] == ["wgmma"]
-    assert torch.equal(out != 0, kept_by_a_cpu(3, 150, 128, batch=2) != 0)
+    assert torch.equal(out != 0, kept_by(SEED, P, 2, 3, 150, 128) != 0)
 
 
 @pytest.mark.long  # compiles the kernels

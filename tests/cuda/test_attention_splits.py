@@ -9,7 +9,7 @@ import re
 import pytest
 import tile_ops
 import torch
-from attention_reference import inputs, peer
+from attention_reference import inputs, kept_by, peer
 from emulate_operators import Emulation
 from numerics import check_call
 from packed_samples import each_alone, packed, starts
@@ -103,13 +103,6 @@ def launches(emulation):
 SEED = torch.tensor([5, 11])
 
 
-def kept(p, batch, heads, rows, keys):
-    """Returns the factors of dropout, found from the results of equal scores."""
-    q, k = (torch.zeros(batch, heads, length, 1, dtype=torch.float64) for length in (rows, keys))
-    v = torch.eye(keys, dtype=torch.float64).expand(batch, heads, keys, keys)
-    return (torch.ops.tile.attention(q, k, v, dropout_p=p, seed=SEED)[0] != 0) / (1 - p)
-
-
 # name: options of ours, and of the peer where these are others.
 OPTIONS = {
     "plain": lambda: ({}, None),
@@ -118,7 +111,7 @@ OPTIONS = {
     "bias of heads": lambda: ({"attn_bias": torch.randn(6, 40, 70).bfloat16(), "is_causal": True}, None),
     "slopes": lambda: ({"alibi_slopes": torch.rand(6)}, None),
     "slopes of samples": lambda: ({"alibi_slopes": torch.rand(2, 6), "is_causal": True}, None),
-    "dropout": lambda: ({"dropout_p": 0.25, "seed": SEED}, {"kept": kept(0.25, 2, 6, 40, 70)}),
+    "dropout": lambda: ({"dropout_p": 0.25, "seed": SEED}, {"kept": kept_by(SEED, 0.25, 2, 6, 40, 70)}),
 }
 TOGETHER = ("causal", "slopes")  # "slopes of samples" has both
 # Query heads whose sums fit, and the launches of 2 samples of 2 key heads of 3 each: splits of groups, of groups and

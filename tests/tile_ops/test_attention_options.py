@@ -4,7 +4,7 @@ import contract
 import pytest
 import tile_ops  # noqa: F401
 import torch
-from attention_reference import inputs, peer, seen
+from attention_reference import inputs, kept_by, peer, seen
 from numerics import check_call
 from opinfo import DTYPES
 
@@ -120,17 +120,6 @@ def test_all_at_once(dtype):
             alibi_slopes=slopes(heads),
             sinks=sinks(dtype, heads),
         )
-
-
-def kept_by(seed, p, batch, heads, rows, keys):
-    """Returns the factors of dropout, found from the results of equal scores."""
-    q = torch.zeros(batch, heads, rows, 1, dtype=torch.float64)
-    k = torch.zeros(batch, heads, keys, 1, dtype=torch.float64)
-    columns = []
-    for first in range(0, keys, 256):  # the head dim is at most 256
-        v = torch.eye(keys, dtype=torch.float64)[:, first : first + 256].expand(batch, heads, keys, -1)
-        columns.append(attention(q, k, v, dropout_p=p, seed=seed)[0] != 0)
-    return torch.cat(columns, -1).double() / (1 - p or 1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
