@@ -6,13 +6,11 @@ import dataclasses
 import emulate
 import emulate_operators
 import pytest
-import scaled_reference
-import test_wgmma
 import tile_ops
 import tile_ops.language as tl
 import torch
 from divisions import OTHERS, divided
-from test_wgmma import OPERATORS, Product, hot_loop, with_epilogue
+from test_wgmma import OPERATORS, Product, check_operator, hot_loop, with_epilogue
 from tile_ops import _C
 
 ops = torch.ops.tile
@@ -92,45 +90,13 @@ def test_wrong_texts_are_reported(name):
     assert expected in report
 
 
-def pairs_of(emulation):
-    return {program["cluster"] for program in emulation.programs if program["path"] == "wgmma"}
-
-
 @pytest.mark.parametrize("name", OPERATORS)
-def test_operators(name, monkeypatch):
+def test_operators(name):
     """Three rows of tiles: the second block of the last pair lies outside of the result."""
-    made = []
-
-    class Emulation(emulate_operators.Emulation):
-        def __init__(self, **limits):
-            super().__init__(**limits)
-            made.append(self)
-
-    monkeypatch.setattr(emulate_operators, "Emulation", Emulation)
     with divided(thin=OTHERS, tile=(64, 128, 64), pairs=1):
-        test_wgmma.test_operators(name)
-    assert (2 in pairs_of(made[0])) == (name != "batches")  # which are not persistent
-
-
-BLOCKS = "each, in blocks of k"
-
-
-@pytest.mark.parametrize(
-    "extents, tile, scales",
-    [((264, 392, 400), (128, 256, 128), (BLOCKS, "blocks")), ((136, 392, 512), (64, 128, 128), ("each", "each"))],
-)
-def test_scaled_matmul(extents, tile, scales):
-    m, n, k = extents
-    x, y = scaled_reference.matrices(m, n, k, (torch.float8_e4m3fn,) * 2)
-    a = scaled_reference.scales(scaled_reference.shapes_of_scales(m, k, 0)[scales[0]])
-    b = scaled_reference.scales(scaled_reference.shapes_of_scales(n, k, 1)[scales[1]])
-    bias = torch.randn(n)
-    emulation = emulate_operators.Emulation()
-    with divided(thin=OTHERS, tile=tile, pairs=1):
-        out = emulation.operator(ops.scaled_matmul)(x, y, a, b, bias=bias, out_dtype=torch.float32)
-    expected = scaled_reference.scaled_matmul(x.double(), y.double(), a, b, bias=bias)
-    assert pairs_of(emulation) == {2}
-    assert (out.double() - expected).abs().max() <= 4 * torch.finfo(torch.float32).eps * expected.abs().max()
+        emulation = check_operator(name)
+    clusters = {program["cluster"] for program in emulation.programs if program["path"] == "wgmma"}
+    assert (2 in clusters) == (name != "batches")  # which are not persistent
 
 
 @tl.kernel(num_ctas=2)
@@ -173,19 +139,6 @@ def test_code_of_large_tiles(tile, majors, tmp_path):
     assert loop["HGMMA"] == 4 * tile[0] // 64 // (2 if tile[0] > 64 else 1)
     assert (loop["R2UR"], loop["MEMBAR"], loop["ERRBAR"]) == (0, 0, 0)
     assert loop.total() <= 68 + 4 * loop["HGMMA"]
-
-
-@pytest.mark.slow  # NVRTC
-@pytest.mark.parametrize("tile, shapes", [((128, 256, 128), ((512, 4), (4, 4))), ((128, 192, 128), ((512, 1), (1, 512)))])
-def test_code_of_scaled_matmul(tile, shapes):
-    """No register is spilled, as without pairs."""
-    x, y = (torch.empty(512, 512, dtype=torch.float8_e4m3fn, device="meta") for _ in range(2))
-    scales = [torch.empty(shape, device="meta") for shape in shapes]
-    with divided(thin=OTHERS, tile=tile, pairs=1):
-        (row,) = _C.inspect("usual", 90, 0, lambda: ops.scaled_matmul(x, y.t(), *scales))
-    assert (row["path"], row["cluster"]) == ("wgmma", 2)
-    code = _C.compile_text(row["text"], row["kernel"], row["entry"], 90, row["path"])
-    assert (code["spill_stores"], code["spill_loads"], code["warning"]) == (0, 0, "")
 
 
 def test_operators_choose_pairs_where_rows_straddle_cache_lines():

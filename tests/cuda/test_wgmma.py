@@ -254,8 +254,8 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators(name):
+def check_operator(name):
+    """Compares an operator and its gradients with float64. Returns the emulation, whose programs the caller may look at."""
     function, shapes, options = OPERATORS[name]
     tensors = operands(*shapes)
     named = {key: operands(value)[0].detach() if isinstance(value, tuple) else value for key, value in options.items()}
@@ -272,6 +272,12 @@ def test_operators(name):
     products = [program for program in emulation.programs if program["path"]]
     assert products[0]["path"] == "wgmma"
     assert all(program["why"] for program in products if program["path"] != "wgmma")
+    return emulation
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators(name):
+    check_operator(name)
 
 
 def accumulating():

@@ -6,7 +6,7 @@ import pytest
 import scaled_reference
 import tile_ops
 import torch
-from divisions import divided
+from divisions import OTHERS, divided
 from tile_ops import _C
 
 NAMES = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2", torch.int8: "i8", torch.uint8: "u8"}
@@ -102,6 +102,7 @@ def test_a_step_of_k_has_32_bytes():
 
 
 # Extents, scales, how products are divided, and whether the path is wgmma. Two tiles of columns share their rows.
+IN_PAIRS = {"thin": OTHERS, "pairs": 1}
 WIDE, TWO = (128, 256, 128), {"tile": (128, 256, 128)}
 BLOCKS = "each, in blocks of k"
 KERNELS = {
@@ -119,6 +120,8 @@ KERNELS = {
     "parts of rows": ((3, 136, 784), ("each", "one"), {"parts": 2}),
     "operands that are copied": ((259, 258, 77), ("each", "one"), {"copied": True}),
     "few columns": ((136, 5, 144), (BLOCKS, "each"), {}),
+    "in pairs, three rows of tiles": ((264, 392, 400), (BLOCKS, "blocks"), {**TWO, **IN_PAIRS, "bias": True}),
+    "in pairs, one group": ((136, 392, 512), ("each", "each"), {"tile": (64, 128, 128), **IN_PAIRS, "bias": True}),
     "on mma.sync": ((70, 90, 300), (BLOCKS, "blocks"), {"wgmma": False, "bias": True}),
     "on mma.sync, fast": ((20, 10, 130), ("one", "each"), {"wgmma": False, "fast_accum": True}),
 }
@@ -134,8 +137,9 @@ def test_scaled_matmul(name):
     b = scaled_reference.scales(scaled_reference.shapes_of_scales(n, k, 1)[y_scales])
     bias = torch.randn(n) if options.get("bias") else None
     emulation = emulate_operators.Emulation(wgmma=options.get("wgmma", True))
+    division = {key: options[key] for key in ("parts", "thin", "tile", "pairs") if key in options}
     for out_dtype in (torch.float32, torch.bfloat16):
-        with divided(options.get("parts", 0), tile=options.get("tile", (0, 0, 0))):
+        with divided(**division):
             out = emulation.operator(torch.ops.tile.scaled_matmul)(
                 x, y, a, b, bias=bias, out_dtype=out_dtype, fast_accum=options.get("fast_accum", False)
             )
@@ -146,20 +150,24 @@ def test_scaled_matmul(name):
         )
     paths = {program["path"] for program in emulation.programs} - {""}
     assert paths == ({"wgmma"} if options.get("wgmma", True) else {"mma.sync"})
+    clusters = {program["cluster"] for program in emulation.programs if program["path"] == "wgmma"}
+    assert clusters <= {2 if "pairs" in options else 1}
     assert any("add_parts" in program["entry"] for program in emulation.programs) == ("parts" in options)
 
 
 @pytest.mark.slow  # NVRTC
 @pytest.mark.parametrize("tile, shapes", [(WIDE, ((512, 4), (4, 4))), ((128, 192, 128), ((512, 1), (1, 512)))])
-def test_code_of_scaled_matmul(tile, shapes):
+@pytest.mark.parametrize("division", [{}, IN_PAIRS], ids=["alone", "in pairs"])
+def test_code_of_scaled_matmul(tile, shapes, division):
     """No register is spilled although a group holds three tiles of 64 x 128 sums, or four of 64 x 96, and stores go through
     panels."""
     x, y = (torch.empty(512, 512, dtype=e4m3, device="meta") for _ in range(2))
     scales = [torch.empty(shape, device="meta") for shape in shapes]
-    with divided(tile=tile):
+    with divided(tile=tile, **division):
         rows = _C.inspect("usual", 90, 0, lambda: torch.ops.tile.scaled_matmul(x, y.t(), *scales))
     (row,) = rows
-    assert row["path"] == "wgmma" and row["text"].count("store_panels<") == 2
+    assert (row["path"], row["cluster"]) == ("wgmma", 2 if division else 1)
+    assert row["text"].count("store_panels<") == 2
     code = _C.compile_text(row["text"], row["kernel"], row["entry"], 90, row["path"])
     assert (code["spill_stores"], code["spill_loads"], code["warning"]) == (0, 0, "")
 
