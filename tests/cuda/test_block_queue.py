@@ -107,7 +107,5 @@ def test_wrong(name):
     old, new, says = WRONG[name]
     case = Triangle(650, 72).case()
     assert old in case.program["text"]
-    program = case.program | {"text": case.program["text"].replace(old, new)}
-    function = emulate.functions([program])[program["text"]]
-    report = emulate.launch(program, function, case.grid, list(emulate.parameters_of(case.arguments)))
+    report = emulate.run_changed(case, case.program["text"].replace(old, new))
     assert report and says in report, report

@@ -239,9 +239,6 @@ def wrong_text(name):
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong(name):
     case = Product((136, 136, 136), (128, 128, 64), BOTH).case
-    program = dict(case.program, text=wrong_text(name))
-    report = emulate.launch(
-        program, emulate.functions([program])[program["text"]], case.grid, list(emulate.parameters_of(case.arguments))
-    )
+    report = emulate.run_changed(case, wrong_text(name))
     assert report is not None
     assert WRONG[name][2] in report

@@ -82,10 +82,7 @@ def test_wrong_texts_are_reported(name):
     change, expected = WRONG[name]
     text = change(product.program["text"])
     assert text != product.program["text"]
-    program = {**product.program, "text": text}
-    report = emulate.launch(
-        program, emulate.functions([program])[text], product.case.grid, list(emulate.parameters_of(product.arguments))
-    )
+    report = emulate.run_changed(product.case, text)
     assert report is not None
     assert expected in report
 
