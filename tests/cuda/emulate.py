@@ -324,6 +324,23 @@ def run_ir(text, grid, arguments, passes=True):
         raise RuntimeError(f"{report}\n{numbered(text)}\n{case.program['text']}")
 
 
+def same_on_both(launches, **options):
+    """Runs each (text, grid, arguments) here and on the CPU: every array is the same afterwards, bit for bit; values are
+    whole numbers. options: of Case. Returns the cases."""
+    cases, expected = [], []
+    for text, grid, arguments in launches:
+        theirs = [a.detach().clone() if isinstance(a, torch.Tensor) else a for a in arguments]
+        _C.run_ir(text, grid, theirs)
+        expected.append(theirs)
+        cases.append(Case(text, grid, arguments, **options))
+    for case, theirs, report in zip(cases, expected, run(cases)):
+        assert report is None, f"{report}\n{numbered(case.text)}\n{case.program['text']}"
+        for got, wanted in zip(case.arguments, theirs):
+            if isinstance(got, torch.Tensor):
+                assert torch.equal(got, wanted), f"{numbered(case.text)}\n{case.program['text']}"
+    return cases
+
+
 def entry(text):
     return re.search(r"TILE_KERNEL\([\d, ]+\)\s+(\w+)", text)[1]
 

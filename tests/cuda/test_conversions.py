@@ -5,7 +5,8 @@ import emulate
 import pytest
 import tile_ops
 import torch
-from test_shapes import same_on_both, transposed
+from emulate import same_on_both
+from test_shapes import transposed
 
 DTYPES = {
     "f32": torch.float32,

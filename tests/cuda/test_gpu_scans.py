@@ -5,6 +5,7 @@ import emulate
 import on_device
 import pytest
 import torch
+from emulate import same_on_both
 from random_meaning import DTYPES
 from test_scans import ALL, COMPOSE, launch
 from test_scans import (  # noqa: F401
@@ -17,7 +18,7 @@ from test_scans import (  # noqa: F401
     test_sums_against_float64,
     test_sums_of_a_product,
 )
-from test_shapes import kernel, same_on_both
+from test_shapes import kernel
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,10 @@ import emulate
 import pytest
 import tile_ops
 import torch
+from emulate import same_on_both
 from prims.test_structured import DTYPES
 from prims.test_products import TORCH
-from test_shapes import kernel, same_on_both
+from test_shapes import kernel
 
 COLUMNS, ROWS = 8192, 3
 WIDE = {"f64", "i64"}  # of which as many registers hold half as many sums

@@ -2,8 +2,9 @@
 
 import emulate
 import torch
+from emulate import same_on_both
 from prims.test_structured import DTYPES
-from test_shapes import kernel, same_on_both, values
+from test_shapes import kernel, values
 from tile_ops import _C
 
 LOOPS = [

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from emulate import Case
-from test_shapes import kernel, same_on_both
+from emulate import Case, same_on_both
+from test_shapes import kernel
 from tile_ops import _C
 
 

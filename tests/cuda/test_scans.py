@@ -7,8 +7,8 @@ import emulate
 import numpy
 import pytest
 import torch
-from emulate import Case
-from test_shapes import DTYPES, SHAPES, kernel, pad, same_on_both, transposed, values
+from emulate import Case, same_on_both
+from test_shapes import DTYPES, SHAPES, kernel, pad, transposed, values
 from tile_ops import _C
 
 # The composition of x -> a * x + b: associative, and not commutative.

@@ -3,28 +3,13 @@ the CPU."""
 
 import math
 
-import emulate
 import pytest
 import torch
+from emulate import same_on_both
 from tile_ops import _C
 
 SHAPES = [(1, 1), (1, 70), (70, 1), (7, 33), (33, 7), (64, 130), (130, 5), (128, 96), (8, 600), (600, 8)]
 DTYPES = {"i32": torch.int32, "bf16": torch.bfloat16, "f64": torch.float64, "i8": torch.int8, "bool": torch.bool}
-
-
-def same_on_both(launches):
-    """(text, grid, arguments): every array is the same afterwards, bit for bit; values are whole numbers."""
-    cases, expected = [], []
-    for text, grid, arguments in launches:
-        theirs = [a.detach().clone() if isinstance(a, torch.Tensor) else a for a in arguments]
-        _C.run_ir(text, grid, theirs)
-        expected.append(theirs)
-        cases.append(emulate.Case(text, grid, arguments))
-    for case, theirs, report in zip(cases, expected, emulate.run(cases)):
-        assert report is None, f"{report}\n{emulate.numbered(case.text)}\n{case.program['text']}"
-        for got, wanted in zip(case.arguments, theirs):
-            if isinstance(got, torch.Tensor):
-                assert torch.equal(got, wanted), f"{emulate.numbered(case.text)}\n{case.program['text']}"
 
 
 def values(dtype, *sizes):
