@@ -94,6 +94,10 @@ class Emulation:
         with written_by_torch():
             return _C.emulate(ARCH, function, self.launch, self.configuration, *self.limits)
 
+    def paths(self):
+        """The paths of kernels with products, by the kernels' names."""
+        return {program["entry"]: program["path"] for program in self.programs if program["path"]}
+
     def operator(self, operator):
         """A function of CPU tensors that does as the operator does on a GPU, gradients included."""
 

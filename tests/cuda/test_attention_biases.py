@@ -19,9 +19,7 @@ def check(bias, depth=64, rows=ROWS, keys=KEYS, batch=2, heads=2, key_heads=1, p
     emulation = Emulation(wgmma=True)
     args = inputs(batch, heads, key_heads, rows, keys, depth, dtype=torch.bfloat16)
     check_call(emulation.operator(torch.ops.tile.attention), peer, args, {"attn_bias": bias, **options})
-    paths = {program["entry"]: program["path"] for program in emulation.programs if program["path"]}
-    assert paths == dict.fromkeys(products, "wgmma")
-    return emulation
+    assert emulation.paths() == dict.fromkeys(products, "wgmma")
 
 
 # Samples and heads that share a bias share its gradient.

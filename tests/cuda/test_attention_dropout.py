@@ -19,7 +19,7 @@ def check(args, kept, p=P, **options):
     check_call(
         lambda *a, **k: operator(*a, dropout_p=p, seed=SEED, **k), lambda *a, **k: peer(*a, kept=kept, **k), args, options
     )
-    assert {each["entry"]: each["path"] for each in emulation.programs if each["path"]} == dict.fromkeys(PRODUCTS, "wgmma")
+    assert emulation.paths() == dict.fromkeys(PRODUCTS, "wgmma")
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,7 @@ def check_on_warpgroup_instructions(mask, depth=128, dtype=torch.bfloat16, **opt
     emulation = Emulation(wgmma=True)
     args = inputs(1, 2, 1, ROWS, KEYS, depth, dtype=dtype)
     check_call(emulation.operator(torch.ops.tile.attention), peer, args, {"attn_bias": mask, **options})
-    paths = {program["entry"]: program["path"] for program in emulation.programs if program["path"]}
-    assert paths == dict.fromkeys(PRODUCTS, "wgmma")
+    assert emulation.paths() == dict.fromkeys(PRODUCTS, "wgmma")
 
 
 @pytest.mark.parametrize("name", masks())

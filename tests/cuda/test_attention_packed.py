@@ -31,8 +31,7 @@ def check(name, options, heads=2, key_heads=1, depth=64, dtype=torch.bfloat16, l
     rows, keys = LENGTHS[name]
     args = packed(rows, keys, heads, key_heads, depth, depth, dtype)
     check_call(ours(emulation, rows, keys, longer), each_alone(rows, keys), args, options)
-    paths = {program["entry"]: program["path"] for program in emulation.programs if program["path"]}
-    assert paths == dict.fromkeys(products, "wgmma")
+    assert emulation.paths() == dict.fromkeys(products, "wgmma")
 
 
 @pytest.mark.parametrize("name", LENGTHS)

@@ -12,12 +12,8 @@ TRANSPOSED, QUERY = "kernel_attention_backward_transposed", "kernel_attention_ba
 long = pytest.mark.long
 
 
-def paths(emulation):
-    return {
-        program["entry"]: program["path"]
-        for program in emulation.programs
-        if "backward" in program["entry"] and program["path"]
-    }
+def paths_of_gradients(emulation):
+    return {name: path for name, path in emulation.paths().items() if "backward" in name}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +30,7 @@ def paths(emulation):
 def test_one_launch(depth, dtype, options):
     emulation = Emulation(wgmma=True)
     check_call(emulation.operator(torch.ops.tile.attention), peer, inputs(1, 2, 1, 70, 150, depth, dtype=dtype), options)
-    assert paths(emulation) == {TRANSPOSED: "wgmma"}
+    assert paths_of_gradients(emulation) == {TRANSPOSED: "wgmma"}
 
 
 @pytest.mark.long
@@ -51,7 +47,7 @@ def test_a_fixed_order_takes_two_launches(depth):
         )
     finally:
         torch.use_deterministic_algorithms(False)
-    assert paths(emulation) == {TRANSPOSED: "wgmma", QUERY: "wgmma"}
+    assert paths_of_gradients(emulation) == {TRANSPOSED: "wgmma", QUERY: "wgmma"}
 
 
 @pytest.mark.long
@@ -60,7 +56,7 @@ def test_bits_of_a_mask():
     mask = torch.rand(1, 2, 140, 300) < 0.5
     args = inputs(1, 2, 1, 140, 300, 256, dtype=torch.bfloat16)
     check_call(emulation.operator(torch.ops.tile.attention), peer, args, {"attn_bias": mask})
-    assert paths(emulation) == {TRANSPOSED: "wgmma"}
+    assert paths_of_gradients(emulation) == {TRANSPOSED: "wgmma"}
 
 
 @pytest.mark.long
@@ -69,7 +65,7 @@ def test_values_of_another_depth():
     q, k, v = inputs(1, 2, 1, 100, 90, 256, dtype=torch.bfloat16)
     value = v.detach()[..., :72].clone().requires_grad_()
     check_call(emulation.operator(torch.ops.tile.attention), peer, (q, k, value), {})
-    assert paths(emulation) == {TRANSPOSED: "wgmma"}
+    assert paths_of_gradients(emulation) == {TRANSPOSED: "wgmma"}
 
 
 def launched(wanted):
