@@ -99,3 +99,20 @@ def kept_by(seed, p, batch, heads, rows, keys):
         v = torch.eye(keys, dtype=torch.float64)[:, first : first + 256].expand(batch, heads, keys, -1)
         columns.append(torch.ops.tile.attention(q, k, v, dropout_p=p, seed=seed)[0] != 0)
     return torch.cat(columns, -1).double() / (1 - p or 1)
+
+
+def triples(decode, query, lengths, cache, options):
+    """Yields (what it is, our result, torch's, the float64 one) of every sequence. cache: keys and values [batch, heads,
+    length, depth], and what `decode` is given: caches, and the table of their pages or None."""
+    options = dict(options)
+    (key, value), given, table = cache
+    results = decode(query, *given, torch.tensor(lengths), block_table=table, **options)
+    slopes = options.pop("alibi_slopes", None)
+    for b, length in enumerate(lengths):
+        own = {} if slopes is None else {"alibi_slopes": slopes if slopes.dim() == 1 else slopes[b : b + 1]}
+        args = query[b : b + 1], key[b : b + 1, :, :length], value[b : b + 1, :, :length]
+        theirs = peer(*args, is_causal=True, **options, **own)
+        wide = {name: v.double() if isinstance(v, torch.Tensor) else v for name, v in (options | own).items()}
+        reference = peer(*(x.double() for x in args), is_causal=True, **wide)
+        for name, mine, other, exact in zip(("out", "lse"), results, theirs, reference):
+            yield f"{name} of sequence {b}", mine[b : b + 1], other, exact

@@ -5,7 +5,7 @@ import pytest
 import torch
 from emulate_operators import Emulation
 from numerics import check_call
-from packed_samples import each_alone, packed, starts
+from packed_samples import each_alone, ours, packed
 
 PRODUCTS = {"kernel_attention_forward", "kernel_attention_backward_transposed"}
 LENGTHS = {
@@ -16,21 +16,12 @@ LENGTHS = {
 }
 
 
-def ours(emulation, rows, keys, longer=0):
-    operator = emulation.operator(torch.ops.tile.attention_varlen)
-
-    def call(query, key, value, **options):
-        longest = max(rows) + longer, max(keys) + longer
-        return operator(query, key, value, starts(rows), starts(keys, torch.int64), *longest, **options)
-
-    return call
-
-
 def check(name, options, heads=2, key_heads=1, depth=64, dtype=torch.bfloat16, longer=0, products=PRODUCTS):
     emulation = Emulation(wgmma=True)
     rows, keys = LENGTHS[name]
     args = packed(rows, keys, heads, key_heads, depth, depth, dtype)
-    check_call(ours(emulation, rows, keys, longer), each_alone(rows, keys), args, options)
+    operator = emulation.operator(torch.ops.tile.attention_varlen)
+    check_call(ours(rows, keys, operator, longer), each_alone(rows, keys), args, options)
     assert emulation.paths() == dict.fromkeys(products, "wgmma")
 
 
@@ -72,8 +63,7 @@ def test_numbers_of_other_samples_do_not_matter(bad, is_causal):
     """The last tile of a sample is followed by rows of the next one, and the last tile of the array by nothing."""
     rows, keys = [70, 30, 90], [90, 40, 33]
     args = packed(rows, keys, 2, 1, 64, 64, torch.bfloat16)
-    emulation = Emulation(wgmma=True)
-    call = ours(emulation, rows, keys)
+    call = ours(rows, keys, Emulation(wgmma=True).operator(torch.ops.tile.attention_varlen))
 
     def results(args):
         out, lse = call(*args, is_causal=is_causal)

@@ -12,7 +12,7 @@ import torch
 from attention_reference import inputs, kept_by, peer
 from emulate_operators import Emulation
 from numerics import check_call
-from packed_samples import each_alone, packed, starts
+from packed_samples import each_alone, ours, packed
 
 MIB = 1 << 20
 
@@ -162,28 +162,24 @@ def test_groups_of_other_tiles_are_split(dtype, depth):
 def test_groups_of_packed_samples_are_split(heads, splits):
     """A launch has all samples. Their rows take a tile more for each sample than all rows do."""
     rows, keys = [40, 0, 33], [70, 9, 130]
-    begin = [starts(lengths) for lengths in (rows, keys)]
     args = packed(rows, keys, 6, 2, 64, 64, torch.bfloat16)
     emulation = Emulation()
     operator = emulation.operator(torch.ops.tile.attention_varlen)
     with sums_of(heads, 64, tile_rows(64) * (sum(rows) // tile_rows(64) + len(rows))):
-        check_call(
-            lambda *a, **options: operator(*a, *begin, 40, 130, **options), each_alone(rows, keys), args, {"is_causal": True}
-        )
+        check_call(ours(rows, keys, operator, starts_of_keys=torch.int32), each_alone(rows, keys), args, {"is_causal": True})
     assert launches(emulation) == splits
 
 
 @pytest.mark.slow  # compiles more kernels for the emulator
 def test_parts_of_packed_samples_drop_the_same_probabilities():
     rows, keys = [40, 0, 33], [70, 9, 130]
-    begin = [starts(lengths) for lengths in (rows, keys)]
     args = packed(rows, keys, 6, 2, 64, 64, torch.bfloat16)
     grad, seed, grads, counts = torch.randn(sum(rows), 6, 64).bfloat16(), torch.tensor([3, 5]), [], []
     for heads in (6, 1):
         emulation = Emulation()
         operator = emulation.operator(torch.ops.tile.attention_varlen)
         with sums_of(heads, 64, 64 * (sum(rows) // 64 + len(rows))):
-            out = operator(*args, *begin, 40, 130, dropout_p=0.5, seed=seed)[0]
+            out = ours(rows, keys, operator, starts_of_keys=torch.int32)(*args, dropout_p=0.5, seed=seed)[0]
             grads.append(torch.autograd.grad(out, args, grad))
         counts.append(launches(emulation))
     assert counts[0] < counts[1]

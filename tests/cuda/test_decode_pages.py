@@ -3,7 +3,7 @@ behind a sequence, and how loops copy rows."""
 
 import pytest
 import torch
-from attention_reference import peer
+from attention_reference import triples
 from emulate_operators import Emulation
 from numerics import check
 
@@ -31,8 +31,7 @@ def check_pages(
     dense, caches = [], []
     for _ in range(2):
         cache = LAYOUTS[layout](each * len(lengths) + 3, key_heads, page, depth).to(dtype)
-        whole = cache[table.clamp(min=0).long()].transpose(1, 2).flatten(2, 3)
-        dense.append([whole[b : b + 1, :, :length].clone() for b, length in enumerate(lengths)])
+        dense.append(cache[table.clamp(min=0).long()].transpose(1, 2).flatten(2, 3))
         mine = torch.full_like(cache, torch.nan)
         for row, length in zip(table.tolist(), lengths):
             for i, number in enumerate(row[: -(-length // page)]):
@@ -41,14 +40,8 @@ def check_pages(
         caches.append(cache.copy_(mine))
     query = torch.randn(len(lengths), heads, queries, depth).to(dtype)
     emulation = Emulation()
-    results = emulation.operator(decode)(query, *caches, torch.tensor(lengths), block_table=table, **options)
-    for b, (key, value) in enumerate(zip(*dense)):
-        args = query[b : b + 1], key, value
-        theirs = peer(*args, is_causal=True, **options)
-        wide = {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
-        exact = peer(*(x.double() for x in args), is_causal=True, **wide)
-        for name, mine, other, reference in zip(("out", "lse"), results, theirs, exact):
-            check(mine[b : b + 1], other, reference, what=f"{name} of sequence {b}")
+    for what, *triple in triples(emulation.operator(decode), query, lengths, (dense, caches, table), options):
+        check(*triple, what=what)
     return emulation
 
 

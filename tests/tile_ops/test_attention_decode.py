@@ -4,7 +4,7 @@ import contract
 import pytest
 import tile_ops  # noqa: F401
 import torch
-from attention_reference import peer
+from attention_reference import triples
 from numerics import DRAWS, FEW, check
 from opinfo import DTYPES
 
@@ -33,31 +33,15 @@ def run(query, lengths, cache, **options):
     """Asserts the numerics rule for every sequence."""
     rows = query.shape[1] * query.shape[2]
     others = []
-    for i, (what, *triple) in enumerate(triples(query, lengths, cache, options)):
+    for i, (what, *triple) in enumerate(triples(decode, query, lengths, cache, options)):
         try:
             check(*triple, what=what)
         except AssertionError:
             if rows >= FEW or query.dtype == torch.float64:
                 raise
             while len(others) < DRAWS:  # few sums of probabilities: the luck of one draw
-                others.append([draw[1:] for draw in triples(signed(query), lengths, cache, options)])
+                others.append([draw[1:] for draw in triples(decode, signed(query), lengths, cache, options)])
             check(*triple, what=what, draws=[draw[i] for draw in others])
-
-
-def triples(query, lengths, cache, options):
-    """(what it is, our result, torch's, the float64 one) of every sequence."""
-    options = dict(options)
-    (key, value), given, table = cache
-    results = decode(query, *given, torch.tensor(lengths), block_table=table, **options)
-    slopes = options.pop("alibi_slopes", None)
-    for b, length in enumerate(lengths):
-        own = {} if slopes is None else {"alibi_slopes": slopes if slopes.dim() == 1 else slopes[b : b + 1]}
-        args = query[b : b + 1], key[b : b + 1, :, :length], value[b : b + 1, :, :length]
-        theirs = peer(*args, is_causal=True, **options, **own)
-        wide = {name: v.double() if isinstance(v, torch.Tensor) else v for name, v in (options | own).items()}
-        reference = peer(*(x.double() for x in args), is_causal=True, **wide)
-        for name, mine, other, exact in zip(("out", "lse"), results, theirs, reference):
-            yield f"{name} of sequence {b}", mine[b : b + 1], other, exact
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,7 +7,7 @@ import torch
 from attention_reference import peer
 from numerics import check_call
 from opinfo import DTYPES
-from packed_samples import each_alone, packed, starts
+from packed_samples import each_alone, ours, packed, starts
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
@@ -18,13 +18,6 @@ LENGTHS = [
     ([1, 1, 1], [200, 7, 64]),
     ([129, 64, 65, 1, 0, 2], [300, 64, 63, 5, 9, 2]),
 ]
-
-
-def ours(rows, keys):
-    def call(query, key, value, **options):
-        return varlen(query, key, value, starts(rows), starts(keys, torch.int64), max(rows), max(keys), **options)
-
-    return call
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
