@@ -45,12 +45,9 @@ def test_head_dims(depth, dtype):
 
 
 @pytest.mark.slow  # compiles more kernels for the emulator
+@pytest.mark.usefixtures("deterministic")
 def test_sums_in_a_fixed_order():
-    torch.use_deterministic_algorithms(True)
-    try:
-        check("odd", {"is_causal": True}, products={*PRODUCTS, "kernel_attention_backward_query"})
-    finally:
-        torch.use_deterministic_algorithms(False)
+    check("odd", {"is_causal": True}, products={*PRODUCTS, "kernel_attention_backward_query"})
 
 
 def test_blocks_behind_the_longest_sample():

@@ -96,6 +96,11 @@ def sums_of(heads, depth=64, rows=64, copied=0):
         limits[:] = before
 
 
+def rows_in_tiles(lengths, tile):
+    """The rows that tiles of packed samples take: for each sample a tile more than all rows do."""
+    return tile * (sum(lengths) // tile + len(lengths))
+
+
 def launches(emulation):
     return [program["entry"] for program in emulation.programs].count("kernel_attention_backward_transposed")
 
@@ -160,12 +165,12 @@ def test_groups_of_other_tiles_are_split(dtype, depth):
 @pytest.mark.slow  # compiles more kernels for the emulator
 @pytest.mark.parametrize("heads, splits", [(6, 1), (4, 2), (1, 6)])
 def test_groups_of_packed_samples_are_split(heads, splits):
-    """A launch has all samples. Their rows take a tile more for each sample than all rows do."""
+    """A launch has all samples."""
     rows, keys = [40, 0, 33], [70, 9, 130]
     args = packed(rows, keys, 6, 2, 64, 64, torch.bfloat16)
     emulation = Emulation()
     operator = emulation.operator(torch.ops.tile.attention_varlen)
-    with sums_of(heads, 64, tile_rows(64) * (sum(rows) // tile_rows(64) + len(rows))):
+    with sums_of(heads, 64, rows_in_tiles(rows, tile_rows(64))):
         check_call(ours(rows, keys, operator, starts_of_keys=torch.int32), each_alone(rows, keys), args, {"is_causal": True})
     assert launches(emulation) == splits
 
@@ -178,7 +183,7 @@ def test_parts_of_packed_samples_drop_the_same_probabilities():
     for heads in (6, 1):
         emulation = Emulation()
         operator = emulation.operator(torch.ops.tile.attention_varlen)
-        with sums_of(heads, 64, 64 * (sum(rows) // 64 + len(rows))):
+        with sums_of(heads, 64, rows_in_tiles(rows, 64)):
             out = ours(rows, keys, operator, starts_of_keys=torch.int32)(*args, dropout_p=0.5, seed=seed)[0]
             grads.append(torch.autograd.grad(out, args, grad))
         counts.append(launches(emulation))

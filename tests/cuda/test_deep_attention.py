@@ -34,19 +34,12 @@ def test_one_launch(depth, dtype, options):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("deterministic")
 @pytest.mark.parametrize("depth", (256, 192))
 def test_a_fixed_order_takes_two_launches(depth):
     emulation = Emulation(wgmma=True)
-    torch.use_deterministic_algorithms(True)
-    try:
-        check_call(
-            emulation.operator(torch.ops.tile.attention),
-            peer,
-            inputs(1, 2, 2, 130, 65, depth, dtype=torch.bfloat16),
-            {"is_causal": True},
-        )
-    finally:
-        torch.use_deterministic_algorithms(False)
+    args = inputs(1, 2, 2, 130, 65, depth, dtype=torch.bfloat16)
+    check_call(emulation.operator(torch.ops.tile.attention), peer, args, {"is_causal": True})
     assert paths_of_gradients(emulation) == {TRANSPOSED: "wgmma", QUERY: "wgmma"}
 
 
