@@ -65,7 +65,7 @@ def test_slopes_beside_a_bias():
 
 @pytest.mark.long
 def test_short_calls():
-    """No summary pays for them."""
+    """Calls of so few rows and keys make no summary of their bias."""
     check(
         bias_of(1, 2, 64, 96, requires_grad=False),
         rows=64,

@@ -127,7 +127,7 @@ def test_a_hint_makes_pairs_of_a_kernel_in_python():
 @pytest.mark.parametrize("majors", ["nn", "nt", "tn", "tt"])
 @pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64), (128, 192, 64), (64, 128, 64)], ids=str)
 def test_code_of_large_tiles(tile, majors, tmp_path):
-    """The loop has no more than that of CTAs which run alone and what a second arrival takes: no fence of the memory."""
+    """The loop has the instructions of CTAs that run alone, and those of a second arrival. It has no memory fence."""
     program = in_pairs(Product((512, 512, 512), tile, majors)).program
     assert (program["path"], program["cluster"]) == ("wgmma", 2)
     code = _C.compile_text(program["text"], "matmul", program["entry"], 90, program["path"])

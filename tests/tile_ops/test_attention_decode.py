@@ -194,7 +194,7 @@ def test_a_page_that_is_not_there():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("page", [0, 5, 16])
 def test_what_lies_behind_a_sequence_is_not_read(page, dtype):
-    """Also pages that the table names there."""
+    """Numbers there change nothing, not even in pages that the table names."""
     (key, value), given, table = caches(2, 2, 300, 32, dtype, page)
     lengths = [170, 3]
     query = torch.randn(2, 4, 2, 32).to(dtype)
@@ -215,7 +215,8 @@ def test_what_lies_behind_a_sequence_is_not_read(page, dtype):
 
 @pytest.mark.parametrize("page", [6, 16])
 def test_caches_that_are_parts_of_others(page):
-    """Keys of pages as rows of one array: of any distance, of the copy where none is constant, and of one page."""
+    """Keys of all pages are rows of one array, however far apart they are, also if there is one page. Where pages are not whole
+    rows apart, the operator copies the cache."""
     (key, value), given, table = caches(2, 2, 40, 8, torch.float32, page)
     query, lengths = torch.randn(2, 4, 1, 8), torch.tensor([40, 3])
     expected = decode(query, *given, lengths, block_table=table)

@@ -144,7 +144,7 @@ def test_tiles_that_a_mask_hides_are_not_visited(kind):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf], ids=str)
 def test_numbers_in_hidden_places(number, dtype):
-    """Keys and a bias have them where a mask or causality hides parts of tiles; gradients pass by the bias's."""
+    """A mask hides keys with such numbers, and causality hides them in a bias. Results and gradients do not change."""
     q, k, v = inputs(1, 4, 2, ROWS, KEYS, 64, dtype=dtype)
     hidden = torch.rand(KEYS) < 0.3
     with torch.no_grad():

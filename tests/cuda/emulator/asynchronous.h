@@ -23,8 +23,8 @@ void give_registers(int count, int line);
 void take_registers(int count, const Site& site);
 void fence_async(int line);
 
-// Returns how many blocks have been drawn before. Where more CTAs follow, a CTA draws few, and then so many
-// have been drawn as if others had taken all.
+// Draws a block, and returns how many blocks were drawn before. The last CTA draws until none is left. Each
+// other CTA draws few, and is then told that all blocks have been drawn.
 unsigned draw_block(unsigned counter, int line);
 void close_queue(unsigned counter, int line);
 
