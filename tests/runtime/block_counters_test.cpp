@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "dense_arrays.h"
 #include "runtime/cuda_kernel_test.h"
 
 namespace tile {
@@ -34,11 +35,7 @@ class BlockCountersTest : public CudaKernelTest {
   BlockCountersTest() {
     set_current_stream([](int) { return stream; });
     Function function = parse(triangle);
-    for (int i = 0; i < 2; ++i) {
-      function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-      for (const char* fact : {"aligned", "whole", "small", "forward"})
-        function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-    }
+    make_dense(function, 2);
     kernel = std::make_unique<CudaKernel>(std::move(function), KernelName{"triangle", {"triangle.cpp", 3}},
                                           *driver, compiler);
     for (ArrayArgument* array : {&x, &y}) {

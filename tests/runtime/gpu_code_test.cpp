@@ -8,6 +8,7 @@
 #include <mutex>
 #include <regex>
 
+#include "dense_arrays.h"
 #include "driver/compile_log.h"
 #include "driver/fake_cuda/fake_nvrtc.h"
 #include "error_text.h"
@@ -143,11 +144,7 @@ TEST_F(GpuCodeTest, SmallSpillsOfWarpgroupsAreBetterThanOtherInstructions) {
   store %c, %o, %0, %0 {steps=[128,64]}
 }
 )");
-  for (int i = 0; i < 3; ++i) {
-    function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-    for (const char* fact : {"aligned", "whole", "small", "forward"})
-      function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-  }
+  make_dense(function, 3);
   const auto path = [&](const std::string& log) {
     fake->logs = {{"TILE_GROUPS", log}};
     fs::remove_all(folder);

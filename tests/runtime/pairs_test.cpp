@@ -1,5 +1,6 @@
 // Tests launches of kernels whose CTAs are pairs, over a fake driver: the grid, and a device without
 // clusters.
+#include "dense_arrays.h"
 #include "runtime/cuda_kernel_test.h"
 
 namespace tile {
@@ -32,11 +33,7 @@ class PairsTest : public CudaKernelTest {
   %o: bf16[128,256] = astype %r {dtype=bf16}
   store %c, %o, %i, %j {steps=[128,256]}
 })");
-    for (int i = 0; i < 3; ++i) {
-      function.attributes().set(str("array.", i, ".unit"), int64_t{1});
-      for (const char* fact : {"aligned", "whole", "small", "forward"})
-        function.attributes().set(str("array.", i, ".", fact), int64_t{1});
-    }
+    make_dense(function, 3);
     function.attributes().set("hint.num_ctas", int64_t{2});
     kernel = std::make_unique<CudaKernel>(std::move(function), KernelName{"copy", {"copy.cpp", 3}}, *driver,
                                           compiler);
