@@ -31,7 +31,7 @@ SECONDS_TO_START = 600
 class Worker:
     """A process that runs tests one at a time."""
 
-    def __init__(self, order, environment):
+    def __init__(self, order, environment, folder):
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "torch_suite_worker.py")],
@@ -39,6 +39,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.log,
             env=environment,
+            cwd=folder,  # for files that tests of debugging write
             start_new_session=True,
         )
         self.rest = b""
@@ -88,9 +89,11 @@ def run_tests(order, processes, seconds, only=None, report=lambda result: None):
     """Returns one result for each test that the order selects, in the order in which they end."""
     environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     environment.setdefault("OMP_NUM_THREADS", "1")
+    paths = [os.path.abspath(path) for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     with tempfile.TemporaryDirectory(prefix="torch_suite_") as cache:
         environment["TORCHINDUCTOR_CACHE_DIR"] = cache
-        first = Worker(order, environment)
+        first = Worker(order, environment, cache)
         if not isinstance(first.first, dict) or first.first["error"] or not first.first["tests"]:
             first.stop()
             found = first.first if isinstance(first.first, dict) else {}
@@ -106,7 +109,7 @@ def run_tests(order, processes, seconds, only=None, report=lambda result: None):
                     test = waiting.get_nowait()
                 except queue.Empty:
                     break
-                worker = worker or Worker(order, environment)
+                worker = worker or Worker(order, environment, cache)
                 answer = worker.ask(test, seconds)
                 if not isinstance(answer, dict):
                     reason = f"takes more than {seconds:g} s" if answer == "late" else f"ends the process: {worker.died()}"

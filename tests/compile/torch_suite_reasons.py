@@ -17,6 +17,9 @@ def reason_of(error, directory):
         return ABOUT_CODE
     error = innermost(error)
     line = next((line for line in str(error).splitlines() if line.strip()), "")
+    if not line:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = f"raised in {frames[-1].name}" if frames else ""
     return normalised(f"{type(error).__name__}: {line}")
 
 

@@ -42,7 +42,7 @@ def load_backend(name):
 def replace_inductor(backend):
     """Puts `backend` where torch and the tests look up compile_fx; called before the tests are imported, since they capture it."""
     from torch._inductor import compile_fx as module
-    from torch._inductor import config, cpp_builder
+    from torch._inductor import cpp_builder
     from torch._inductor.virtualized import V
 
     original, build = module.compile_fx, cpp_builder.CppBuilder.build
@@ -57,8 +57,8 @@ def replace_inductor(backend):
         try:
             if backend is None:
                 return original(model_, example_inputs_, *args, **options)
-            with config.patch(options.get("config_patches") or {}):
-                return backend(model_, example_inputs_)
+            patches = options.get("config_patches")
+            return backend(model_, example_inputs_, options=patches) if patches else backend(model_, example_inputs_)
         finally:
             module.compile_fx = compile_fx
 
