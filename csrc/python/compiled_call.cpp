@@ -75,6 +75,32 @@ struct CompiledObject {
 };
 CompiledObject* compiled_of(PyObject* self) { return reinterpret_cast<CompiledObject*>(self); }
 
+std::string prefix_of(const PythonKernel& kernel) { return str("CompiledCall of ", kernel.name(), ": "); }
+
+// Throws an error that names the value, instead of the one that is set.
+[[noreturn]] void fail_number(const PythonKernel& kernel, PyObject* value, const char* wanted) {
+  const bool overflow = PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
+  PyErr_Clear();
+  const Owned text(PyObject_Repr(value));
+  const char* shown = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!shown) throw PythonFailure();
+  if (overflow) fail(ErrorKind::value, prefix_of(kernel), shown, " is out of range of int64");
+  fail(ErrorKind::type, prefix_of(kernel), shown, " is no ", wanted);
+}
+int64_t integer_of(const PythonKernel& kernel, PyObject* value) {
+  const Owned index(PyLong_CheckExact(value) ? Py_NewRef(value) : PyNumber_Index(value));
+  const int64_t read = index ? PyLong_AsLongLong(index.get()) : -1;
+  if (read == -1 && PyErr_Occurred()) [[unlikely]]
+    fail_number(kernel, value, "integer");
+  return read;
+}
+int64_t float_of(const PythonKernel& kernel, PyObject* value) {
+  const double read = PyFloat_AsDouble(value);
+  if (read == -1 && PyErr_Occurred()) [[unlikely]]
+    fail_number(kernel, value, "number");
+  return std::bit_cast<int64_t>(read);
+}
+
 // Reads a layout from Python.
 class Reader {
  public:
@@ -107,22 +133,12 @@ class Reader {
   static constexpr int64_t most_given = 1 << 16;  // a larger index is a mistake, not a list of that length
 
   static Py_ssize_t at(size_t i) { return static_cast<Py_ssize_t>(i); }
-  std::string prefix() const { return str("CompiledCall of ", kernel_.name(), ": "); }
+  std::string prefix() const { return prefix_of(kernel_); }
   std::string entry() const { return str(prefix(), "entry ", at_, ": "); }
 
-  static int64_t integer(PyObject* value) {
-    const Owned index(PyNumber_Index(value));
-    const int64_t read = index ? PyLong_AsLongLong(index.get()) : -1;
-    if (PyErr_Occurred()) throw PythonFailure();
-    return read;
-  }
+  int64_t integer(PyObject* value) const { return integer_of(kernel_, value); }
   Number number(PyObject* value, bool floating = false) {
-    if (!PyUnicode_Check(value)) {
-      if (!floating) return {integer(value), -1};
-      const double read = PyFloat_AsDouble(value);
-      if (PyErr_Occurred()) throw PythonFailure();
-      return {std::bit_cast<int64_t>(read), -1};
-    }
+    if (!PyUnicode_Check(value)) return {floating ? float_of(kernel_, value) : integer(value), -1};
     const char* text = PyUnicode_AsUTF8(value);
     if (!text) throw PythonFailure();
     int64_t position = 0;
@@ -225,34 +241,28 @@ class Launch {
   }
 
  private:
-  std::string prefix() const { return str("CompiledCall of ", kernel_.name(), ": "); }
+  std::string prefix() const { return prefix_of(kernel_); }
 
   int64_t number(size_t i) {
     PyObject* given = given_[layout_.tensors + i];
-    if (layout_.floats[i]) {
-      const double read = PyFloat_AsDouble(given);
-      if (read == -1 && PyErr_Occurred()) throw PythonFailure();
-      return std::bit_cast<int64_t>(read);
-    }
-    if (PyLong_CheckExact(given)) [[likely]] {
-      const int64_t read = PyLong_AsLongLong(given);
-      if (read == -1 && PyErr_Occurred()) throw PythonFailure();
-      return read;
-    }
-    const Owned index(PyNumber_Index(given));
-    const int64_t read = index ? PyLong_AsLongLong(index.get()) : -1;
-    if (PyErr_Occurred()) throw PythonFailure();
-    return read;
+    return layout_.floats[i] ? float_of(kernel_, given) : integer_of(kernel_, given);
   }
   int64_t value(const Number& number) const {
     return number.position < 0 ? number.value : numbers_[static_cast<size_t>(number.position)];
   }
 
+  DType dtype_of(at::ScalarType type, size_t tensor) const {
+    try {
+      return to_dtype(type);
+    } catch (const Error& error) {
+      fail(error.kind(), prefix(), "argument ", tensor, ": ", error.what());
+    }
+  }
   // Computes everything of an array that needs no tensor but its kind.
   void describe(ArrayLayout& array, Kind kind) const {
     ArrayArgument& argument = array.argument;
     argument.data = nullptr;
-    argument.dtype = to_dtype(kind.dtype);
+    argument.dtype = dtype_of(kind.dtype, array.tensor);
     argument.device = kind.device == at::kCPU ? DeviceKind::cpu : DeviceKind::cuda;
     __extension__ using Wide = __int128;
     Wide first = 0, last = 0;
