@@ -1,0 +1,177 @@
+"""The processes of compiled.py, each with a task as JSON: to make a first call, or to time cases. They print lines of JSON."""
+
+import json
+import os
+import sys
+import time
+
+import measure
+
+MARK = "== "  # begins the lines for the parent; libraries print others
+STARTS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "os.forkpty")
+BEGUN = {"begun": True}
+
+
+def tell(**what):
+    print(MARK + json.dumps(what), flush=True)
+
+
+def program(event, arguments):
+    """Returns the name of a program that an audit event starts; of a Python program, its script or module, too."""
+    if event.startswith("os.fork"):
+        return "a fork"
+    words = arguments[0] if event == "os.system" else arguments[1]
+    if isinstance(words, (str, bytes)):
+        words = os.fsdecode(words).split()
+    words = [os.fsdecode(word) for word in words]
+    name = os.path.basename(words[0]) if words else event
+    if name.startswith("python"):
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        name = f"python {'/'.join(script.split('/')[-2:])}".strip()
+    return name
+
+
+def watched():
+    """Returns a list that the names of all programs are added to that this process starts from now on."""
+    found = []
+    sys.addaudithook(lambda event, arguments: event in STARTS and found.append(program(event, arguments)))
+    return found
+
+
+def loaded(backend):
+    """Returns a backend for torch.compile: a registered name, or module:function."""
+    import tile_ops  # noqa: F401 registers its backend
+
+    if ":" not in backend:
+        return backend
+    module, name = backend.split(":")
+    return getattr(__import__(module, fromlist=[name]), name)
+
+
+def wait(device):
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def warmed(device):
+    """Does what torch does once a process: its context, its kernels, the threads of gradients, and what it imports for them."""
+    import torch
+
+    x = torch.ones(64, 64, device=device, requires_grad=True)
+    (x @ x).sum().backward()
+    wait(device)
+
+
+def kernels_of(call, device):
+    """Returns the kernels that a call launches on a GPU; on a CPU, those that inductor's code generators made."""
+    if device == "cuda":
+        from gpu import profiled_kernels
+
+        return profiled_kernels(call)
+    from torch._inductor import metrics
+
+    return metrics.generated_kernel_count
+
+
+def first(task):
+    """Makes the first call of a case in this process."""
+    import compiled_cases
+    import torch
+
+    device = task["device"]
+    backend = loaded(task["backend"])
+    work = compiled_cases.make(task["case"], device, getattr(torch, task["dtype"]), task["scale"])
+    warmed(device)
+    programs = watched()
+    tell(**BEGUN)
+    start = time.perf_counter()
+    function = torch.compile(work.function, backend=backend)
+    work.run(function)
+    wait(device)
+    seconds = time.perf_counter() - start
+    found = {"seconds": seconds, "programs": list(programs)}
+    try:
+        found["kernels"] = kernels_of(lambda: work.run(function), device)
+    except Exception as error:
+        print(f"{task['case']}: kernels are not counted: {measure.reason(error)}", file=sys.stderr, flush=True)
+    tell(**found)
+
+
+def made_calls(work, task, device):
+    """Returns ({name: (call, error)}, {name: reason}): eager and each backend, and those that fail."""
+    import compiled_cases
+    import torch
+
+    exact = work.exact().results()
+    calls, failed = {}, {}
+    for name, backend in {"eager": None, **task["backends"]}.items():
+        # A backend that fails leaves nothing that could disturb the next one.
+        try:
+            function = work.function
+            if backend:
+                os.environ["TORCHINDUCTOR_CACHE_DIR"] = task["caches"][name]
+                function = torch.compile(work.function, backend=loaded(backend))
+            with measure.time_limit(task["limit"]):
+                error = compiled_cases.difference(work.results(function), exact)
+                wait(device)
+            calls[name] = (lambda function=function: work.run(function)), error
+        except Exception as error:
+            failed[name] = measure.reason(error)
+    return calls, failed
+
+
+def timed(name, calls, task):
+    """Returns the seconds of each call."""
+    device, seconds = task["device"], task["seconds"]
+    import compiled_cases
+
+    kind = compiled_cases.section(name)
+    if kind == "overhead":
+        return measure.rounds_of(calls, seconds, device=device, calls=task["calls"])
+    if device == "cpu":
+        return measure.rounds_of(calls, seconds, least=3)
+    import gpu
+
+    if kind == "graph":
+        found = gpu.times(list(calls.values()), 9, 10, graphs=True)
+    else:
+        one = min(measure.seconds_of(call, device, 2) for call in calls.values())
+        found = gpu.times(list(calls.values()), max(3, min(20, int(seconds / one))), 1)
+    return {each: 1e-6 * value for each, value in zip(calls, found)}
+
+
+def times(task):
+    """Times the cases one after another."""
+    import contextlib
+
+    import compiled_cases
+    import torch
+
+    device = task["device"]
+    torch.manual_seed(0)
+    stream = torch.cuda.stream(torch.cuda.Stream()) if device == "cuda" else contextlib.nullcontext()
+    with stream:
+        for name in task["cases"]:
+            tell(case=name)
+            try:
+                work = compiled_cases.make(name, device, getattr(torch, task["dtype"]), task["scale"])
+                calls, failed = made_calls(work, task | {"caches": task["caches"][name]}, device)
+                taken = timed(name, {each: call for each, (call, _) in calls.items()}, task)
+                tell(times=taken, errors={each: error for each, (_, error) in calls.items()}, failed=failed)
+            except Exception as error:
+                tell(reason=measure.reason(error))
+            work = calls = None
+            torch._dynamo.reset()
+            if device == "cuda":
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    TASK = json.loads(sys.argv[1])
+    {"first": first, "times": times}[TASK["task"]](TASK)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # While Python exits, torch's autograd threads may still release a Python object, which terminates the process.
+    os._exit(0)
