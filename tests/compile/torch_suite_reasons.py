@@ -8,7 +8,7 @@ ABOUT_CODE = "asserts on the code or the counters of inductor"
 # Statements of the suite that look at generated code, at inductor's own counters or at its kernels.
 _OF_CODE = re.compile(r"FileCheck|\bmetrics\b|counters|code|kernel|run_and_get|\.count\(|assert_called|mock")
 
-_COMPARES = re.compile(r"[/\\]unittest[/\\]|[/\\]torch[/\\]testing[/\\]|[/\\]contextlib\.py$")
+_COMPARES = re.compile(r"[/\\]unittest[/\\]|[/\\]torch[/\\]testing[/\\]|[/\\](contextlib|test_case)\.py$")
 
 
 def reason_of(error, directory):
