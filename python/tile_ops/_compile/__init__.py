@@ -94,6 +94,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
                     raise
                 for target in refused.targets:
                     compile.reasons.setdefault(str(target), str(refused))
+                    lowerings.let_call(target)
                 compile.fallbacks |= refused.targets
         raise RuntimeError("too many operators without a kernel")
 

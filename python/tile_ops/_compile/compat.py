@@ -16,6 +16,11 @@ def hint(expression):
     return int(sizes.size_hint(expression, fallback=8192))
 
 
+def size_hint(size):
+    """Returns a likely value of a size of a fake tensor."""
+    return size if isinstance(size, int) else hint(size.node.expr)
+
+
 class GraphFacts:
     """What inductor's graph knows of sizes, for axes.py."""
 

@@ -41,6 +41,15 @@ class IndexPrinter(PythonPrinter):
             text = f"{name}({text}, {part})"
         return text
 
+    def _print_RoundToInt(self, expression):
+        return f"tl.astype(tl.round({self._print(expression.args[0])}), tl.int64)"
+
+    def _print_FloorToInt(self, expression):
+        return f"tl.astype(tl.floor({self._print(expression.args[0])}), tl.int64)"
+
+    def _print_ToFloat(self, expression):
+        return f"tl.astype({self._print(expression.args[0])}, tl.float64)"
+
     def _print_Where(self, expression):
         condition, yes, no = (self._print(each) for each in expression.args)
         return f"tl.where({condition}, {yes}, {no})"
@@ -152,7 +161,10 @@ class TileKernel(SIMDKernel):
                 names[symbol] = symbol
             else:
                 names[symbol] = self.size_parameter(symbol)
-        return f"({print_index(index.xreplace(names))})"
+        text = f"({print_index(index.xreplace(names))})"
+        if re.search(r"\b(math\.|round\()", text):
+            raise Refused(f"the index {index}")
+        return text
 
     def index_value(self, expression, dtype):
         expression = self.plain(expression)
@@ -194,7 +206,10 @@ class TileKernel(SIMDKernel):
         found = None if self._load_mask else self.affine(index)
         if found is None:
             mask = f", mask={self._load_mask}" if self._load_mask else ""
-            text, into = f"tl.gather({self.memory(name)}, TILE({self.index_text(index)}){mask})", self.compute
+            tile = self.index_text(index)
+            if mask:  # which may be wider than the index
+                tile = f"tl.broadcast_to({tile}, SHAPE)"
+            text, into = f"tl.gather({self.memory(name)}, {tile}{mask})", self.compute
         else:
             text, into = f"LOAD({self.parameter(name, *found, False)})", self.loads
         if dtype in NARROW:
@@ -492,10 +507,12 @@ class TileKernel(SIMDKernel):
         for dim in (1, 0):
             if dim == space.reduced:
                 continue
-            for i, many in zip(space.dims[dim], space.extents[dim]):
-                at[i] = f"t{dim}"
-                head.append(f"t{dim} = tl.bid({len(grid)})")
-                grid.append((axes[i].extent, many))
+            for k, (i, many) in enumerate(zip(space.dims[dim], space.extents[dim])):
+                at[i] = "0"
+                if k == 0 and not (static[i] and many >= hints[i]):
+                    at[i] = f"t{dim}"
+                    head.append(f"t{dim} = tl.bid({len(grid)})")
+                    grid.append((axes[i].extent, many))
         if space.blocks:
             # GPUs have few blocks along the last axes of a grid, so that the longest comes first there.
             head.append(f"b = tl.bid({len(grid)})")

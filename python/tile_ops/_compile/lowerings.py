@@ -4,8 +4,10 @@ import functools
 
 import torch
 from torch._inductor import lowering
+from torch._inductor.virtualized import V
 
 from .active import current
+from .compat import size_hint as hint
 
 aten = torch.ops.aten
 
@@ -53,23 +55,67 @@ def is_called(target):
     return compile is not None and (target in CALLED or target in compile.fallbacks)
 
 
-class Lowerings(dict):
-    """Inductor's table, in which our compiles find calls of the operators that they do not fuse."""
+# Costly functions. Inductor computes them again for each element that reads them, also where a few values are broadcast to
+# many elements, as the angles of a rotary embedding are to all heads.
+COSTLY = frozenset(
+    each
+    for name in "sin cos tan exp log pow tanh sigmoid erf gelu silu sqrt rsqrt softplus expm1 log1p".split()
+    for each in _overloads(getattr(aten, name))
+    if "out" not in each._overloadname
+)
+BROADCAST = 4  # times as many elements read them
 
-    def __getitem__(self, target):
+
+def is_broadcast_later(node):
+    """Returns True if elementwise operators and views lead from the node to a value of many more elements."""
+    value = node.meta.get("val") if node is not None else None
+    if not isinstance(value, torch.Tensor):
+        return False
+    own, seen, waiting = value.numel(), set(), [(node, 0)]
+    while waiting:
+        at, depth = waiting.pop()
+        if at in seen or depth > 8:
+            continue
+        seen.add(at)
+        for user in at.users:
+            made = user.meta.get("val")
+            if not isinstance(made, torch.Tensor) or not isinstance(user.target, torch._ops.OpOverload):
+                continue
+            if not (torch.Tag.pointwise in user.target.tags or user.target.is_view):
+                continue
+            if hint(made.numel()) >= BROADCAST * hint(own):
+                return True
+            waiting.append((user, depth + 1))
+    return False
+
+
+def let_call(target):
+    """Makes the lowering of an operator ask whether to call it."""
+    own = lowering.lowerings.get(target)
+    if own is None or target in _asking:
+        return
+    _asking.add(target)
+
+    @functools.wraps(own)
+    def asked(*args, **kwargs):
         if is_called(target):
-            return _handler(target)
-        return super().__getitem__(target)
+            return _handler(target)(*args, **kwargs)
+        result = own(*args, **kwargs)
+        if current() is not None and target in COSTLY and is_broadcast_later(V.graph.current_node):
+            result.realize()
+        return result
 
-    def __contains__(self, target):
-        return super().__contains__(target) or (isinstance(target, torch._ops.OpOverload) and is_called(target))
+    lowering.lowerings[target] = asked
+
+
+_asking = set()
 
 
 @functools.cache
 def install():
-    from torch._inductor import graph
-
-    table = Lowerings(lowering.lowerings)
-    lowering.lowerings = table
-    for module in (graph,):
-        module.lowerings = table
+    # Operators without a lowering get one that calls them.
+    for target in KEPT:
+        if target not in lowering.lowerings:
+            lowering.lowerings[target] = _handler(target)
+    for target in CALLED | COSTLY:
+        let_call(target)

@@ -44,6 +44,11 @@ def _fastest(axes, rows):
     return best if votes[best] else len(axes) - 1
 
 
+def _crossed(axes, rows, column):
+    """Returns the axes other than the tile's columns along which some array is contiguous."""
+    return [i for i in axes if i != column and any(row[i] == 1 for row in rows)]
+
+
 def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
     """Returns the Space of a kernel.
 
@@ -57,43 +62,51 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
     def exact(i):
         return power(hints[i]) if is_gpu or not is_static[i] else hints[i]
 
+    def fill(candidates, budget):
+        """Returns axes of one dimension, and their extents in a tile: whole ones, and at most one that is cut, outside."""
+        chosen, extents = [], []
+        for i in candidates:
+            extent = exact(i) if is_static[i] else budget + 1
+            if extent > budget or not is_static[i]:
+                if budget > 1 or not chosen:
+                    chosen.insert(0, i)
+                    extents.insert(0, max(1, min(power(hints[i]), power(budget + 1) // 2)))
+                break
+            chosen.insert(0, i)
+            extents.insert(0, extent)
+            budget //= extent
+        return chosen, tuple(extents)
+
     if not sums:
         if not axes:
             return Space([], [], ([], []), ((), ()), None, False)
         column = _fastest(axes, rows)
         others = [i for i in points if i != column]
-        columns = min(power(hints[column]), elements if not others else elements // 4)
-        row = None
-        if others:
-            # An axis along which other arrays are contiguous, else the nearest one.
-            crossed = [i for i in others if any(each[i] == 1 for each in rows)]
-            row = crossed[-1] if crossed else others[-1]
-            if crossed and hints[column] >= 64 and hints[row] >= 64:
-                columns = min(columns, 64)
-        many = min(power(hints[row]), max(1, elements // columns)) if others else 1
-        if row is not None and row in [i for i in others if any(each[i] == 1 for each in rows)]:
-            many = min(many, 64)
-        dims = ([row] if others else [], [column])
-        return Space([i for i in points if i not in (row, column)], [], dims, ((many,) if others else (), (columns,)), None, False)
+        crossed = _crossed(others, rows, column)
+        if crossed and hints[column] >= 32 and hints[crossed[-1]] >= 32:
+            second = fill([column], 64)
+            first = fill([crossed[-1]], 64)
+        else:
+            second = fill([column], elements if not others else elements // 4)
+            size = 1
+            for extent in second[1]:
+                size *= extent
+            first = fill(reversed(others), elements // size)
+        used = [*first[0], *second[0]]
+        return Space([i for i in points if i not in used], [], (first[0], second[0]), (first[1], second[1]), None, False)
     fastest = _fastest(axes, rows)
     across = fastest in points and all(row[sums[-1]] != 1 for row in rows)
-    row = (fastest if across else points[-1]) if points else None
     if whole:
         inner, loops = list(sums), []
         extents = tuple(exact(i) for i in sums)
-        size = 1
-        for extent in extents:
-            size *= extent
     else:
         inner, loops = [sums[-1]], sums[:-1]
-        size = min(power(hints[sums[-1]]), 64 if across else 1024 if is_gpu else 4096)
-        extents = (size,)
-    if row is None:
-        many = ()
-    else:
-        most = max(1, elements // max(size, 1))
-        many = (min(power(hints[row]), most if across else min(most, 64)),)
-    rowed = [row] if row is not None else []
-    dims, extents = ((inner, rowed), (extents, many)) if across else ((rowed, inner), (many, extents))
-    blocks = [i for i in points if i != row]
-    return Space(blocks, loops, dims, extents, 0 if across else 1, not whole)
+        extents = (min(power(hints[sums[-1]]), 64 if across else 1024 if is_gpu else 4096),)
+    size = 1
+    for extent in extents:
+        size *= extent
+    most = max(1, elements // size)
+    others = fill([fastest] if across else reversed(points), most if across else min(most, 64))
+    dims, shapes = ((inner, others[0]), (extents, others[1])) if across else ((others[0], inner), (others[1], extents))
+    blocks = [i for i in points if i not in others[0]]
+    return Space(blocks, loops, dims, shapes, 0 if across else 1, not whole)
