@@ -134,7 +134,7 @@ def all_times(cases, options, root, over):
     task = {
         "task": "times",
         "backends": options.backends,
-        "caches": {case: {peer: str(folder_of(root, case, peer) / "inductor") for peer in options.backends} for case in cases},
+        "caches": {case: {peer: variables_of(folder_of(root, case, peer)) for peer in options.backends} for case in cases},
         "seconds": options.seconds,
         "limit": options.limit,
         "calls": 1000,

@@ -103,7 +103,7 @@ def made_calls(work, task, device):
         try:
             function = work.function
             if backend:
-                os.environ["TORCHINDUCTOR_CACHE_DIR"] = task["caches"][name]
+                os.environ.update(task["caches"][name])
                 function = torch.compile(work.function, backend=loaded(backend))
             with measure.time_limit(task["limit"]):
                 error = compiled_cases.difference(work.results(function), exact)
