@@ -17,9 +17,6 @@ namespace {
 
 PyObject *flatten_name, *constant_name, *translate_name, *signature_name, *parameters_name;
 
-// The kind of an argument in the key. The shape and strides of a far array are int64 in Python kernels.
-enum : uint64_t { far_array, near_array, scalar_value, constant_value };
-
 // For a call that only compiles. The tensor may lack memory; otherwise its address determines the alignment.
 ArrayArgument traced_argument(const at::Tensor& tensor) {
   require_strided(tensor);
@@ -79,10 +76,10 @@ Call::Call(PyObject* self, PyObject* const* given, size_t count, bool traced)
   TILE_CHECK(count == kernel_.kinds.size());
   PyObject* capture = reinterpret_cast<KernelObject*>(self)->capture;
   if (capture && !traced) generation_ = generation_of(capture);
-  key_.add(generation_);
+  key_.words.add(generation_);
   for (size_t i = 0; i < count; ++i)
     kernel_.kinds[i] == constant ? add_constant(i) : add(given[i], i, kernel_.kinds[i]);
-  key_.add(signature_);
+  key_.end();
 }
 void Call::trace(Tracer& tracer) const {
   const GilHeld held;
@@ -120,13 +117,9 @@ std::optional<std::string> Call::name_of(size_t i) const {
   PyErr_Clear();
   return name ? std::optional<std::string>(name) : std::nullopt;
 }
-// Records which arguments are arrays, so that keys of different argument kinds cannot be equal.
-void Call::note(uint64_t bits) {
-  signature_ = signature_ << 2 | bits;
-  if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
-}
 void Call::add(PyObject* value, size_t i, char kind) {
-  if (value == Py_None) return note(constant_value);  // no other run-time argument has these bits
+  if (value == Py_None)
+    return key_.note(CallKey::constant_value);  // no other run-time argument has these bits
   const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value);
   // Scales are passed as their bits; the structure records their dtype.
   if (kind == read_only) [[unlikely]]
@@ -147,7 +140,7 @@ void Call::add_structure(size_t i) {
   const char* letters;
   if (!parts || !PyArg_ParseTuple(parts.get(), "OsO!", &word, &letters, &PyTuple_Type, &leaves))
     throw PythonFailure();
-  key_.add(~PyLong_AsUnsignedLongLong(word));
+  key_.words.add(~PyLong_AsUnsignedLongLong(word));
   const size_t first = passed_, count = static_cast<size_t>(PyTuple_GET_SIZE(leaves));
   // Each of the remaining arguments needs at least one.
   if (passed_ + count + (count_ - i - 1) > most_arguments)
@@ -172,8 +165,8 @@ ArrayArgument Call::array_of(size_t i, const at::Tensor& tensor) const {
 }
 void Call::add_array(size_t i, const at::Tensor& tensor) {
   auto* array = new (arrays_ + array_count_++ * sizeof(ArrayArgument)) ArrayArgument(array_of(i, tensor));
-  detail::key_of_array(key_, *array);
-  note(has_far_elements(*array) ? far_array : near_array);
+  detail::key_of_array(key_.words, *array);
+  key_.note(has_far_elements(*array) ? CallKey::far_array : CallKey::near_array);
   tensors_[passed_] = &tensor;
   owner_[passed_] = static_cast<uint8_t>(i);
   refs_[passed_++] = *array;
@@ -191,35 +184,41 @@ ScalarArgument Call::integer(size_t i, PyObject* value, char kind) {
 }
 void Call::add_scalar(const ScalarArgument& scalar) {
   auto* kept = new (scalars_ + scalar_count_++ * sizeof(ScalarArgument)) ScalarArgument(scalar);
-  key_.add(static_cast<uint64_t>(scalar.dtype));
-  note(scalar_value);
+  key_.words.add(static_cast<uint64_t>(scalar.dtype));
+  key_.note(CallKey::scalar_value);
   refs_[passed_++] = *kept;
 }
 // Small integers are their own word; Python numbers all other values.
 void Call::add_constant(size_t i) {
   PyObject* value = given_[i];
-  note(constant_value);
+  key_.note(CallKey::constant_value);
   int overflow = 1;
   if (PyLong_CheckExact(value)) {
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (!overflow && number >= 0) return key_.add(static_cast<uint64_t>(number));
+    if (!overflow && number >= 0) return key_.words.add(static_cast<uint64_t>(number));
   }
   const Owned number(PyLong_FromSize_t(i));
   const Owned word(PyObject_CallMethodObjArgs(self_, constant_name, number.get(), value, nullptr));
   if (!word) throw PythonFailure();
-  key_.add(~PyLong_AsUnsignedLongLong(word.get()));
+  key_.words.add(~PyLong_AsUnsignedLongLong(word.get()));
+}
+Owned described(BuiltFunction& built, Tracer& tracer, const ArgumentRef& argument) {
+  Value* value = argument.array ? detail::add_array_parameter(tracer, *argument.array)
+                                : detail::add_scalar_parameter(tracer, argument.scalar->dtype);
+  const std::string dtype(info(value->type.dtype).name);
+  return Owned(argument.array ? Py_BuildValue("(nsii)", built.number_of(value), dtype.c_str(),
+                                              value->type.array_rank, has_far_elements(*argument.array))
+                              : Py_BuildValue("(ns())", built.number_of(value), dtype.c_str()));
+}
+void translate(PyObject* kernel, const BuiltFunction& built, const Owned& numbers, const Owned& values,
+               const Owned& generation) {
+  if (!numbers || !values || !generation) throw PythonFailure();
+  const Owned done(PyObject_CallMethodObjArgs(kernel, translate_name, built.object(), numbers.get(),
+                                              values.get(), generation.get(), nullptr));
+  if (!done) throw PythonFailure();
 }
 void Call::translate(Tracer& tracer) const {
   BuiltFunction built(tracer.function(), tracer.block());
-  const auto described = [&](size_t position) {
-    const ArgumentRef& ref = refs_[position];
-    Value* value = ref.array ? detail::add_array_parameter(tracer, *ref.array)
-                             : detail::add_scalar_parameter(tracer, ref.scalar->dtype);
-    const std::string dtype(info(value->type.dtype).name);
-    return ref.array ? Py_BuildValue("(nsii)", built.number_of(value), dtype.c_str(), value->type.array_rank,
-                                     has_far_elements(*ref.array))
-                     : Py_BuildValue("(ns())", built.number_of(value), dtype.c_str());
-  };
   const Owned numbers(PyList_New(0)), values(PyTuple_New(static_cast<Py_ssize_t>(count_)));
   if (!built.object() || !numbers || !values) throw PythonFailure();
   size_t next = 0;
@@ -230,21 +229,19 @@ void Call::translate(Tracer& tracer) const {
     if (structure != structures_.end() && structure->argument == i) {
       const Owned leaves(PyList_New(0));
       for (size_t k = 0; leaves && k < structure->count; ++k)
-        if (const Owned leaf{described(next++)}; !leaf || PyList_Append(leaves.get(), leaf.get()) < 0)
+        if (const Owned leaf = described(built, tracer, refs_[next++]);
+            !leaf || PyList_Append(leaves.get(), leaf.get()) < 0)
           throw PythonFailure();
       number.reset(leaves ? Py_BuildValue("[OO]", structure->word.get(), leaves.get()) : nullptr);
       ++structure;
     } else {
       const bool known = kernel_.kinds[i] == constant || given_[i] == Py_None;
-      number.reset(known ? Py_NewRef(Py_None) : described(next++));
+      number = known ? Owned(Py_NewRef(Py_None)) : described(built, tracer, refs_[next++]);
     }
     if (!number || PyList_Append(numbers.get(), number.get()) < 0) throw PythonFailure();
   }
   const Owned generation(traced_ ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(generation_));
-  if (!generation) throw PythonFailure();
-  const Owned done(PyObject_CallMethodObjArgs(self_, translate_name, built.object(), numbers.get(),
-                                              values.get(), generation.get(), nullptr));
-  if (!done) throw PythonFailure();
+  python::translate(self_, built, numbers, values, generation);
 }
 
 int make_call_names() {

@@ -3,10 +3,13 @@
 #include "python/module.h"
 
 #include <optional>
+#include <utility>
 
 #include "runtime/kernel.h"
 
 namespace tile::python {
+
+class BuiltFunction;
 
 inline constexpr size_t most_arguments = 64;
 
@@ -35,6 +38,19 @@ struct PythonFailure : std::exception {
   std::shared_ptr<PyObject> raised;
 };
 
+// Runs a function that may raise errors of either language.
+template <class F>
+PyObject* raising(const F& function) {
+  try {
+    return function();
+  } catch (const PythonFailure& failure) {
+    failure.restore();
+  } catch (const std::exception& error) {
+    set_error(error);
+  }
+  return nullptr;
+}
+
 class PythonKernel : public KernelBase {
  public:
   PythonKernel(const char* name, Location at, std::string kinds)
@@ -51,6 +67,34 @@ struct KernelObject {
                       // nothing that can change
 };
 PythonKernel& kernel_of(PyObject* self);
+
+// Returns true for a _C.TileKernel; after it, the object is a KernelObject. In tile_kernel.cpp.
+bool is_kernel(PyObject* object);
+
+// A launch key that also records the kinds of arguments, so that keys of different kinds cannot be equal.
+class CallKey {
+ public:
+  // The shape and strides of a far array are int64 in Python kernels.
+  enum Kind : uint64_t { far_array, near_array, scalar_value, constant_value };
+  void note(Kind kind) {
+    kinds_ = kinds_ << 2 | kind;
+    if (++noted_ % 32 == 0) words.add(std::exchange(kinds_, 0));
+  }
+  void end() { words.add(kinds_); }  // after the last argument
+  LaunchKey words;
+
+ private:
+  uint64_t kinds_ = 1;
+  size_t noted_ = 0;
+};
+
+// Adds a parameter of a kernel that is being translated, and returns what Python's _translate wants to know
+// of it; null with an error set.
+Owned described(BuiltFunction& built, Tracer& tracer, const ArgumentRef& argument);
+// Lets Python translate a kernel's function into `built`. numbers: a list of what is described; values: a
+// tuple of the arguments; generation: an integer or None. Throws PythonFailure.
+void translate(PyObject* kernel, const BuiltFunction& built, const Owned& numbers, const Owned& values,
+               const Owned& generation);
 
 // The arguments of a kernel in the order of its parameters, after keywords and defaults are resolved.
 class Given {
@@ -75,7 +119,7 @@ class Call {
   Call(PyObject* self, PyObject* const* given, size_t count, bool traced);
   Call(const Call&) = delete;
 
-  const LaunchKey& key() const { return key_; }
+  const LaunchKey& key() const { return key_.words; }
   ArgumentRefs arguments() const { return {refs_, passed_}; }
   void trace(Tracer& tracer) const;  // lets Python translate the function
   // Raises an error if a written array is read-only, overlaps itself, or overlaps another array that the
@@ -93,7 +137,6 @@ class Call {
   // Raises the error for a tensor that no kernel takes, with the argument's number and what to pass instead.
   [[noreturn]] void explain(size_t i, const at::Tensor& tensor, const Error& error) const;
   ArrayArgument array_of(size_t i, const at::Tensor& tensor) const;
-  void note(uint64_t bits);
   void add(PyObject* value, size_t i, char kind);
   void add_structure(size_t i);
   void add_array(size_t i, const at::Tensor& tensor);
@@ -106,10 +149,10 @@ class Call {
   PyObject* self_;
   PythonKernel& kernel_;
   PyObject* const* given_;
-  size_t count_, passed_ = 0, array_count_ = 0, scalar_count_ = 0, noted_ = 0;
+  size_t count_, passed_ = 0, array_count_ = 0, scalar_count_ = 0;
   bool traced_;
-  uint64_t signature_ = 1, read_only_ = 0, generation_ = 0;
-  LaunchKey key_;
+  uint64_t read_only_ = 0, generation_ = 0;
+  CallKey key_;
   ArgumentRef refs_[most_arguments];
   const at::Tensor* tensors_[most_arguments];  // the tensors of array arguments
   uint8_t owner_[most_arguments];              // the caller's argument that contains each

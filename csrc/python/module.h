@@ -84,6 +84,7 @@ int add_operator_call(PyObject* module);
 int add_capture(PyObject* module);
 int add_ir_builder(PyObject* module);
 int add_tile_kernel(PyObject* module);
+int add_compiled_call(PyObject* module);
 int add_python_operator(PyObject* module);
 int add_python_expression(PyObject* module);
 int add_interrupts(PyObject* module);

@@ -20,7 +20,7 @@ struct LaunchObject {
   KernelObject* kernel;
   PyObject* grid;
 };
-PyTypeObject* launch_type = nullptr;
+PyTypeObject *launch_type = nullptr, *kernel_type = nullptr;
 PyObject *cuda_stream_name, *ptr_name;
 
 [[noreturn]] void fail_grid(PyObject* grid) {
@@ -63,19 +63,6 @@ void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<vo
       blocks, call.key(), call.arguments(), [&](Tracer& tracer) { call.trace(tracer); },
       [](const void* of, const Touched& touched) { static_cast<const Call*>(of)->check_written(touched); },
       &call));
-}
-
-// Runs a function that may raise errors of either language.
-template <class F>
-PyObject* raising(const F& function) {
-  try {
-    return function();
-  } catch (const PythonFailure& failure) {
-    failure.restore();
-  } catch (const std::exception& error) {
-    set_error(error);
-  }
-  return nullptr;
 }
 
 PyObject* call_launch(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
@@ -321,13 +308,16 @@ PyType_Spec launch_spec = {
 
 }  // namespace
 
+bool is_kernel(PyObject* object) { return PyObject_TypeCheck(object, kernel_type); }
+
 int add_tile_kernel(PyObject* module) {
   launch_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&launch_spec));
-  const Owned type(PyType_FromSpec(&kernel_spec));
+  kernel_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kernel_spec));
   for (const auto& [name, text] : {std::pair{&cuda_stream_name, "cuda_stream"}, {&ptr_name, "ptr"}})
     if (!(*name = PyUnicode_InternFromString(text))) return -1;
   if (make_call_names() < 0 || PyModule_AddFunctions(module, functions) < 0) return -1;
-  return launch_type && type ? PyModule_AddObjectRef(module, "TileKernel", type.get()) : -1;
+  if (!launch_type || !kernel_type) return -1;
+  return PyModule_AddObjectRef(module, "TileKernel", reinterpret_cast<PyObject*>(kernel_type));
 }
 
 }  // namespace tile::python

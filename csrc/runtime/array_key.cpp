@@ -59,11 +59,6 @@ uint64_t layout_word(const ArrayArgument& array) {
          static_cast<uint64_t>(whole_vectors) << whole_vectors_at | static_cast<uint64_t>(small) << small_at |
          static_cast<uint64_t>(sizes > most_i32) << wide_at | static_cast<uint64_t>(forward) << forward_at;
 }
-// The array is aligned only if the data is as well.
-uint64_t with_data(uint64_t word, const ArrayArgument& array) {
-  const bool misaligned = reinterpret_cast<uintptr_t>(array.data) % vector_bytes != 0;
-  return word & ~(static_cast<uint64_t>(misaligned) << aligned_at);
-}
 
 uint64_t head(const ArrayArgument& array) {
   return static_cast<uint64_t>(array.dtype) | static_cast<uint64_t>(array.rank) << rank_at |
@@ -79,8 +74,14 @@ bool lies_like(const ArrayArgument& a, const ArrayArgument& b) {
 
 }  // namespace
 
+// The array is aligned only if the data is as well.
+uint64_t with_data(uint64_t word, const void* data) {
+  const bool misaligned = reinterpret_cast<uintptr_t>(data) % vector_bytes != 0;
+  return word & ~(static_cast<uint64_t>(misaligned) << aligned_at);
+}
+
 bool has_tensor_map(const ArrayArgument& array) {
-  const uint64_t word = with_data(layout_word(array), array);
+  const uint64_t word = with_data(layout_word(array), array.data);
   return (word >> unit_at & 0xff) && has(word, aligned_at) && has(word, small_at) && !has(word, wide_at) &&
          has(word, forward_at);
 }
@@ -109,13 +110,13 @@ bool has_far_elements(const ArrayArgument& array) {
 
 uint64_t key_word(const ArrayArgument& array) {
   if (array.device == DeviceKind::cpu) return head(array) | wide_bit(array);
-  return head(array) | with_data(layout_word(array), array);
+  return head(array) | with_data(layout_word(array), array.data);
 }
 
 void detail::key_of_array(LaunchKey& key, const ArrayArgument& array) {
   if (array.device == DeviceKind::cpu) return key.add(head(array) | wide_bit(array));
   if (!key.seen || !lies_like(*key.seen, array)) key.seen = &array, key.seen_word = layout_word(array);
-  key.add(head(array) | with_data(key.seen_word, array));
+  key.add(head(array) | with_data(key.seen_word, array.data));
 }
 
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {

@@ -8,6 +8,8 @@ namespace tile {
 // Returns an array's part of the launch key. On the CPU, extents and strides are read at run time, so it
 // holds dtype, rank and whether extents are wide. On a GPU it also holds the facts below.
 uint64_t key_word(const ArrayArgument& array);
+// Returns the key word of an array at another address. word: that of the same array at a null pointer.
+uint64_t with_data(uint64_t word, const void* data);
 
 // Returns true if an extent does not fit i32.
 bool has_wide_extents(const ArrayArgument& array);

@@ -32,7 +32,9 @@ def _load() -> None:
 _load()
 
 if importlib.util.find_spec("tile_ops._C"):  # a build without Python.h lacks it
-    from . import _log, _operator_calls  # noqa: F401
+    from . import _compile, _log, _operator_calls
+
+    _compile.register()
 
 from . import _sharding  # noqa: E402
 from ._doctor import doctor  # noqa: E402, F401

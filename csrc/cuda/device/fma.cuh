@@ -79,15 +79,23 @@ struct FmaOperand {
   }
 };
 
-// Adds left * right to the sums in ascending order of k. Small blocks have registers for a sum of their own,
-// which is added at the end: shorter sums round less. If both operands are read along k, only one vector of
-// the left one is in registers at a time, and its four elements serve all columns.
+// Adds left * right to the sums in ascending order of k. Small blocks have registers for sums of parts of k,
+// which are added part by part: shorter sums round less. If both operands are read along k, only one vector
+// of the left one is in registers at a time, and its four elements serve all columns.
 template <int k, int rows, int columns, bool left_across, bool right_across, class Left, class Right, class L>
 TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, const Tile<f32, L>& before, int line) {
   static_assert(L::registers == rows * columns, "the sums have another layout");
-  constexpr bool own_sum = L::registers <= 32;
-  Tile<f32, L> sums = before;
-  if constexpr (own_sum) sums = full<L>(0.0f);
+  constexpr bool in_parts = L::registers <= 32;
+  Tile<f32, L> sums = before, total = before;
+  const auto begin_part = [&] {
+    if constexpr (in_parts) sums = full<L>(0.0f);
+  };
+  const auto end_part = [&] {
+    if constexpr (in_parts) {
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; ++r) total.x[r] += sums.x[r];
+    }
+  };
   const FmaOperand<Left, L, 0, columns, rows> x(left);
   const FmaOperand<Right, L, 1, 1, columns> y(right);
   if constexpr (left_across && right_across) {
@@ -98,6 +106,7 @@ TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, const Tile<f3
     x.all(a[0], 0, 0, line);
     y.all(b[0], 0, 0, line);
     TILE_LOOP for (int step = 0; step < k; step += depth) {
+      begin_part();
       const int next = step + depth < k ? step + depth : 0;
       TILE_UNROLL
       for (int q = 0; q < depth; ++q) {
@@ -110,43 +119,45 @@ TILE Tile<f32, L> fma_blocks(const Left& left, const Right& right, const Tile<f3
         for (int r = 0; r < rows * columns; ++r)
           sums.x[r] = math::fma(a[q % 2][r / columns], b[q % 2][r % columns], sums.x[r]);
       }
+      end_part();
     }
   } else {
     // Operands that are read along k occupy registers for four steps, which leaves none to read more of them
     // ahead: other warps hide the wait.
-    TILE_LOOP for (int step = 0; step < k; step += 4) {
-      f32 a[left_across ? 1 : 4][rows], b[right_across ? 1 : 4][columns];
-      if constexpr (!right_across) y.all_along(b, step, 0, line);
-      if constexpr (left_across || right_across) {
-        if constexpr (!left_across) x.all_along(a, step, 0, line);
-        TILE_UNROLL
-        for (int n = 0; n < 4; ++n) {
-          if constexpr (left_across) x.all(a[0], step, n, line);
-          if constexpr (right_across) y.all(b[0], step, n, line);
+    constexpr int part = in_parts && k % 16 == 0 ? 16 : k;
+    TILE_LOOP for (int from = 0; from < k; from += part) {
+      begin_part();
+      TILE_LOOP for (int step = from; step < from + part; step += 4) {
+        f32 a[left_across ? 1 : 4][rows], b[right_across ? 1 : 4][columns];
+        if constexpr (!right_across) y.all_along(b, step, 0, line);
+        if constexpr (left_across || right_across) {
+          if constexpr (!left_across) x.all_along(a, step, 0, line);
           TILE_UNROLL
-          for (int r = 0; r < rows * columns; ++r)
-            sums.x[r] = math::fma(a[left_across ? 0 : n][r / columns], b[right_across ? 0 : n][r % columns],
-                                  sums.x[r]);
-        }
-      } else {
-        TILE_UNROLL
-        for (int i = 0; i < rows; ++i) {
-          f32 one[4];
-          x.along(one, i, step, 0, line);
+          for (int n = 0; n < 4; ++n) {
+            if constexpr (left_across) x.all(a[0], step, n, line);
+            if constexpr (right_across) y.all(b[0], step, n, line);
+            TILE_UNROLL
+            for (int r = 0; r < rows * columns; ++r)
+              sums.x[r] = math::fma(a[left_across ? 0 : n][r / columns], b[right_across ? 0 : n][r % columns],
+                                    sums.x[r]);
+          }
+        } else {
           TILE_UNROLL
-          for (int r = 0; r < 4 * columns; ++r) {
-            f32& sum = sums.x[i * columns + r % columns];
-            sum = math::fma(one[r / columns], b[r / columns][r % columns], sum);
+          for (int i = 0; i < rows; ++i) {
+            f32 one[4];
+            x.along(one, i, step, 0, line);
+            TILE_UNROLL
+            for (int r = 0; r < 4 * columns; ++r) {
+              f32& sum = sums.x[i * columns + r % columns];
+              sum = math::fma(one[r / columns], b[r / columns][r % columns], sum);
+            }
           }
         }
       }
+      end_part();
     }
   }
-  if constexpr (own_sum) {
-    TILE_UNROLL
-    for (int r = 0; r < L::registers; ++r) sums.x[r] = before.x[r] + sums.x[r];
-  }
-  return sums;
+  return in_parts ? total : sums;
 }
 
 }  // namespace tile

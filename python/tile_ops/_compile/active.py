@@ -1,0 +1,41 @@
+"""Which compile runs in this thread, if it is one of ours."""
+
+import contextlib
+import dataclasses
+import threading
+
+
+class Refused(Exception):
+    """A kernel cannot be generated. targets: the torch operators that should be called instead."""
+
+    def __init__(self, why, targets=()):
+        super().__init__(why)
+        self.targets = frozenset(targets)
+
+
+@dataclasses.dataclass
+class Compile:
+    """What the parts of one compile share."""
+
+    options: dict
+    fallbacks: set = dataclasses.field(default_factory=set)  # torch operators that are called, not fused
+    kernels: list = dataclasses.field(default_factory=list)  # (name, names of the operators in it)
+    reasons: dict = dataclasses.field(default_factory=dict)  # operator: why it is called
+
+
+_local = threading.local()
+
+
+def current():
+    """Returns the compile of this thread; None if inductor's own code is generated."""
+    return getattr(_local, "compile", None)
+
+
+@contextlib.contextmanager
+def compiling(compile):
+    before = current()
+    _local.compile = compile
+    try:
+        yield
+    finally:
+        _local.compile = before

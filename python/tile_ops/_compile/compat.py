@@ -1,0 +1,94 @@
+"""Every name of inductor that differs between the versions of torch that we support, or that is private to it."""
+
+import sympy
+import torch
+from torch._inductor.codegen import common
+from torch._inductor.virtualized import V
+
+
+def hint(expression):
+    """Returns a likely value of a size."""
+    if isinstance(expression, (int, sympy.Integer)):
+        return int(expression)
+    sizes = V.graph.sizevars
+    if hasattr(sizes, "optimization_hint"):  # since torch 2.12
+        return int(sizes.optimization_hint(expression))
+    return int(sizes.size_hint(expression, fallback=8192))
+
+
+class GraphFacts:
+    """What inductor's graph knows of sizes, for axes.py."""
+
+    def simplify(self, expression):
+        return V.graph.sizevars.simplify(sympy.simplify(expression))
+
+    def is_multiple(self, a, b):
+        return V.graph.sizevars.statically_known_multiple_of(a, b)
+
+    def at_most(self, a, b):
+        return V.graph.sizevars.statically_known_leq(a, b)
+
+    def hint(self, expression):
+        return hint(expression)
+
+
+def set_scheduling(device, make):
+    """make(own): returns the class or function that makes a scheduling; own: inductor's."""
+    common.init_backend_registration()
+    entry = common.device_codegens[device]
+    entry.scheduling = make(entry.scheduling)
+
+
+def storage_size(buffer):
+    """Returns how many elements the memory of a buffer has."""
+    return V.graph.get_buffer(buffer).get_layout().storage_size()
+
+
+def real_name(buffer):
+    """Returns the buffer that a mutation of this name changes."""
+    scheduler = V.graph.scheduler
+    return scheduler.mutation_real_name.get(buffer, buffer) if scheduler else buffer
+
+
+def config_patches(on_gpu):
+    """Returns the settings of inductor under which its front makes graphs that our kernels can compute."""
+    patches = {
+        "cpu_backend": "triton",  # "cpp" reads what only C++ kernels have
+        "cpp.simdlen": None,
+        "cpp.weight_prepack": False,
+        "freezing": False,
+        "cpp_wrapper": False,
+        "inplace_buffers": False,
+        "allow_buffer_reuse": True,
+        "max_autotune": False,
+        "max_autotune_gemm": False,
+        "max_autotune_pointwise": False,
+        "triton.tiling_prevents_pointwise_fusion": False,
+        "triton.tiling_prevents_reduction_fusion": False,
+        "triton.cooperative_reductions": False,
+        "triton.mix_order_reduction": False,
+        "triton.coalesce_tiling_analysis": False,
+        "triton.native_matmul": False,
+        "online_softmax": False,
+        "combo_kernels": False,
+        "max_pointwise_cat_inputs": 0,  # an input of a cat is written by the kernel that computes it
+        "split_reductions": on_gpu,
+        "size_asserts": False,
+        "alignment_asserts": False,
+    }
+    from torch._inductor import config
+
+    def known(name):
+        at = config
+        for part in name.split("."):
+            if not hasattr(at, part):
+                return False
+            at = getattr(at, part)
+        return True
+
+    return {name: value for name, value in patches.items() if known(name)}
+
+
+def is_floating(value):
+    dtype = getattr(value, "dtype", None)
+    return isinstance(dtype, torch.dtype) and dtype.is_floating_point

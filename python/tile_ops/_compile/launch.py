@@ -1,0 +1,24 @@
+"""What generated modules call: kernels of texts, and their launches."""
+
+import linecache
+
+import tile_ops.language as tl
+from tile_ops import _C
+
+_kernels = {}
+
+
+def tile_kernel(name, text):
+    """Returns the kernel of a text; equal texts are one kernel."""
+    if text not in _kernels:
+        file = f"<{name}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+        space = {"tl": tl, "__name__": "tile_ops_generated"}
+        exec(compile(text, file, "exec"), space)
+        _kernels[text] = tl.kernel(space[name])
+    return _kernels[text]
+
+
+def tile_call(kernel, layout, grid):
+    """Returns a function of tensors and numbers that launches the kernel; see _C.CompiledCall."""
+    return _C.CompiledCall(kernel, (*layout, grid))

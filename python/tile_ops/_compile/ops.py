@@ -1,0 +1,286 @@
+"""Inductor's operations as texts of the kernel language: a line for each.
+
+What has no line here raises NotImplementedError while a kernel is generated; torch then computes that operator (see
+scheduling.py).
+"""
+
+import math
+
+import torch
+from torch._inductor.codegen.common import OpOverrides
+from torch._inductor.virtualized import V
+
+from .active import Refused
+from .compat import is_floating
+
+NAMES = {
+    torch.float32: "tl.float32",
+    torch.float64: "tl.float64",
+    torch.float16: "tl.float16",
+    torch.bfloat16: "tl.bfloat16",
+    torch.int8: "tl.int8",
+    torch.int16: "tl.int16",
+    torch.int32: "tl.int32",
+    torch.int64: "tl.int64",
+    torch.uint8: "tl.uint8",
+    torch.uint16: "tl.uint16",
+    torch.uint32: "tl.uint32",
+    torch.uint64: "tl.uint64",
+    torch.bool: "tl.bool_",
+}
+NARROW = (torch.float16, torch.bfloat16)  # computed in float32
+
+
+def name_of(dtype):
+    if dtype not in NAMES:
+        raise Refused(f"kernels have no {dtype}")
+    return NAMES[dtype]
+
+
+def computed_in(dtype):
+    return torch.float32 if dtype in NARROW else dtype
+
+
+def literal(value):
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def _missing(name):
+    def missing(*args, **kwargs):
+        raise NotImplementedError(name)
+
+    missing.is_unimplemented = True
+    return staticmethod(missing)
+
+
+class Operations(OpOverrides):
+    @staticmethod
+    def constant(value, dtype):
+        dtype = computed_in(dtype)
+        if dtype == torch.bool:
+            value = bool(value)
+        elif dtype.is_floating_point:
+            value = float(value)
+        else:
+            value = int(value)
+        return f"tl.full((1, 1), {literal(value)}, {name_of(dtype)})"
+
+    @staticmethod
+    def to_dtype(x, dtype, src_dtype=None, use_compute_types=True):
+        if dtype in NARROW and use_compute_types:
+            return f"tl.astype(tl.astype({x}, {name_of(dtype)}), tl.float32)"
+        if is_floating(x) and dtype == torch.uint8:  # as torch: the lowest bits of the integer
+            return f"tl.astype(tl.astype({x}, tl.int64), tl.uint8)"
+        return f"tl.astype({x}, {name_of(dtype)})"
+
+    @staticmethod
+    def to_dtype_bitcast(x, dtype, src_dtype):
+        if src_dtype in NARROW:
+            x = f"tl.astype({x}, {name_of(src_dtype)})"
+        text = f"tl.bitcast({x}, {name_of(dtype)})"
+        return f"tl.astype({text}, tl.float32)" if dtype in NARROW else text
+
+    @staticmethod
+    def where(condition, x, y):
+        return f"tl.where({condition}, {x}, {y})"
+
+    @staticmethod
+    def maximum(a, b):
+        if a.dtype == torch.bool:
+            return f"({a} | {b})"
+        return f"tl.maximum({a}, {b}, propagate_nan=True)" if is_floating(a) else f"tl.maximum({a}, {b})"
+
+    @staticmethod
+    def minimum(a, b):
+        if a.dtype == torch.bool:
+            return f"({a} & {b})"
+        return f"tl.minimum({a}, {b}, propagate_nan=True)" if is_floating(a) else f"tl.minimum({a}, {b})"
+
+    @staticmethod
+    def _condition(x):
+        return x if x.dtype == torch.bool else f"({x} != 0)"
+
+    @staticmethod
+    def logical_not(x):
+        return f"tl.logical_not({Operations._condition(x)})"
+
+    @staticmethod
+    def logical_and(a, b):
+        return f"({Operations._condition(a)} & {Operations._condition(b)})"
+
+    @staticmethod
+    def logical_or(a, b):
+        return f"({Operations._condition(a)} | {Operations._condition(b)})"
+
+    @staticmethod
+    def logical_xor(a, b):
+        return f"({Operations._condition(a)} != {Operations._condition(b)})"
+
+    @staticmethod
+    def bitwise_not(x):
+        return f"tl.logical_not({x})" if x.dtype == torch.bool else f"(~{x})"
+
+    @staticmethod
+    def sign(x):
+        return f"(tl.astype({x} > 0, {name_of(x.dtype)}) - tl.astype({x} < 0, {name_of(x.dtype)}))"
+
+    @staticmethod
+    def signbit(x):
+        if not is_floating(x):
+            return f"({x} < 0)"
+        return f"(tl.bitcast({x}, {'tl.int64' if x.dtype == torch.float64 else 'tl.int32'}) < 0)"
+
+    @staticmethod
+    def abs(x):
+        return f"{x}" if x.dtype in (torch.bool, torch.uint8) else f"tl.abs({x})"
+
+    @staticmethod
+    def square(x):
+        return f"({x} * {x})"
+
+    @staticmethod
+    def relu(x):
+        return f"tl.where({x} <= 0, tl.astype(0, {name_of(x.dtype)}), {x})"
+
+    @staticmethod
+    def reciprocal(x):
+        return f"(1 / {x})"
+
+    @staticmethod
+    def truediv(a, b):
+        return f"({a} / {b})"
+
+    div_rn = truediv
+
+    @staticmethod
+    def int_truediv(a, b):
+        return f"(tl.astype({a}, tl.float32) / tl.astype({b}, tl.float32))"
+
+    @staticmethod
+    def floordiv(a, b):
+        return f"({a} // {b})"
+
+    @staticmethod
+    def truncdiv(a, b):
+        return f"({a} // {b} + tl.astype((({a} < 0) != ({b} < 0)) & ({a} // {b} * {b} != {a}), {name_of(a.dtype)}))"
+
+    @staticmethod
+    def remainder(a, b):
+        return f"({a} % {b})"
+
+    @staticmethod
+    def fmod(a, b):  # % of Python has the sign of b, fmod that of a
+        if a.dtype == torch.uint8:
+            return f"({a} % {b})"
+        return f"tl.where({a} < 0, -(tl.abs({a}) % tl.abs({b})), tl.abs({a}) % tl.abs({b}))"
+
+    mod = fmod
+
+    @staticmethod
+    def pow(a, b):
+        if not is_floating(a):
+            raise NotImplementedError("pow")
+        return f"tl.pow({a}, {b})"
+
+    @staticmethod
+    def fma(x, y, z):
+        return f"tl.fma({x}, {y}, {z})"
+
+    @staticmethod
+    def isnan(x):
+        return f"({x} != {x})"
+
+    @staticmethod
+    def log10(x):
+        return f"(tl.log({x}) * {1 / math.log(10)!r})"
+
+    @staticmethod
+    def round_to_int(x, dtype):
+        return f"tl.astype(tl.round({x}), {name_of(dtype)})"
+
+    @staticmethod
+    def trunc_to_int(x, dtype):
+        return f"tl.astype({x}, {name_of(dtype)})"
+
+    @staticmethod
+    def floor_to_int(x, dtype):
+        return f"tl.astype(tl.floor({x}), {name_of(dtype)})"
+
+    @staticmethod
+    def ceil_to_int(x, dtype):
+        return f"tl.astype(tl.ceil({x}), {name_of(dtype)})"
+
+    @classmethod
+    def index_expr(cls, expression, dtype):
+        return V.kernel.index_value(expression, dtype)
+
+    value_expr = index_expr
+
+    @staticmethod
+    def masked(mask, body, other):
+        return V.kernel.masked(mask, body, other)
+
+    @staticmethod
+    def load_seed(name, offset):
+        return V.kernel.seed(name, offset)
+
+    @staticmethod
+    def rand(seed, offset):
+        return f"tl.uniform(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE))"
+
+    @staticmethod
+    def randn(seed, offset):
+        return f"tl.normal(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE))"
+
+    @staticmethod
+    def randint64(seed, offset, low, high):
+        bits = f"tl.random_bits(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE), tl.uint64)"
+        return f"(tl.astype({bits} % tl.astype({high} - {low}, tl.uint64), tl.int64) + {low})"
+
+    # Without formulas that are exact enough, torch computes these.
+    erfc = _missing("erfc")
+    erfcx = _missing("erfcx")
+    bucketize = _missing("bucketize")
+
+
+def _define(name, text):
+    """text: with {0}, {1} for the operands."""
+
+    def operation(*operands):
+        return text.format(*operands)
+
+    setattr(Operations, name, staticmethod(operation))
+
+
+for _name in (
+    "exp exp2 expm1 log log1p log2 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan floor ceil trunc round erf sigmoid isinf"
+).split():
+    _define(_name, f"tl.{_name}({{0}})")
+_define("atan2", "tl.atan2({0}, {1})")
+_define("identity", "{0}")
+_define("neg", "(-{0})")
+for _name, _sign in {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and_": "&",
+    "or_": "|",
+    "xor": "^",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+    "bitwise_left_shift": "<<",
+    "bitwise_right_shift": ">>",
+}.items():
+    _define(_name, f"({{0}} {_sign} {{1}})")

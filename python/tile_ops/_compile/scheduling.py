@@ -1,0 +1,68 @@
+"""Inductor's scheduling with our kernels: it fuses as for any SIMD kernel, and each group of nodes becomes one kernel."""
+
+import itertools
+
+import sympy
+import torch
+from torch._inductor.codegen.common import BackendFeature
+from torch._inductor.codegen.simd import SIMDScheduling
+from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from .active import Refused, current
+from .kernel import TileKernel
+
+
+class TileScheduling(SIMDScheduling):
+    kernel_type = TileKernel
+    count = itertools.count()
+
+    @classmethod
+    def get_backend_features(cls, device):
+        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
+
+    @classmethod
+    def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=sympy.S.One, coalesce_analysis=None):
+        return cls.create_tiling([numel], [reduction_numel]), None
+
+    @classmethod
+    def select_tiling(cls, node_schedule, numel, reduction_numel=sympy.S.One, coalesce_analysis=None):
+        return cls.create_tiling([numel], [reduction_numel])
+
+    def codegen_node_schedule(self, kernel_features):
+        try:
+            return super().codegen_node_schedule(kernel_features)
+        except (Refused, NotImplementedError) as error:
+            targets = OrderedSet()
+            for node in kernel_features.scheduler_nodes():
+                targets |= _targets(node)
+            missing = str(error)
+            named = [each for each in targets if missing and missing in str(each).split(".")[1]]
+            raise Refused(missing or type(error).__name__, named or targets) from error
+
+    def define_kernel(self, src_code, node_schedule, kernel):
+        wrapper = V.graph.wrapper_code
+        if src_code in wrapper.src_to_kernel:
+            return wrapper.src_to_kernel[src_code]
+        if not wrapper.src_to_kernel:
+            wrapper.header.writeline("from tile_ops._compile.launch import tile_call, tile_kernel")
+        name = f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{next(self.count)}"
+        wrapper.src_to_kernel[src_code] = name
+        origins, _ = get_kernel_metadata(node_schedule, wrapper)
+        text = src_code.replace("def KERNEL(", f"def {name}(")
+        wrapper.header.splice(f"\n{origins}\n{name} = tile_kernel({name!r}, r'''\n{text}''')\n")
+        compile = current()
+        if compile is not None:
+            compile.kernels.append(name)
+        return name
+
+
+def _targets(node):
+    """Returns the torch operators of a scheduled node that can be called instead of being fused."""
+    found = OrderedSet()
+    for origin in node.node.get_origins() if node.node is not None else ():
+        target = origin.target
+        if isinstance(target, torch._ops.OpOverload) and not target.is_view:
+            found.add(target)
+    return found
