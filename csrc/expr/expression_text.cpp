@@ -167,23 +167,24 @@ class ExpressionParser {
                   " is where an operator must follow; the operators are + - * / ** < <= > >= == != & | ^"));
     }
   }
-  // Takes "name =" where the name is new, and returns it.
+  // Takes "name =", unless it is that of an operand, and returns it.
   std::string assigned() {
     const size_t at = at_;
     if (at_ < text_.size() && is_letter(text_[at_])) {
       std::string name(word());
-      if (skip(),
-          text_.substr(at_).starts_with("=") && !text_.substr(at_).starts_with("==") && !known(name)) {
+      skip();
+      const std::string_view rest = text_.substr(at_);
+      const auto& names = made_.names();
+      if (rest.starts_with("=") && !rest.starts_with("==") &&
+          std::find(names.begin(), names.end(), name) == names.end()) {
+        if (nodes_of_names_.contains(name))
+          fail_at(at, str("'", name, "' has a value; give this one another name"));
         ++at_;
         return name;
       }
     }
     at_ = at;
     return {};
-  }
-  bool known(const std::string& name) const {
-    const auto& names = made_.names();
-    return nodes_of_names_.contains(name) || std::find(names.begin(), names.end(), name) != names.end();
   }
 
   void skip() {

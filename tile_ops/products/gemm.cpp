@@ -401,8 +401,8 @@ class Product {
     };
     std::optional<detail::Launched<ExpressionOf<Array, Tile>>> expression;
     if (epilogue_.expression) {
-      const auto& [text, tensors, numbers, outs] = *epilogue_.expression;
-      expression.emplace(text);
+      const auto& [text, places, tensors, numbers, outs] = *epilogue_.expression;
+      expression.emplace(text, places);
       for (size_t k = 0; k < tensors.size() + outs.size(); ++k)
         (k < tensors.size() ? expression->tensors : expression->outs).emplace_back(*view(count + k, m_, n_));
       expression->numbers.assign(numbers.begin(), numbers.end());
@@ -504,7 +504,7 @@ class Product {
     const TileSize& tile = division.tile;
     // Pairs are of persistent kernels, whose loops are equally long in all blocks: those of batches are not
     // known to be. And a block without rows of its own would load what the other one stores.
-    const bool paired = groups && batches == 1 && !epilogue_.accumulate &&
+    const bool paired = groups && batches == 1 && !epilogue_.loads_results() &&
                         pays_in_pairs(shape, division, straddles_lines(X) || straddles_lines(Y));
     const int64_t most_chain = type == at::kFloat && !rounded_ ? tuning::float32_chain : tuning::chain_length;
     in_parts(of, division, [&](const auto& epilogue, const std::optional<int>& part_tiles) {

@@ -1,6 +1,7 @@
 // Matrix products with batch axes, broadcasting, sums over axes and an epilogue: what matmul and its
 // gradients launch.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -32,16 +33,20 @@ struct EpilogueSource {
 };
 EpilogueText parsed_epilogue(const EpilogueSource& source);
 
+// Where a tensor of a text is: the result of this number, whose memory it is, or elsewhere.
+enum Place : int { elsewhere = -1 };
 template <class Array, class Tile>
 struct ExpressionOf {
   EpilogueText text;
-  std::vector<Array> tensors;
+  std::vector<Place> places;   // of all tensors
+  std::vector<Array> tensors;  // those elsewhere
   std::vector<Tile> numbers;
   std::vector<Array> outs;  // of its results after the first
 };
 struct ProductExpression {
   EpilogueText text;
-  std::vector<at::Tensor> tensors;  // broadcast to the result
+  std::vector<Place> places = {};
+  std::vector<at::Tensor> tensors = {};  // broadcast to the result
   std::vector<double> numbers = {};
   std::vector<at::Tensor> outs = {};
 };
@@ -63,6 +68,11 @@ struct Epilogue {
   at::Tensor other_pre = {};
   // Replaces the activation; its acc is what is written to `pre`.
   std::optional<ProductExpression> expression = {};
+
+  bool loads_results() const {
+    return accumulate || (expression && std::any_of(expression->places.begin(), expression->places.end(),
+                                                    [](Place place) { return place != elsewhere; }));
+  }
 };
 
 // out = activation(alpha * (x @ y) + bias) + residual, or with the expression in the place of the activation,

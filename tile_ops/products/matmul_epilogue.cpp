@@ -72,9 +72,11 @@ const auto matmul_epilogue =
         })
         .run([](const Operands& of, const EpilogueArguments& then, Tensor& out, Tensor& pre) {
           const Matrices as(of.input, of.other);
-          ProductExpression expression{parsed_epilogue({then.epilogue, then.names}), {}, then.numbers};
+          ProductExpression expression{.text = parsed_epilogue({then.epilogue, then.names}),
+                                       .numbers = then.numbers};
           for (const Tensor& tensor : then.tensors.all())
             if (tensor.defined()) expression.tensors.push_back(as.out(tensor));
+          expression.places.assign(expression.tensors.size(), elsewhere);
           multiply(as.input(of.input), as.other(of.other), as.out(out),
                    {.pre = as.out(pre), .may_copy = true, .expression = std::move(expression)});
         })

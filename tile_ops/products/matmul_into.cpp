@@ -97,39 +97,47 @@ void check(const Operands& of, const Into& into) {
   }
 }
 
-// What is written may share no byte with anything else.
+// What is written may share no byte with anything else, but an operand may be a result.
 void require_apart(const Operands& of, const Into& into) {
   for (size_t k = 0; k < into.outs.size(); ++k) {
+    const Tensor& out = into.outs[k];
     const auto require = [&](const Tensor& other, const auto& name) {
-      if (overlap(into.outs[k], other)) require_no_overlap(str("outs[", k, "]"), into.outs[k], name(), other);
+      if (overlap(out, other)) require_no_overlap(str("outs[", k, "]"), out, name(), other);
     };
     require(of.input, [] { return std::string("input"); });
     require(of.other, [] { return std::string("other"); });
     if (into.second) require(*into.second, [] { return std::string("second"); });
     for (size_t i = 0; i < into.operands.size(); ++i)
-      require(into.operands[i], [i] { return str("operands[", i, "]"); });
+      if (!is_same_view(out, into.operands[i]))
+        require(into.operands[i], [i] { return str("operands[", i, "]"); });
     for (size_t i = k + 1; i < into.outs.size(); ++i)
       require(into.outs[i], [i] { return str("outs[", i, "]"); });
   }
 }
 
-const auto matmul_into = op("tile::_matmul_into(Tensor input, Tensor other, Tensor[] operands, Tensor(a!)[] "
-                            "outs, *, str epilogue, "
-                            "Tensor? second=None, str names=\"\") -> ()")
-                             .outputs([](const Operands& of, const Into& into) { check(of, into); })
-                             .run([](const Operands& of, const Into& into) {
-                               require_apart(of, into);
-                               const Matrices as(of.input, of.other);
-                               ProductExpression expression{text_of(into), {}};
-                               for (const Tensor& operand : into.operands)
-                                 expression.tensors.push_back(as.out(operand));
-                               for (const Tensor& out : into.outs.slice(1))
-                                 expression.outs.push_back(as.out(out));
-                               multiply(as.input(of.input), as.other(of.other), as.out(into.outs[0]),
-                                        {.may_copy = true,
-                                         .other = into.second ? as.other(*into.second) : Tensor(),
-                                         .second = into.second ? Second::factor : Second::none,
-                                         .expression = std::move(expression)});
-                             });
+void run(const Operands& of, const Into& into) {
+  require_apart(of, into);
+  const Matrices as(of.input, of.other);
+  ProductExpression expression{.text = text_of(into)};
+  for (const Tensor& operand : into.operands) {
+    const auto* place = std::find_if(into.outs.begin(), into.outs.end(),
+                                     [&](const Tensor& out) { return is_same_view(operand, out); });
+    const bool is_result = place != into.outs.end();
+    expression.places.push_back(is_result ? static_cast<Place>(place - into.outs.begin()) : elsewhere);
+    if (!is_result) expression.tensors.push_back(as.out(operand));
+  }
+  for (const Tensor& out : into.outs.slice(1)) expression.outs.push_back(as.out(out));
+  multiply(as.input(of.input), as.other(of.other), as.out(into.outs[0]),
+           {.may_copy = true,
+            .other = into.second ? as.other(*into.second) : Tensor(),
+            .second = into.second ? Second::factor : Second::none,
+            .expression = std::move(expression)});
+}
+
+const auto matmul_into =
+    op("tile::_matmul_into(Tensor input, Tensor other, Tensor[] operands, Tensor(a!)[] outs, *, str "
+       "epilogue, Tensor? second=None, str names=\"\") -> ()")
+        .outputs([](const Operands& of, const Into& into) { check(of, into); })
+        .run([](const Operands& of, const Into& into) { run(of, into); });
 
 }  // namespace
