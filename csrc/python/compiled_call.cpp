@@ -301,7 +301,7 @@ class Launch {
     const c10::TensorImpl& impl = *tensor->unsafeGetTensorImpl();
     const c10::Device device = impl.device();
     const bool plain = impl.layout() == at::kStrided && !impl.is_python_dispatch() && !tensor->is_neg() &&
-                       impl.has_storage() && (device.is_cpu() || device.is_cuda());
+                       (device.is_cpu() || device.is_cuda());
     char* data;
     if (plain) [[likely]]
       data = static_cast<char*>(tensor->data_ptr());
