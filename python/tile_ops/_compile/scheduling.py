@@ -20,7 +20,8 @@ class TileScheduling(SIMDScheduling):
 
     @classmethod
     def get_backend_features(cls, device):
-        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
+        # Without the feature, inductor splits a long reduction into two kernels, which have work for all of a GPU.
+        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT] if torch.device(device).type == "cpu" else [])
 
     @classmethod
     def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=sympy.S.One, coalesce_analysis=None):
