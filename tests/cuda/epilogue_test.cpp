@@ -65,6 +65,54 @@ TEST(Epilogue, ComputesTheSame) {
   EXPECT_EQ(run_product(print(function, false)), run_product(epilogue));
 }
 
+// A store of a tile that no sum is part of, beside one of a sum with the same tile.
+const std::string two_stores =
+    product_and(R"(  %u: f32[8,128] = load %a, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}
+  %v: f32[8,128] = abs %u
+  %e: f32[8,128] = mul %s, %v
+  store %b, %e, %i, %j {steps=[8,128]}
+  %q: f32[8,128] = mul %v, %u
+  store %c, %q, %i, %j {steps=[8,128]}
+)",
+                128);
+
+TEST(Epilogue, StoresOfOtherTilesAreRepeatedToo) {
+  Function function = parse(two_stores);
+  divide_epilogues(function);
+  verify(function, "divide_epilogues");
+  const std::string text = print(function, false);
+  EXPECT_EQ(text.substr(text.find("  %17"), text.find("  %32") - text.find("  %17")), R"()");
+  EXPECT_EQ(text.find("[8,128]", text.find("  %17")), std::string::npos) << text;
+  EXPECT_EQ(run_product(text), run_product(two_stores));
+}
+
+// Stores that cannot be repeated stay where they are, and the others are repeated.
+TEST(Epilogue, OtherStoresMayStayWhole) {
+  const auto whole = [](const std::string& from, const std::string& to) {
+    EXPECT_NE(two_stores.find(from), std::string::npos) << from;
+    Function function = parse(with(two_stores, from, to));
+    divide_epilogues(function);
+    const std::string text = print(function, false);
+    EXPECT_NE(text.find("{panel=1, steps=[8,64]}"), std::string::npos) << text;
+    return text.find("{steps=[8,128]}") != std::string::npos;
+  };
+  EXPECT_FALSE(whole("mul %v, %u", "sub %v, %u"));
+  // Tiles of other rows would be stored between those of this one.
+  EXPECT_TRUE(whole("store %c, %q, %i, %j {steps=[8,128]}", "store %c, %q, %i, %j {steps=[4,128]}"));
+  // The array is stored twice.
+  EXPECT_TRUE(whole("store %c, %q", "store %b, %q"));
+  // It stands in front of the sum.
+  const std::string first =
+      with(two_stores, "  %zs:", R"(  %w: f32[8,128] = load %a, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}
+  store %bias, %w, %i, %j {steps=[8,128]}
+  %zs:)");
+  Function function = parse(first);
+  divide_epilogues(function);
+  const std::string text = print(function, false);
+  EXPECT_NE(text.find("{steps=[8,128]}"), std::string::npos);
+  EXPECT_NE(text.find("{panel=1, steps=[8,64]}"), std::string::npos);
+}
+
 // Kernels whose epilogue cannot be repeated stay as they are.
 TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
   const auto changed = [](const std::string& from, const std::string& to) {
