@@ -17,7 +17,9 @@ import tempfile
 import time
 
 import compiled_processes
-from report import Table, cpu_name, digits, driver, file_name, judged, read
+import torch
+from compiled_cases import DEVICES, all_names, lacking, section
+from report import Table, cpu_name, digits, driver, file_name, judged
 
 HEAD = [
     "case",
@@ -48,6 +50,7 @@ ERROR = 2.0  # how many times inductor's error ours may be
 # Errors below these are roundings of the dtype.
 ROUNDING = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
 PEERS = ("inductor", "ours")
+FIRST_SHARE = 0.6  # of a budget, the part that first calls may use
 
 
 def options_of(arguments=None):
@@ -60,7 +63,9 @@ def options_of(arguments=None):
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
     options.add_argument("--limit", type=float, default=300, help="seconds for a first call or a compilation (default 300)")
     options.add_argument("--budget", type=float, default=float("inf"), help="after these seconds no case is begun")
-    options.add_argument("--jobs", type=int, help="first calls at a time (default: 1 on a CPU, a quarter of the cores on a GPU)")
+    options.add_argument(
+        "--jobs", type=int, help="first calls at a time (default: 1 on a CPU, a quarter of the cores on a GPU)"
+    )
     options.add_argument("--no-first", action="store_true", help="make no first calls in processes of their own")
     options.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
     options.add_argument("--write", action="store_true", help="write the table into results/")
@@ -129,9 +134,7 @@ def all_times(cases, options, root, over):
     task = {
         "task": "times",
         "backends": options.backends,
-        "caches": {
-            case: {peer: str(folder_of(root, case, peer) / "inductor") for peer in options.backends} for case in cases
-        },
+        "caches": {case: {peer: variables_of(folder_of(root, case, peer)) for peer in options.backends} for case in cases},
         "seconds": options.seconds,
         "limit": options.limit,
         "calls": 1000,
@@ -143,9 +146,9 @@ def all_times(cases, options, root, over):
             return
 
 
-def missed(kind, found, first, options):
+def missed(case, found, first, options):
     """Returns the bars of a case that are missed."""
-    times, errors = found["times"], found["errors"]
+    kind, times, errors = section(case), found["times"], found["errors"]
     ours, inductor, eager = (times.get(name) for name in ("ours", "inductor", "eager"))
     bars = []
     if inductor and kind in RATIOS:
@@ -189,7 +192,7 @@ def cells_of(case, found, first, options):
         *(show(count, str) for count in kernels),
         *(show(errors.get(name), "{:.1e}".format) for name in ("eager", *PEERS)),
         (", ".join(programs_of(own)) or "none") if "first" in own else "",
-        missed(found["kind"], found, first, options) if ours else "ours failed",
+        missed(case, found, first, options) if ours else "ours failed",
     ]
 
 
@@ -199,8 +202,6 @@ def geomean(values):
 
 def summary(rows):
     """Returns a line for each kind of case: medians, geometric means and least ratios."""
-    from compiled_cases import section
-
     lines = []
     for kind in SECTIONS:
         parts = []
@@ -218,27 +219,24 @@ def summary(rows):
     return lines
 
 
-def header(options, chip):
-    import torch
-
-    threads = "" if options.device == "cuda" else f", {torch.get_num_threads()} threads"
-    where = f"Driver {driver()}, {cpu_name()}" if options.device == "cuda" else f"{cpu_name()}{threads}"
-    counted = "launched" if options.device == "cuda" else "generated, without calls of torch's own"
+def header(options):
+    gpu = options.device == "cuda"
+    where = f"Driver {driver()}, {cpu_name()}" if gpu else f"{cpu_name()}, {torch.get_num_threads()} threads"
+    exact = "float32" if options.scale == "full" else "float64"
     return [
         f"{where}. torch {torch.__version__}, {options.dtype}, {options.scale} models, backend {options.backend}.",
-        "Milliseconds of a call, medians of interleaved rounds in one process; inference without gradients, training is loss and",
-        "gradients. Times of small graphs on a GPU are of a CUDA graph. first: seconds of the first call of a process with empty",
-        "caches, from torch.compile to the result; warm: of a process that finds these caches. kernels: those that a call",
-        f"{counted}. error: the largest of a result or gradient, relative to its largest element, against "
-        f"{'float32' if options.scale == 'full' else 'float64'} (small graphs: float64).",
-        "our programs: what our first calls start. missed: bars that are not reached. Made by `python benchmarks/compiled.py`.",
+        "Milliseconds of a call, medians of interleaved rounds in one process; inference without gradients, training with them.",
+        "Small graphs run from a CUDA graph on a GPU. first: the first call of a process with empty caches, from torch.compile",
+        "to the result; warm: of a process that finds these caches. kernels: calls of generated kernels"
+        f"{', and of torch, ' if gpu else ''} in a call. error: the",
+        "largest of a result or gradient, relative to its largest element, against float64"
+        f"{f' (models: {exact})' if exact != 'float64' else ''}. our programs:",
+        "what the first calls of ours start. missed: bars that are not reached. Made by `python benchmarks/compiled.py --write`.",
     ]
 
 
 def chip_of(options):
     """Returns (the chip of the title, the name of the table)."""
-    import torch
-
     if options.device == "cuda":
         chip = torch.cuda.get_device_name()
         name = chip
@@ -247,48 +245,45 @@ def chip_of(options):
 
         chip = f"CPU, {tile_ops._C.isa()}"
         name = f"{tile_ops._C.isa()} {options.machine}"
-    return chip, name if options.dtype == usual(options.device)[0] else f"{name} {options.dtype}"
+    return chip, name if options.dtype == DEVICES[options.device][0] else f"{name} {options.dtype}"
 
 
-def usual(device):
-    from compiled_cases import DEVICES
-
-    return DEVICES[device]
-
-
-def run(table, cases, options, after):
-    """Adds the rows of the cases. Returns the cases that are left out, with the reasons. after() follows each section."""
-    from compiled_cases import section
-
-    over, out = time.monotonic() + options.budget, {}
-    for kind in SECTIONS:
-        some = [case for case in cases if section(case) == kind]
+def run(table, cases, options, save):
+    """Adds the rows of the cases. Returns those that are left out, with the reasons. save() takes these after each section."""
+    end, out = time.monotonic() + options.budget, {}
+    sections = [some for kind in SECTIONS if (some := [case for case in cases if section(case) == kind])]
+    for i, some in enumerate(sections):
+        start = time.monotonic()
+        share = max(0.0, end - start) / (len(sections) - i)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
-            first = all_first_calls(some, options, root, over)
-            for case, found in all_times(some, options, root, over) if some else ():
-                for peer, reason in found.get("failed", {}).items():
-                    complain(f"{case}: {peer}: {reason}")
-                    out[f"{case}, {peer}"] = reason
-                if "reason" in found:
-                    complain(f"{case}: {found['reason']}")
-                    out[case] = found["reason"]
-                else:
-                    table.add(*cells_of(case, found | {"kind": kind}, first[case], options))
-                some = [each for each in some if each != case]
-        out |= {case: "the time was over" for case in some}
-        after(out)
+            first = all_first_calls(some, options, root, start + FIRST_SHARE * share)
+            left = set(some)
+            for case, found in all_times(some, options, root, start + share):
+                left.remove(case)
+                add(table, case, found, first[case], options, out)
+        out |= {case: "the time was over" for case in some if case in left}
+        save(out)
     return out
+
+
+def add(table, case, found, first, options, out):
+    """Adds a case's row, or adds to `out` why there is none, or that a peer is missing."""
+    failed = {f"{case}, {peer}": reason for peer, reason in found.get("failed", {}).items()}
+    if "reason" in found:
+        failed[case] = found["reason"]
+    else:
+        table.add(*cells_of(case, found, first, options))
+    for name, reason in failed.items():
+        complain(f"{name}: {reason}")
+    out |= failed
 
 
 def main(arguments=None):
     options = options_of(arguments)
-    import torch
-    from compiled_cases import all_names, lacking
-
     options.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("--device cuda needs a GPU that torch sees")
-    dtype, scale = usual(options.device)
+    dtype, scale = DEVICES[options.device]
     options.dtype, options.scale = options.dtype or dtype, options.scale or scale
     options.jobs = options.jobs or (1 if options.device == "cpu" else max(1, len(os.sched_getaffinity(0)) // 4))
     wanted = [name for name in all_names() if re.search(options.only, name)]
@@ -297,27 +292,33 @@ def main(arguments=None):
         complain(f"{name} is left out: {reason}")
     chip, name = chip_of(options)
     path = file_name("compiled", name)
-    kept = read(path)[1] if options.add and path.exists() else {}
-    table = Table(f"Compiled graphs, {chip}", header(options, chip), HEAD, WORDS)
-    beginning = len(table.lines)
+    table = Table(f"Compiled graphs, {chip}", header(options), HEAD, WORDS)
+    start, order = len(table.lines), {name: i for i, name in enumerate(all_names())}
+    if options.add and path.exists():
+        table.lines += kept_rows(path.read_text().splitlines(), table.lines[start - 2], set(order) - set(wanted))
 
-    def after(out):
+    def save(out):
         """Writes what is measured so far, because a run may be ended."""
-        if not (options.write or options.add):
-            return
-        rows = {line.split("|")[1].strip(): line for line in table.lines[beginning:]}
-        rows = {case: "| " + " | ".join(row.get(column, "") for column in HEAD) + " |" for case, row in kept.items()} | rows
-        lines = table.lines
-        order = [case for case in all_names() if case in rows]
-        table.lines = lines[:beginning] + [rows[case] for case in order] + ending(lines[:beginning], [rows[c] for c in order], out)
-        table.write(path)
-        table.lines = lines
+        table.lines[start:] = sorted(table.lines[start:], key=lambda line: order[case_of(line)])
+        if options.write or options.add:
+            table.write(path, ending(table.lines[start:], left_out | out))
 
-    out = run(table, [case for case in wanted if case not in left_out], options, lambda out: after(left_out | out))
-    print("\n".join(ending(table.lines[:beginning], table.lines[beginning:], left_out | out)), flush=True)
+    out = run(table, [name for name in wanted if name not in left_out], options, save)
+    print("\n".join(ending(table.lines[start:], left_out | out)), flush=True)
 
 
-def ending(head, rows, out):
+def case_of(line):
+    return line.strip("|").split("|")[0].strip()
+
+
+def kept_rows(lines, head, cases):
+    """Returns the rows of these cases in an existing table with the same columns."""
+    if head not in lines:
+        raise ValueError("the table there has other columns; measure all cases with --write")
+    return [line for line in lines if line.startswith("|") and case_of(line) in cases]
+
+
+def ending(rows, out):
     """Returns the lines after a table: the summary, and what is left out."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
     lines = summary([dict(zip(HEAD, row)) for row in cells])

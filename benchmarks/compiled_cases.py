@@ -1,7 +1,7 @@
 """The cases of compiled.py: small graphs, the cost of a call, and models, each as a Work that any backend can run."""
 
 import compiled_graphs
-import models
+import model_families
 import torch
 
 DEVICES = {"cpu": ("float32", "small"), "cuda": ("bfloat16", "full")}  # the usual dtype and scale
@@ -36,13 +36,13 @@ def graph_work(make_graphs, name, device, dtype):
     torch.manual_seed(0)
     function, make = make_graphs()[name]
     with torch.device(device):
-        arguments = [models.cast(value, dtype) for value in make()]
-    wide = [models.cast(value, torch.float64) for value in arguments]
+        arguments = [model_families.cast(value, dtype) for value in make()]
+    wide = [model_families.cast(value, torch.float64) for value in arguments]
     return Work(function, arguments, exact=lambda: Work(function, wide))
 
 
 def model_work(name, training, device, dtype, scale):
-    made = models.make(name, device, dtype, scale)
+    made = model_families.make(name, device, dtype, scale)
 
     def work_of(made):
         made.module.train(training)
@@ -62,7 +62,7 @@ def all_names():
     """Returns the names of all cases; lacking() says which of them cannot be made here."""
     names = [f"graph: {name}" for name in compiled_graphs.graphs("tiny")]
     names += [f"overhead: {name}" for name in compiled_graphs.overhead()]
-    return names + [f"{name}, {way}" for way in ("inference", "training") for name in models.MODELS]
+    return names + [f"{name}, {way}" for way in ("inference", "training") for name in model_families.MODELS]
 
 
 def section(name):
@@ -72,7 +72,7 @@ def section(name):
 
 def lacking(name):
     """Returns the package that the case needs and that is not installed, or None."""
-    return models.lacking(name.split(", ")[0]) if section(name) in ("inference", "training") else None
+    return model_families.lacking(name.split(", ")[0]) if section(name) in ("inference", "training") else None
 
 
 def make(name, device, dtype, scale):

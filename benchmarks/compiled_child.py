@@ -25,10 +25,11 @@ def program(event, arguments):
         words = os.fsdecode(words).split()
     words = [os.fsdecode(word) for word in words]
     name = os.path.basename(words[0]) if words else event
-    if name.startswith("python"):
-        script = next((word for word in words[1:] if not word.startswith("-")), "")
-        name = f"python {'/'.join(script.split('/')[-2:])}".strip()
-    return name
+    if not name.startswith("python"):
+        return name
+    if "-m" in words[:-1]:
+        return f"python -m {words[words.index('-m') + 1]}"
+    return " ".join(["python", *("/".join(word.split("/")[-2:]) for word in words[1:] if word.endswith(".py"))][:2])
 
 
 def watched():
@@ -64,20 +65,10 @@ def warmed(device):
     wait(device)
 
 
-def kernels_of(call, device):
-    """Returns the kernels that a call launches on a GPU; on a CPU, those that inductor's code generators made."""
-    if device == "cuda":
-        from gpu import profiled_kernels
-
-        return profiled_kernels(call)
-    from torch._inductor import metrics
-
-    return metrics.generated_kernel_count
-
-
 def first(task):
     """Makes the first call of a case in this process."""
     import compiled_cases
+    import compiled_kernels
     import torch
 
     device = task["device"]
@@ -87,13 +78,14 @@ def first(task):
     programs = watched()
     tell(**BEGUN)
     start = time.perf_counter()
-    function = torch.compile(work.function, backend=backend)
-    work.run(function)
-    wait(device)
+    with compiled_kernels.output_codes() as codes:
+        function = torch.compile(work.function, backend=backend)
+        work.run(function)
+        wait(device)
     seconds = time.perf_counter() - start
     found = {"seconds": seconds, "programs": list(programs)}
     try:
-        found["kernels"] = kernels_of(lambda: work.run(function), device)
+        found["kernels"] = compiled_kernels.count(codes, lambda: work.run(function), device)
     except Exception as error:
         print(f"{task['case']}: kernels are not counted: {measure.reason(error)}", file=sys.stderr, flush=True)
     tell(**found)
@@ -111,7 +103,7 @@ def made_calls(work, task, device):
         try:
             function = work.function
             if backend:
-                os.environ["TORCHINDUCTOR_CACHE_DIR"] = task["caches"][name]
+                os.environ.update(task["caches"][name])
                 function = torch.compile(work.function, backend=loaded(backend))
             with measure.time_limit(task["limit"]):
                 error = compiled_cases.difference(work.results(function), exact)
@@ -135,7 +127,9 @@ def timed(name, calls, task):
     import gpu
 
     if kind == "graph":
-        found = gpu.times(list(calls.values()), 9, 10, graphs=True)
+        # All from graphs of the GPU, or none, so that they can be compared.
+        captured = all([gpu.replayed(call, 1) for call in calls.values()])
+        found = gpu.times(list(calls.values()), 9, 10, graphs=captured)
     else:
         one = min(measure.seconds_of(call, device, 2) for call in calls.values())
         found = gpu.times(list(calls.values()), max(3, min(20, int(seconds / one))), 1)

@@ -1,5 +1,5 @@
-"""The host's time of a warm call, from Python and C++: our operators with one result and raw kernels, against
-torch.add.
+"""The host's time of a warm call, from Python and C++: our operators with one result, raw kernels and generated code,
+against torch.add and inductor.
 
     python benchmarks/host.py [--write] [--device cpu]
 
@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Callable
 
+import generated_calls
 import measure
 import raw_launch
 import torch
@@ -86,6 +87,16 @@ def cpp_calls():
 def raw_calls():
     yield Call("torch.cuda._compile_kernel", 2, lambda x, y, w: repeated(raw_launch.theirs(x.detach()[0], y[0])))
     yield Call("tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), fraction=0.5)
+
+
+def generated():
+    def of(make):
+        return lambda x, y, w: repeated(make(x, y))
+
+    yield Call("inductor's", 3, of(generated_calls.inductors))
+    yield Call("ours, CompiledCall", 3, of(generated_calls.compiled_call), 2)
+    yield Call("ours, CompiledCall with sizes of run time", 3, of(generated_calls.with_run_time_sizes), 2)
+    yield Call("ours, kernel[grid]", 3, of(generated_calls.plain_launch))
 
 
 def medians(runs, synchronize):
@@ -196,6 +207,7 @@ def main():
     ]
     table = Table("The host's time of a call", words, HEAD, {"call", "bars"})
     parts = [("Python", python_calls(), (False, True)), ("C++", cpp_calls(), (False, True))]
+    parts.append(("generated code", generated(), (False,)))
     if options.device == "cuda":
         parts.append(("CUDA C++ from a string", raw_calls(), (False,)))
     for part, calls, grads in parts:

@@ -70,9 +70,10 @@ class Table:
         self.lines.append(self._line([*cells, *[""] * (self.columns - len(cells))]))
         print(self.lines[-1], flush=True)
 
-    def write(self, path):
+    def write(self, path, ending=()):
+        """Writes the table and the lines that follow it."""
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(self.lines) + "\n")
+        path.write_text("\n".join([*self.lines, *ending]) + "\n")
         print(f"written: {path.relative_to(RESULTS.parent.parent)}")
 
 

@@ -127,6 +127,18 @@ def _expressions(rows):
     return [f"{_range(eager)} times as fast as eager, {_range(compiled)} times as fast as `torch.compile`"]
 
 
+def _compiled(rows):
+    kinds = {"small graphs": "graph: ", "models": ", (inference|training)$"}
+    for kind, pattern in kinds.items():
+        some = [row for row in rows if re.search(pattern, row["case"])]
+        for peer in ("inductor", "eager"):
+            if ratios := _numbers(some, f"{peer} / ours"):
+                yield (
+                    f"{len(ratios)} {kind} reach {_range(ratios, _two_decimals)} of {peer}'s speed; the geometric mean is "
+                    f"{_two_decimals(statistics.geometric_mean(ratios))}"
+                )
+
+
 def _suite(rows):
     return [
         f"{sum(row['failed'] == '0' for row in rows)} of {len(rows)} runs pass; the others have "
@@ -161,6 +173,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "host": ("the host's time of a call", _host),
     "python": ("kernels in Python against Triton, C++ and torch", _python),
     "expressions": ("operators of one expression against torch", _expressions),
+    "compiled": ('`torch.compile(backend="tile")` against inductor and eager', _compiled),
     "suite": ("the test suite", _suite),
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <unordered_set>
 
@@ -28,6 +29,7 @@ const std::vector<Definition>& definitions_of_functions() {
   static const std::vector<Definition> table{
       {"max", {"x", "y"}, "maximum(x, y)"},
       {"min", {"x", "y"}, "minimum(x, y)"},
+      {"bool", {"x"}, "x != 0"},
       {"relu", {"x"}, "where(x <= 0, 0, x)"},
       {"gelu", {"x"}, "fma(x * 0.5, erf(x * 0.70710678118654752440), x * 0.5)"},
       {"gelu_tanh",
@@ -38,8 +40,16 @@ const std::vector<Definition>& definitions_of_functions() {
   return table;
 }
 
+// Functions that round to a dtype. A condition becomes 1 or 0.
+const std::map<std::string_view, DType>& roundings() {
+  static const std::map<std::string_view, DType> table{
+      {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"float32", DType::f32}};
+  return table;
+}
+
 // The operators: the primitives that they are, by precedence.
 using Operators = std::vector<std::pair<std::string_view, std::string_view>>;
+const Operators either{{"|", "bitwise_or"}}, one_of{{"^", "bitwise_xor"}}, both{{"&", "bitwise_and"}};
 const Operators comparisons{{"<=", "le"}, {">=", "ge"}, {"==", "eq"}, {"!=", "ne"}, {"<", "lt"}, {">", "gt"}};
 const Operators sums{{"+", "add"}, {"-", "sub"}};
 const Operators factors{{"*", "mul"}, {"/", "div"}};
@@ -117,13 +127,29 @@ class ExpressionParser {
 
   size_t whole() {
     const size_t value = comparison();
-    if (skip(), at_ < text_.size()) {
-      if (text_[at_] == ',') fail_at("',' is outside of a call; remove it");
-      if (text_[at_] == ')') fail_at("')' closes no '('; remove it");
-      if (text_[at_] == '=') fail_at("'=' is no operator; write == to compare");
-      fail_at(str(here(), " is where an operator must follow; the operators are + - * / ** < <= > >= == !="));
-    }
+    end();
     return value;
+  }
+
+  // The results of statements that ';' separates: values, and names of values that others compute from.
+  std::vector<size_t> results(bool several) {
+    std::vector<size_t> found;
+    do {
+      skip();
+      const size_t at = at_;
+      if (const std::string name = assigned(); !name.empty()) {
+        nodes_of_names_[name] = comparison();
+        continue;
+      }
+      found.push_back(comparison());
+      if (found.size() > 1 && !several)
+        fail_at(at,
+                "this is a second value, and one is the result; give others names: h = x + 1; silu(h) * h");
+    } while (take(";"));
+    end();
+    if (found.empty())
+      fail_at("the text only gives names to values; end with a result: h = x + 1; silu(h) * h");
+    return found;
   }
 
  private:
@@ -131,6 +157,35 @@ class ExpressionParser {
 
   [[noreturn]] void fail_at(const std::string& problem) const { fail_at(at_, problem); }
   [[noreturn]] void fail_at(size_t at, const std::string& problem) const { made_.refuse(at + 1, problem); }
+
+  void end() {
+    if (skip(), at_ < text_.size()) {
+      if (text_[at_] == ',') fail_at("',' is outside of a call; remove it");
+      if (text_[at_] == ')') fail_at("')' closes no '('; remove it");
+      if (text_[at_] == '=') fail_at("'=' is no operator; write == to compare");
+      fail_at(str(here(),
+                  " is where an operator must follow; the operators are + - * / ** < <= > >= == != & | ^"));
+    }
+  }
+  // Takes "name =", unless it is that of an operand, and returns it.
+  std::string assigned() {
+    const size_t at = at_;
+    if (at_ < text_.size() && is_letter(text_[at_])) {
+      std::string name(word());
+      skip();
+      const std::string_view rest = text_.substr(at_);
+      const auto& names = made_.names();
+      if (rest.starts_with("=") && !rest.starts_with("==") &&
+          std::find(names.begin(), names.end(), name) == names.end()) {
+        if (nodes_of_names_.contains(name))
+          fail_at(at, str("'", name, "' has a value; give this one another name"));
+        ++at_;
+        return name;
+      }
+    }
+    at_ = at;
+    return {};
+  }
 
   void skip() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
@@ -167,9 +222,13 @@ class ExpressionParser {
     std::vector<DType> given;
     for (const size_t operand : operands) given.push_back(dtype(operand));
     const std::optional<DType> result = result_of(primitive, given);
-    if (!result)
+    if (!result) {
+      const bool combines = shown == "&" || shown == "|" || shown == "^";
       fail_at(at, str("'", shown, "' takes ", join(taken_by(primitive), " or ", kinds_of), ", and is given ",
-                      kinds_of(given), "; a comparison gives a condition, where(c, x, y) chooses by one"));
+                      kinds_of(given),
+                      combines ? "; put each comparison in parentheses: (x < y) & (y < z)"
+                               : "; a comparison gives a condition, where(c, x, y) chooses by one"));
+    }
     return add({.primitive = &primitive, .operands = std::move(operands), .dtype = *result});
   }
   // Takes an operator, unless it begins `not_before`.
@@ -194,16 +253,19 @@ class ExpressionParser {
   }
 
   size_t comparison() {
-    const size_t left = sum();
+    const size_t left = any();
     const auto* found = operator_of(comparisons);
     if (!found) return left;
     const size_t at = at_ - found->first.size();
-    const size_t right = sum();
+    const size_t right = any();
     const size_t value = apply(primitive(found->second), {left, right}, at, found->first);
     if (const auto* next = operator_of(comparisons))
       fail_at(at_ - next->first.size(), "this compares a third value; write bitwise_and(a < b, b < c)");
     return value;
   }
+  size_t any() { return chain(either, &ExpressionParser::exclusive); }
+  size_t exclusive() { return chain(one_of, &ExpressionParser::all); }
+  size_t all() { return chain(both, &ExpressionParser::sum); }
   size_t sum() { return chain(sums, &ExpressionParser::product); }
   size_t product() { return chain(factors, &ExpressionParser::signed_power, "**"); }
   size_t signed_power() {
@@ -216,6 +278,8 @@ class ExpressionParser {
       value = apply(primitive("neg"), {signed_power()}, at, "-");
     else if (take("+"))
       value = signed_power();
+    else if (take("~"))
+      value = apply(primitive("logical_not"), {signed_power()}, at, "~");
     else
       value = power();
     --nested_;
@@ -250,7 +314,8 @@ class ExpressionParser {
     if (take("(")) return call(name, at);
     if (const std::optional<size_t> value = named(name)) return *value;
     if (name == "inf") return add({.number = inf});
-    const bool called = primitive_functions().contains(name) || defined(name);
+    if (name == "nan") return add({.number = std::numeric_limits<double>::quiet_NaN()});
+    const bool called = primitive_functions().contains(name) || defined(name) || roundings().contains(name);
     fail_at(at, called ? str("'", name, "' is a function; write ", name, "(...)")
                        : str("there is no '", name, "'; the names are ", join(made_.names())));
   }
@@ -260,7 +325,11 @@ class ExpressionParser {
     const auto& names = made_.names();
     const auto found = std::find(names.begin(), names.end(), name);
     if (inner_ || found == names.end()) return std::nullopt;
-    return nodes_of_names_[name] = add({.name = static_cast<int>(found - names.begin())});
+    const auto index = static_cast<size_t>(found - names.begin());
+    const std::vector<bool>& conditions = made_.kinds_.conditions;
+    const bool condition = index < conditions.size() && conditions[index];
+    return nodes_of_names_[name] =
+               add({.name = static_cast<int>(index), .dtype = condition ? DType::boolean : DType::f32});
   }
   size_t number() {
     const size_t at = at_;
@@ -284,7 +353,9 @@ class ExpressionParser {
   size_t call(const std::string& name, size_t at) {
     const Definition* definition = defined(name);
     const auto found = primitive_functions().find(name);
-    if (!definition && found == primitive_functions().end()) {
+    const auto rounding = roundings().find(name);
+    const bool rounds = rounding != roundings().end();
+    if (!definition && !rounds && found == primitive_functions().end()) {
       if (named(name))
         fail_at(at, str("'", name, "' is a value, which cannot be called; write an operator before '('"));
       fail_at(at, str("there is no function '", name, "'; the functions are ",
@@ -297,11 +368,13 @@ class ExpressionParser {
       while (take(","));
       if (!take(")")) fail_at(str(here(), " is where ',' or ')' must follow; the '(' is in column ", open));
     }
-    const size_t takes =
-        definition ? definition->parameters.size() : static_cast<size_t>(found->second->operands);
+    const size_t takes = rounds       ? 1
+                         : definition ? definition->parameters.size()
+                                      : static_cast<size_t>(found->second->operands);
     if (operands.size() != takes)
       fail_at(at, str("'", name, "' takes ", takes, takes == 1 ? " argument" : " arguments",
                       ", and is given ", operands.size(), "; separate arguments by commas"));
+    if (rounds) return add({.operands = std::move(operands), .rounded = rounding->second});
     if (!definition) return apply(*found->second, std::move(operands), at, name);
     std::map<std::string, size_t> parameters;
     for (size_t i = 0; i < takes; ++i) {
@@ -342,21 +415,30 @@ std::vector<bool> reached(const std::vector<std::optional<Tile>>& results, const
 
 }  // namespace
 
-ExpressionText::ExpressionText(std::string what, std::string text, std::vector<std::string> names)
-    : what_(std::move(what)), text_(std::move(text)), names_(std::move(names)) {
-  result_ = ExpressionParser(*this, text_).whole();
-  if (nodes_[result_].dtype == DType::boolean)
+ExpressionText::ExpressionText(std::string what, std::string text, std::vector<std::string> names,
+                               ExpressionKinds kinds)
+    : what_(std::move(what)), text_(std::move(text)), names_(std::move(names)), kinds_(std::move(kinds)) {
+  results_ = ExpressionParser(*this, text_).results(kinds_.several);
+  if (!kinds_.several && is_condition(0))
     refuse(1, "the value is a condition; write where(c, 1, 0) for numbers");
+  mark_needed();
+  read_.assign(names_.size(), true);
+  for (size_t i = 0; i < names_.size(); ++i) alike_.push_back(i);
+  if (!kinds_.several) differentiate();
+}
 
+void ExpressionText::mark_needed() {
   used_.resize(names_.size());
-  std::vector<bool> needed(nodes_.size());
-  needed[result_] = true;
+  needed_.resize(nodes_.size());
+  for (const size_t result : results_) needed_[result] = true;
   for (size_t node = nodes_.size(); node-- > 0;) {
-    if (!needed[node]) continue;
+    if (!needed_[node]) continue;
     if (nodes_[node].name >= 0) used_[static_cast<size_t>(nodes_[node].name)] = true;
-    for (const size_t operand : nodes_[node].operands) needed[operand] = true;
+    for (const size_t operand : nodes_[node].operands) needed_[operand] = true;
   }
+}
 
+void ExpressionText::differentiate() {
   Tracer tracer("derivatives of a text");
   const auto parameter = [&] {
     return Tile(tracer.function().add_argument(tracer.function().body(), Type::tile(DType::f32), {}));
@@ -364,7 +446,6 @@ ExpressionText::ExpressionText(std::string what, std::string text, std::vector<s
   std::vector<Tile> inputs;
   for (size_t i = 0; i < names_.size(); ++i) inputs.push_back(parameter());
   const Tile seed = parameter();
-  for (size_t i = 0; i < names_.size(); ++i) alike_.push_back(i);
   try {
     const Tile result = (*this)(DType::f32, [&](size_t name) { return inputs[name]; });
     const std::vector<std::optional<Tile>> found = derivatives({result}, {seed}, inputs);
@@ -373,7 +454,6 @@ ExpressionText::ExpressionText(std::string what, std::string text, std::vector<s
       for (size_t k = i; k-- > 0;)
         if (found[i] && found[k] && found[i]->value() == found[k]->value()) alike_[i] = alike_[k];
   } catch (const Error&) {  // a function without a derivative, which the gradient refuses
-    read_.assign(names_.size(), true);
   }
 }
 
@@ -381,27 +461,34 @@ void ExpressionText::refuse(size_t column, const std::string& problem) const {
   fail(ErrorKind::value, what_, " '", text_, "', column ", column, ": ", problem);
 }
 
-Tile ExpressionText::operator()(DType dtype, const std::function<Tile(size_t name)>& value) const {
+std::vector<Tile> ExpressionText::all(DType dtype, const ValueOfName& value) const {
   const Location here = Location::current();
-  std::vector<Value*> made;
-  for (const Node& node : nodes_) {
-    if (!node.primitive) {
-      made.push_back(node.name < 0 ? Operand(node.number, here).as(dtype, "constant")
-                                   : value(static_cast<size_t>(node.name)).value());
-      continue;
-    }
+  std::vector<Value*> made(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (!needed_[i]) continue;
     std::vector<Value*> operands;
     for (const size_t operand : node.operands) operands.push_back(made[operand]);
-    broadcast_together(node.primitive->name.data(), operands, here);
-    made.push_back(emit(*node.primitive, std::move(operands), {}, here));
+    if (node.primitive) {
+      broadcast_together(node.primitive->name.data(), operands, here);
+      made[i] = emit(*node.primitive, std::move(operands), {}, here);
+    } else if (node.rounded) {
+      made[i] = Tile(operands[0]).astype(*node.rounded, here).astype(dtype, here).value();
+    } else {
+      made[i] = node.name < 0 ? Operand(node.number, here).as(dtype, "constant")
+                              : value(static_cast<size_t>(node.name)).value();
+    }
   }
-  return Tile(made[result_]);
+  std::vector<Tile> results;
+  for (const size_t result : results_) results.emplace_back(made[result]);
+  return results;
 }
 
 std::vector<std::string> ExpressionText::functions() {
   std::vector<std::string> names;
   for (const auto& [name, primitive] : primitive_functions()) names.emplace_back(name);
   for (const Definition& each : definitions_of_functions()) names.emplace_back(each.name);
+  for (const auto& [name, dtype] : roundings()) names.emplace_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,6 +1,7 @@
 // Expressions that users write as text over named values: "silu(acc + bias) * gate".
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,17 +10,28 @@
 
 namespace tile {
 
-// A parsed text. It has numbers, inf, names, + - * / **, unary - and +, comparisons of two, parentheses, the
-// elementwise primitives of floats by their names (where too), and max, min, relu, gelu and gelu_tanh. The
-// rules of precedence are those of Python. A text is checked when it is parsed, so that its evaluation does
-// not fail.
+// How a text may differ from one number over names of numbers.
+struct ExpressionKinds {
+  std::vector<bool> conditions = {};  // names that stand for conditions; those past its end are numbers
+  // The text may have several results, numbers and conditions. It has no derivatives.
+  bool several = false;
+};
+
+// A parsed text. It has numbers, inf, nan, names, + - * / **, unary - and +, & | ^ ~ of conditions,
+// comparisons of two, parentheses, the elementwise primitives of floats by their names (where too), max, min,
+// relu, gelu and gelu_tanh, and float16, bfloat16 and float32, which round. "h = x + y; silu(h) * h" names a
+// part of it. The rules of precedence are those of Python. A text is checked when it is parsed, so that its
+// evaluation does not fail.
 class ExpressionText {
  public:
-  // `what` is how errors name the text. Each name stands for a float.
-  ExpressionText(std::string what, std::string text, std::vector<std::string> names);
+  // `what` is how errors name the text. Each name stands for a float, or for a condition.
+  ExpressionText(std::string what, std::string text, std::vector<std::string> names,
+                 ExpressionKinds kinds = {});
 
   const std::vector<std::string>& names() const { return names_; }
   bool uses(size_t name) const { return used_[name]; }
+  size_t results() const { return results_.size(); }
+  bool is_condition(size_t result) const { return nodes_[results_[result]].dtype == DType::boolean; }
   // Returns true if a derivative of the text is computed from this value.
   bool derivatives_read(size_t name) const { return read_[name]; }
   // Returns true if the derivatives by both names are one value, as those of x + y.
@@ -27,9 +39,13 @@ class ExpressionText {
   // Throws Error: what the text is, the column (from 1), and the parts.
   [[noreturn]] void refuse(size_t column, const std::string& problem) const;
 
-  // Computes the text in the current trace. `value` returns a tile of this dtype for the name with the given
-  // index; tiles broadcast. It is called once for each name that the text uses, where the text first does.
-  Tile operator()(DType dtype, const std::function<Tile(size_t name)>& value) const;
+  // Computes the text in the current trace. `value` returns a tile of this dtype, or a bool one, for the name
+  // with the given index; tiles broadcast. It is called once for each name that the text uses, where the text
+  // first does.
+  using ValueOfName = std::function<Tile(size_t name)>;
+  std::vector<Tile> all(DType dtype, const ValueOfName& value) const;
+  // The same for a text with one result.
+  Tile operator()(DType dtype, const ValueOfName& value) const { return all(dtype, value).front(); }
 
   // Returns the functions that a text may call, sorted.
   static std::vector<std::string> functions();
@@ -38,16 +54,22 @@ class ExpressionText {
   friend class ExpressionParser;
   // A node's operands come before it.
   struct Node {
-    const Primitive* primitive = nullptr;  // null: a number or a name
+    const Primitive* primitive = nullptr;  // null: a number, a name or a rounded value
     std::vector<size_t> operands;
     double number = 0;
-    int name = -1;             // an index, or none
-    DType dtype = DType::f32;  // boolean for a condition; f32 stands for every float
+    int name = -1;                      // an index, or none
+    std::optional<DType> rounded = {};  // the operand, as this dtype holds it
+    DType dtype = DType::f32;           // boolean for a condition; f32 stands for every float
   };
+  void mark_needed();
+  void differentiate();
+
   std::string what_, text_;
   std::vector<std::string> names_;
+  ExpressionKinds kinds_;
   std::vector<Node> nodes_;
-  size_t result_ = 0;
+  std::vector<size_t> results_;
+  std::vector<bool> needed_;       // nodes from which a result is computed
   std::vector<bool> used_, read_;  // of the names
   std::vector<size_t> alike_;      // names with the same number have one derivative
 };

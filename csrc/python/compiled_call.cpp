@@ -261,6 +261,7 @@ class Launch {
   // Computes everything of an array that needs no tensor but its kind.
   void describe(ArrayLayout& array, Kind kind) const {
     ArrayArgument& argument = array.argument;
+    array.kind.reset();  // in case of an error
     argument.data = nullptr;
     argument.dtype = dtype_of(kind.dtype, array.tensor);
     argument.device = kind.device == at::kCPU ? DeviceKind::cpu : DeviceKind::cuda;
@@ -301,7 +302,7 @@ class Launch {
     const c10::TensorImpl& impl = *tensor->unsafeGetTensorImpl();
     const c10::Device device = impl.device();
     const bool plain = impl.layout() == at::kStrided && !impl.is_python_dispatch() && !tensor->is_neg() &&
-                       impl.has_storage() && (device.is_cpu() || device.is_cuda());
+                       (device.is_cpu() || device.is_cuda());
     char* data;
     if (plain) [[likely]]
       data = static_cast<char*>(tensor->data_ptr());
@@ -314,11 +315,13 @@ class Launch {
     if (array.last >= 0) {  // an empty array may begin anywhere
       const auto held = static_cast<int64_t>(impl.unsafe_storage().nbytes()) / bytes;
       int64_t begin;
-      if (__builtin_add_overflow(offset, impl.storage_offset(), &begin) || begin < -array.first ||
+      // A tensor without elements has no address, whatever its storage holds.
+      if (!data || __builtin_add_overflow(offset, impl.storage_offset(), &begin) || begin < -array.first ||
           begin >= held - array.last) [[unlikely]]
         fail_bounds(array);
+      data += offset * bytes;
     }
-    argument->data = data + offset * bytes;
+    argument->data = data;
     argument->device_index = device.is_cuda() ? device.index() : 0;
     key_.words.add(with_data(array.word, argument->data));
     key_.note(array.far ? CallKey::far_array : CallKey::near_array);

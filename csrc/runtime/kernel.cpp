@@ -110,6 +110,11 @@ std::string compiled_text(const Function& traced) {
 
 namespace detail {
 
+void refuse_list(size_t elements) {
+  fail(ErrorKind::value, "a list of ", elements, " parameters is too long for a kernel; the most is ",
+       most_listed);
+}
+
 Value* add_array_parameter(Tracer& tracer, const ArrayArgument& array) {
   Function& function = tracer.function();
   set_facts(function, function.body().arguments.size(), array);

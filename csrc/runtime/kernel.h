@@ -94,7 +94,8 @@ void key_of_constant(LaunchKey& key, const T& value) {
   } else {
     static_assert(
         has_key_words<T>,
-        "a kernel's parameter is an Array, a Tile, a std::optional or std::tuple of these, a constant "
+        "a kernel's parameter is an Array, a Tile, a std::optional, std::tuple or std::vector of these, a "
+        "constant "
         "(an integer, enum, floating-point number, string, Shape or function, or a type with key_words()), "
         "or a struct of such fields, by value");
     key_words(key, value);  // a user's type: found by lookup of its namespace
@@ -133,6 +134,10 @@ struct LaunchedOf<Tile> {
 template <template <class...> class S, class... T>
 struct LaunchedOf<S<T...>> {
   using type = S<typename LaunchedOf<T>::type...>;
+};
+template <class T>
+struct LaunchedOf<std::vector<T>> {
+  using type = std::vector<typename LaunchedOf<T>::type>;
 };
 template <class T>
 using Launched = typename LaunchedOf<T>::type;
@@ -210,6 +215,10 @@ template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T>
+inline constexpr bool is_vector<std::vector<T>> = true;
 // Parameters passed as a group. One word of the key records which are present.
 template <class... T>
 void pass_all(LaunchKey& key, ArgumentRef*& next, const Launched<T>&... values) {
@@ -242,6 +251,30 @@ struct Parameter<std::tuple<T...>> {
     // Braces evaluate from left to right.
     return std::apply(
         [&](const auto&... each) { return std::tuple<T...>{Parameter<T>::bind(tracer, each)...}; }, values);
+  }
+};
+// A list, which a launch compiles for its number of elements.
+inline constexpr size_t most_listed = 16;
+[[noreturn]] void refuse_list(size_t elements);
+template <class T>
+struct Parameter<std::vector<T>> {
+  static constexpr size_t most_arguments = most_listed * Parameter<T>::most_arguments;
+  using Bound = std::vector<Launched<T>>;
+  template <class A>
+  static Bound convert(const std::vector<A>& arguments) {
+    Bound bound;
+    for (const A& each : arguments) bound.push_back(Parameter<T>::convert(each));
+    return bound;
+  }
+  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& values) {
+    if (values.size() > most_listed) refuse_list(values.size());
+    key.add(values.size());
+    for (const Launched<T>& value : values) Parameter<T>::pass(key, next, value);
+  }
+  static std::vector<T> bind(Tracer& tracer, const Bound& values) {
+    std::vector<T> bound;
+    for (const Launched<T>& value : values) bound.push_back(Parameter<T>::bind(tracer, value));
+    return bound;
   }
 };
 // A struct, whose fields are bound in their order.
@@ -295,6 +328,8 @@ To converted_value(const From& from) {
     return converted<To>(from);
   else if constexpr (is_optional<To> && is_optional<From>)
     return from ? To(converted_value<typename To::value_type>(*from)) : To();
+  else if constexpr (is_vector<To> && !std::is_same_v<To, From>)
+    return To(from.begin(), from.end());
   else
     return from;
 }

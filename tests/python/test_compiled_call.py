@@ -365,6 +365,7 @@ OUTSIDE = "ValueError: @an array of sizes ({}), strides ({}) and offset {} does 
         (with_entry(GOOD[0]), (X[:7], X[:7], X[:7].clone()), OUTSIDE.format("8, 8", "8, 1", 0).replace("tensor 0", "tensor 2")),
         (with_entry(("array", 0, 1, (8, 8), (8, 1))), (X, X, OUT), OUTSIDE.format("8, 8", "8, 1", 1)),
         (with_entry(("array", 0, -1, (8, 8), (8, 1))), (X, X, OUT), OUTSIDE.format("8, 8", "8, 1", -1)),
+        (with_entry(("array", 0, 0, (8, 8), (8, 1))), (X[:0], X, OUT), OUTSIDE.format("8, 8", "8, 1", 0)),
         (with_entry(("array", 0, 8, (8, 8), (-8, 1))), (X, X, OUT), OUTSIDE.format("8, 8", "-8, 1", 8)),
         (with_entry(("array", 0, 2**63 - 1, (1,), (1,))), (X[1:], X, OUT), OUTSIDE.format("1", "1", 2**63 - 1)),
         (with_entry(("array", 0, 0, (2**62, 9), (2**62, 1))), (X, X, OUT), OUTSIDE.format(f"{2**62}, 9", f"{2**62}, 1", 0)),
@@ -377,6 +378,17 @@ OUTSIDE = "ValueError: @an array of sizes ({}), strides ({}) and offset {} does 
 )
 def test_errors_of_calls(call, arguments, text):
     assert error_of(call, *arguments) == text.replace("@", "CompiledCall of add: ")
+
+
+def test_a_call_goes_on_after_an_error():
+    call = with_entry(GOOD[0])
+    for _ in range(2):
+        call(X + 1, X + 2, OUT)
+        assert torch.equal(OUT, X + 3)
+        with pytest.raises(TypeError):
+            call(X.to(torch.complex64), X, OUT)
+        with pytest.raises(ValueError):
+            call(X, X[:0], OUT)
 
 
 def test_errors_of_numbers():

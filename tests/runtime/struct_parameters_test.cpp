@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "error_text.h"
 #include "ir/print.h"
 #include "runtime/kernel.h"
 #include "tile.h"
@@ -150,6 +152,52 @@ TEST_F(StructParameters, MayBeMissing) {
   EXPECT_EQ(y, x);
   clip.launch({1}, array(x), array(y), std::optional(Range<float>{2, 3}), 4);
   EXPECT_EQ(y, (std::vector<float>{2, 2, 3, 3}));
+}
+
+// A list as a field: its length is known while tracing.
+template <class Array, class Tile>
+struct Listed {
+  std::vector<Array> arrays;
+  std::vector<Tile> factors;
+  Array out;
+};
+void add_listed_kernel(const Listed<Array, Tile>& of) {
+  Tile sum = zeros({2}, f32);
+  for (size_t k = 0; k < of.arrays.size(); ++k) {
+    Tile value = of.arrays[k].tiled_view({2}).load({bid(0)});
+    sum += k < of.factors.size() ? value * of.factors[k] : value;
+  }
+  of.out.tiled_view({2}).store({bid(0)}, sum);
+}
+Kernel add_listed("add_listed", add_listed_kernel);
+
+TEST_F(StructParameters, HoldLists) {
+  Kernel own("add_listed_of_key", add_listed_kernel);
+  const auto run = [&](std::vector<detail::LaunchedArray> arrays, std::vector<detail::LaunchedTile> factors) {
+    own.launch({2}, {.arrays = std::move(arrays), .factors = std::move(factors), .out = array(y)});
+    return own.compiled_count();
+  };
+  EXPECT_EQ(run({}, {}), 1u);
+  EXPECT_EQ(y, (std::vector<float>{0, 0, 0, 0}));
+  EXPECT_EQ(run({array(x), array(more)}, {}), 2u);
+  EXPECT_EQ(y, (std::vector<float>{3, 4, 6, 7}));
+  EXPECT_EQ(run({array(x), array(more)}, {10.0f}), 3u);
+  EXPECT_EQ(y, (std::vector<float>{12, 22, 33, 43}));
+  EXPECT_EQ(run({array(more), array(x)}, {2.0f}), 3u);
+  EXPECT_EQ(y, (std::vector<float>{5, 6, 9, 10}));
+  EXPECT_EQ(run(std::vector<detail::LaunchedArray>(16, array(x)), {}), 4u);
+  EXPECT_EQ(y, (std::vector<float>{16, 32, 48, 64}));
+  const Listed<ArrayArgument, float> all{{array(x)}, {3}, array(y)};
+  add_listed.launch({2}, all);
+  EXPECT_EQ(y, (std::vector<float>{3, 6, 9, 12}));
+}
+
+TEST_F(StructParameters, HoldListsOfSixteenAtMost) {
+  const std::vector<ArrayArgument> arrays(17, array(x));
+  EXPECT_EQ(error_of([&] {
+              add_listed.launch({2}, Listed<ArrayArgument, float>{arrays, {}, array(y)});
+            }),
+            "a list of 17 parameters is too long for a kernel; the most is 16");
 }
 
 struct Many {

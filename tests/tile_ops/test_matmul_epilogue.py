@@ -50,6 +50,10 @@ TEXTS = [
     "where(isnan(acc), 0, acc)",
     "30 * tanh(acc / 30) + +b",
     "1e-2*acc+.5*(b)-1.",
+    "h = acc + b; silu(h) * h",
+    "h=acc*acc;g = tanh(b) ; h - g * acc",
+    "where((acc > -1) & (acc <= 1) | ~(b < 0), acc, b)",
+    "where((acc > b) ^ (acc > 0), acc * acc, b)",
 ]
 
 
@@ -313,13 +317,13 @@ def test_special_values():
 
 
 FUNCTIONS = (
-    "abs, acos, add, asin, atan, atan2, bitwise_and, bitwise_or, bitwise_xor, ceil, cos, cosh, div, eq, erf, exp, exp2, expm1, "
-    "floor, floordiv, fma, ge, gelu, gelu_tanh, gt, isfinite, isinf, isnan, le, log, log1p, log2, logical_not, lt, max, maximum, "
+    "abs, acos, add, asin, atan, atan2, bfloat16, bitwise_and, bitwise_or, bitwise_xor, bool, ceil, cos, cosh, div, eq, erf, "
+    "exp, exp2, expm1, float16, float32, floor, floordiv, fma, ge, gelu, gelu_tanh, gt, isfinite, isinf, isnan, le, log, log1p, log2, logical_not, lt, max, maximum, "
     "maximum_nan, min, minimum, minimum_nan, mod, mul, ne, neg, pow, relu, round, rsqrt, sigmoid, sign, silu, sin, sinh, sqrt, "
     "sub, tan, tanh, trunc, where"
 )
 VALUE = "is where a value must follow; write a number, a name, a call or '('"
-OPERATORS = "is where an operator must follow; the operators are + - * / ** < <= > >= == !="
+OPERATORS = "is where an operator must follow; the operators are + - * / ** < <= > >= == != & | ^"
 CHOOSE = "a comparison gives a condition, where(c, x, y) chooses by one"
 MISTAKES = {
     "": (1, f"the end {VALUE}"),
@@ -334,6 +338,18 @@ MISTAKES = {
     "acc (2)": (1, "'acc' is a value, which cannot be called; write an operator before '('"),
     "acc, 1": (4, "',' is outside of a call; remove it"),
     "acc)": (4, "')' closes no '('; remove it"),
+    "acc = h; h": (5, "'=' is no operator; write == to compare"),
+    "h = acc": (8, "the text only gives names to values; end with a result: h = x + 1; silu(h) * h"),
+    "h = acc; h = h * h; h": (10, "'h' has a value; give this one another name"),
+    "acc; acc * 2": (6, "this is a second value, and one is the result; give others names: h = x + 1; silu(h) * h"),
+    "h = acc; h;": (12, f"the end {VALUE}"),
+    "acc + h; h = 1": (7, "there is no 'h'; the names are acc"),
+    "acc > 0 & acc < 1": (
+        9,
+        "'&' takes (condition, condition), and is given (number, number); put each comparison in parentheses: (x < y) & (y < z)",
+    ),
+    "~acc": (1, f"'~' takes (condition), and is given (number); {CHOOSE}"),
+    "float16 acc": (1, "'float16' is a function; write float16(...)"),
     "acc = 2": (5, "'=' is no operator; write == to compare"),
     "2 * (acc": (9, "the end is where ')' must follow; the '(' is in column 5"),
     "(acc; 2)": (5, "';' is where ')' must follow; the '(' is in column 1"),

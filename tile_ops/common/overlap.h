@@ -5,6 +5,12 @@
 
 namespace tile {
 
+// Returns true if both are the same elements in the same memory.
+inline bool is_same_view(const at::Tensor& x, const at::Tensor& y) {
+  return x.scalar_type() == y.scalar_type() && x.storage_offset() == y.storage_offset() &&
+         x.sizes().equals(y.sizes()) && x.strides().equals(y.strides()) &&
+         x.storage().is_alias_of(y.storage());
+}
 // An error where a tensor that is written overlaps itself.
 inline void require_no_overlap(std::string_view name, const at::Tensor& tensor) {
   if (overlaps_itself(tensor))

@@ -1,4 +1,4 @@
-// The text that ends the product kernel: its names, and its value in a trace.
+// Parses the text that ends the product kernel, and checks its names.
 #include "gemm.h"
 
 #include <mutex>
@@ -17,22 +17,30 @@ std::vector<std::string> separated(const std::string& names) {
   return all;
 }
 
-std::shared_ptr<const ExpressionText> checked(const std::string& text, std::vector<std::string> names) {
+std::shared_ptr<const ExpressionText> checked(const EpilogueSource& source, std::vector<std::string> names) {
+  const auto& [text, _, several, second, conditions] = source;
   for (auto name = names.begin(); name != names.end(); ++name) {
-    if (*name == "acc")
-      fail(ErrorKind::value, "an operand is named 'acc', which is the product; give it another name");
+    if (*name == "acc" || (second && *name == "acc2"))
+      fail(ErrorKind::value, "an operand is named '", *name, "', which is ",
+           *name == "acc" ? "the product" : "the second product", "; give it another name");
     if (!is_expression_name(*name))
       fail(ErrorKind::value, "an operand is named '", *name,
            "'; a name is a letter or _, then letters, digits and _");
     if (std::find(names.begin(), name, *name) != name)
       fail(ErrorKind::value, "two operands are named '", *name, "'; give each its own name");
   }
+  ExpressionKinds kinds{.conditions = std::vector<bool>(second ? 2 : 1), .several = several};
+  for (size_t k = 0; k < names.size(); ++k) kinds.conditions.push_back(conditions >> k & 1);
+  if (second) names.insert(names.begin(), "acc2");
   names.insert(names.begin(), "acc");
-  auto parsed = std::make_shared<const ExpressionText>("epilogue", text, names);
+  auto parsed = std::make_shared<const ExpressionText>("epilogue", text, names, kinds);
   if (!parsed->uses(0))
     fail(ErrorKind::value, "epilogue '", text,
          "' does not use acc, the product; without it no product is needed");
-  for (size_t k = 1; k < names.size(); ++k)
+  if (second && !parsed->uses(1))
+    fail(ErrorKind::value, "epilogue '", text,
+         "' does not use acc2, the second product; use it, or do not give 'second'");
+  for (size_t k = 1; k < names.size() && !several; ++k)
     if (!parsed->uses(k))
       fail(ErrorKind::value, "epilogue '", text, "' does not use the operand '", names[k],
            "'; use it, or do not give it");
@@ -41,40 +49,21 @@ std::shared_ptr<const ExpressionText> checked(const std::string& text, std::vect
 
 }  // namespace
 
-std::shared_ptr<const ExpressionText> parsed_epilogue(const std::string& text, const std::string& names) {
+EpilogueText parsed_epilogue(const EpilogueSource& source) {
   static std::mutex mutex;
-  static std::unordered_map<std::string, std::shared_ptr<const ExpressionText>> known;
+  static std::unordered_map<std::string, EpilogueText> known;
+  const auto& [text, names, several, second, conditions] = source;
   std::string key;
-  key.reserve(text.size() + names.size() + 1);
-  key.append(text).append(1, '\0').append(names);
+  key.reserve(text.size() + names.size() + 20);
+  key.append(text).append(1, '\0').append(names).append(1, '\0');
+  if (several) key.append(second ? "2" : "1").append(reinterpret_cast<const char*>(&conditions), 8);
   {
     std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
   }
-  std::shared_ptr<const ExpressionText> made = checked(text, separated(names));
+  std::shared_ptr<const ExpressionText> made = checked(source, separated(names));
   std::lock_guard lock(mutex);
-  return known.emplace(std::move(key), std::move(made)).first->second;
-}
-
-Tile expressed(const ExpressionOf<Array, Tile>& of, const Tile& acc, const Tile& b0, const Tile& b1,
-               const Tile& i, const Tile& j) {
-  std::vector<std::function<Tile()>> values{[&] { return acc; }};
-  const auto add = [&](const auto&... given) {
-    const auto one = [&]<class T>(const std::optional<T>& value) {
-      if (!value) return;
-      if constexpr (std::is_same_v<T, Tile>)
-        values.push_back([&] { return value->astype(acc.dtype()); });
-      else
-        values.push_back([&] {
-          return (*value)[{b0, b1}].tiled_view(acc.shape()).load({i, j}).astype(acc.dtype());
-        });
-    };
-    (one(given), ...);
-  };
-  std::apply(add, of.tensors);
-  std::apply(add, of.numbers);
-  const auto text = parsed_epilogue(of.text, of.names);
-  return (*text)(acc.dtype(), [&](size_t name) { return values[name](); }).broadcast_to(acc.shape());
+  return known.emplace(std::move(key), EpilogueText{std::move(made)}).first->second;
 }
 
 }  // namespace tile

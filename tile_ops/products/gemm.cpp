@@ -144,7 +144,8 @@ class Product {
     c10::SmallVector<at::Tensor, count> tensors{
         x, y, out, epilogue.bias, epilogue.residual, epilogue.pre, epilogue.other, epilogue.other_pre};
     if (epilogue.expression)
-      tensors.append(epilogue.expression->tensors.begin(), epilogue.expression->tensors.end());
+      for (const auto* more : {&epilogue.expression->tensors, &epilogue.expression->outs})
+        tensors.append(more->begin(), more->end());
     matrices_.resize(tensors.size());
     const int64_t rank = std::max({x.dim(), y.dim(), out.dim()});
     for (int64_t axis = -rank; axis < -2; ++axis) {
@@ -182,7 +183,7 @@ class Product {
   }
 
  private:
-  // The tensors of an expression follow.
+  // The tensors of an expression follow, then its results after the first.
   enum : size_t { X, Y, Out, Bias, Residual, Pre, Other, OtherPre, count };
   static bool is_right(size_t t) { return t == Y || t == Other; }
 
@@ -229,8 +230,8 @@ class Product {
         if (k_ != 1 && !(joins(step(x), x.column, k_) && joins(step(y), y.row, k_))) continue;
         if (k_ == 1) x.column = step(x), y.row = step(y);
         k_ *= size;
-      } else if (step(matrices_[Y]) == 0 && all_of([&](size_t t, const Matrix& it) {
-                   return is_right(t) || m_ == 1 || joins(step(it), it.row, m_);
+      } else if (all_of([&](size_t t, const Matrix& it) {
+                   return is_right(t) ? step(it) == 0 : m_ == 1 || joins(step(it), it.row, m_);
                  })) {
         for (size_t t = 0; t < matrices_.size(); ++t)
           if (m_ == 1 && !is_right(t) && matrices_[t].used()) matrices_[t].row = step(matrices_[t]);
@@ -400,13 +401,11 @@ class Product {
     };
     std::optional<detail::Launched<ExpressionOf<Array, Tile>>> expression;
     if (epilogue_.expression) {
-      const auto& [text, names, tensors, numbers] = *epilogue_.expression;
-      expression.emplace(text, names);
-      [&]<size_t... k>(std::index_sequence<k...>) {
-        ((std::get<k>(expression->tensors) = view(count + k, m_, n_)), ...);
-        (..., (k < numbers.size() ? void(std::get<k>(expression->numbers) = numbers[k]) : void()));
-      }
-      (std::make_index_sequence<most_operands>());
+      const auto& [text, places, tensors, numbers, outs] = *epilogue_.expression;
+      expression.emplace(text, places);
+      for (size_t k = 0; k < tensors.size() + outs.size(); ++k)
+        (k < tensors.size() ? expression->tensors : expression->outs).emplace_back(*view(count + k, m_, n_));
+      expression->numbers.assign(numbers.begin(), numbers.end());
     }
     const ArrayArgument x = *view(X, m_, k_), y = *view(Y, k_, n_);
     const std::optional<ArrayArgument> other = view(Other, k_, n_);
@@ -505,7 +504,7 @@ class Product {
     const TileSize& tile = division.tile;
     // Pairs are of persistent kernels, whose loops are equally long in all blocks: those of batches are not
     // known to be. And a block without rows of its own would load what the other one stores.
-    const bool paired = groups && batches == 1 && !epilogue_.accumulate &&
+    const bool paired = groups && batches == 1 && !epilogue_.loads_results() &&
                         pays_in_pairs(shape, division, straddles_lines(X) || straddles_lines(Y));
     const int64_t most_chain = type == at::kFloat && !rounded_ ? tuning::float32_chain : tuning::chain_length;
     in_parts(of, division, [&](const auto& epilogue, const std::optional<int>& part_tiles) {

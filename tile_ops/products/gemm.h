@@ -1,8 +1,10 @@
 // Matrix products with batch axes, broadcasting, sums over axes and an epilogue: what matmul and its
 // gradients launch.
 #pragma once
+#include <algorithm>
 #include <array>
-#include <tuple>
+#include <memory>
+#include <vector>
 
 #include "../common/activation.h"
 #include "tile/expression_text.h"
@@ -13,28 +15,41 @@ namespace tile {
 // A second product in the same launch: the activated one is multiplied by it, or it is added to the first.
 enum class Second { none, factor, summand };
 
-// A text that ends the kernel, over "acc", which is the product, and up to six tensors and six numbers.
-inline constexpr size_t most_operands = 6;
-template <class T>
-using UpToSix = std::tuple<std::optional<T>, std::optional<T>, std::optional<T>, std::optional<T>,
-                           std::optional<T>, std::optional<T>>;
+// The parsed text that ends the kernel, a constant of it. Its names are "acc", which is the product, "acc2"
+// if it has a second one, and those of tensors and of numbers.
+struct EpilogueText {
+  std::shared_ptr<const ExpressionText> parsed;
+  const ExpressionText* operator->() const { return parsed.get(); }
+};
+// Each parsed text lives as long as the process.
+inline void key_words(LaunchKey& key, const EpilogueText& text) {
+  key.add(reinterpret_cast<uintptr_t>(text.parsed.get()));
+}
+struct EpilogueSource {
+  const std::string &text, &names;  // commas separate the names
+  // The text may have several results, and acc2. It need not use every tensor.
+  bool several = false, second = false;
+  uint64_t conditions = 0;  // bits of the names: tensors of bool
+};
+EpilogueText parsed_epilogue(const EpilogueSource& source);
+
+// Where a tensor of a text is: the result of this number, whose memory it is, or elsewhere.
+enum Place : int { elsewhere = -1 };
 template <class Array, class Tile>
 struct ExpressionOf {
-  std::string text, names;  // of the tensors, then of the numbers, separated by commas
-  UpToSix<Array> tensors;
-  UpToSix<Tile> numbers;
+  EpilogueText text;
+  std::vector<Place> places;   // of all tensors
+  std::vector<Array> tensors;  // those elsewhere
+  std::vector<Tile> numbers;
+  std::vector<Array> outs;  // of its results after the first
 };
 struct ProductExpression {
-  std::string text, names;
-  std::array<at::Tensor, most_operands> tensors;  // broadcast to the result; undefined after the last one
-  std::vector<double> numbers;
+  EpilogueText text;
+  std::vector<Place> places = {};
+  std::vector<at::Tensor> tensors = {};  // broadcast to the result
+  std::vector<double> numbers = {};
+  std::vector<at::Tensor> outs = {};
 };
-// Returns the parsed text of an epilogue, whose names are "acc" and then `names`, which commas separate. Each
-// of them is used. A text is parsed once in a process.
-std::shared_ptr<const ExpressionText> parsed_epilogue(const std::string& text, const std::string& names);
-// Computes it in a trace, at tile (i, j) of batch (b0, b1); acc is a tile of the product.
-Tile expressed(const ExpressionOf<Array, Tile>& of, const Tile& acc, const Tile& b0, const Tile& b1,
-               const Tile& i, const Tile& j);
 
 struct Epilogue {
   at::Tensor bias = {}, residual = {};  // broadcast to the result; undefined: none
@@ -47,12 +62,17 @@ struct Epilogue {
   bool accumulate = false;  // adds to the contents of out, which no other operand may be
   // A second matrix of y's shape, which has no leading axes then, and what x @ other is for. As a factor it
   // is written to other_pre, where that is defined. As a summand x is [2, ..., m, k], and x[1] what is
-  // multiplied.
+  // multiplied. With an expression a factor is its acc2.
   at::Tensor other = {};
   Second second = Second::none;
   at::Tensor other_pre = {};
   // Replaces the activation; its acc is what is written to `pre`.
   std::optional<ProductExpression> expression = {};
+
+  bool loads_results() const {
+    return accumulate || (expression && std::any_of(expression->places.begin(), expression->places.end(),
+                                                    [](Place place) { return place != elsewhere; }));
+  }
 };
 
 // out = activation(alpha * (x @ y) + bias) + residual, or with the expression in the place of the activation,

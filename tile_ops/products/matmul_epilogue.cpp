@@ -15,6 +15,7 @@ using at::Tensor;
 using std::optional;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 using Operands = ProductOperands;
+constexpr size_t most_operands = 6;
 using Sizes = ProductSizes;
 
 struct EpilogueTensors {
@@ -35,7 +36,7 @@ struct EpilogueArguments {
 };
 
 // The parsed text, after everything that an epilogue must be holds for a result of these extents.
-std::shared_ptr<const ExpressionText> checked_epilogue(const EpilogueArguments& of, const Sizes& sizes) {
+EpilogueText checked_epilogue(const EpilogueArguments& of, const Sizes& sizes) {
   const std::array<const optional<Tensor>*, most_operands> tensors = of.tensors.given();
   const auto count = static_cast<size_t>(
       std::count_if(tensors.begin(), tensors.end(), [](const auto* tensor) { return tensor->has_value(); }));
@@ -49,7 +50,7 @@ std::shared_ptr<const ExpressionText> checked_epilogue(const EpilogueArguments& 
     fail(ErrorKind::value, "names has ", names, names == 1 ? " name" : " names", ", but ", count,
          count == 1 ? " tensor and " : " tensors and ", of.numbers.size(),
          of.numbers.size() == 1 ? " number are" : " numbers are", " given; name each of them");
-  std::shared_ptr<const ExpressionText> text = parsed_epilogue(of.epilogue, of.names);
+  EpilogueText text = parsed_epilogue({of.epilogue, of.names});
   for (size_t k = 0; k < count; ++k) require_broadcasts(text->names()[k + 1].c_str(), *tensors[k], sizes);
   return text;
 }
@@ -71,8 +72,11 @@ const auto matmul_epilogue =
         })
         .run([](const Operands& of, const EpilogueArguments& then, Tensor& out, Tensor& pre) {
           const Matrices as(of.input, of.other);
-          ProductExpression expression{then.epilogue, then.names, then.tensors.all(), then.numbers};
-          for (Tensor& tensor : expression.tensors) tensor = as.out(tensor);
+          ProductExpression expression{.text = parsed_epilogue({then.epilogue, then.names}),
+                                       .numbers = then.numbers};
+          for (const Tensor& tensor : then.tensors.all())
+            if (tensor.defined()) expression.tensors.push_back(as.out(tensor));
+          expression.places.assign(expression.tensors.size(), elsewhere);
           multiply(as.input(of.input), as.other(of.other), as.out(out),
                    {.pre = as.out(pre), .may_copy = true, .expression = std::move(expression)});
         })
@@ -90,7 +94,7 @@ ExpressionKernel epilogue_gradient("matmul_epilogue_gradient", Location::current
 // The arguments of a kernel that computes gradients of an epilogue's values. Value 0 is acc, the others are
 // the tensors.
 struct EpilogueGradient {
-  const ExpressionText& text;
+  EpilogueText text;
   const EpilogueArguments& of;
   DType compute;
   size_t tensors;
@@ -108,8 +112,7 @@ struct EpilogueGradient {
     for (const double number : of.numbers) numbers.push_back(scalar_argument(number));
     launch_elements({epilogue_gradient,
                      [&](LaunchKey& key) {
-                       key.add_text(of.epilogue);
-                       key.add_text(of.names);
+                       key_words(key, text);
                        key.add(wanted << 1 | static_cast<uint64_t>(pre));
                      },
                      [&](std::vector<ArgumentRef>& passed) {
@@ -128,7 +131,7 @@ struct EpilogueGradient {
     for (size_t k = 0; k < of.numbers.size(); ++k)
       numbers.emplace_back(detail::add_scalar_parameter(tracer, f64));
     std::map<size_t, Tile> values;
-    const Tile result = text(compute, [&](size_t name) {
+    const Tile result = (*text.parsed)(compute, [&](size_t name) {
                           if (name > tensors) return numbers[name - tensors - 1].astype(compute);
                           // Where no derivative reads acc, any value of it gives them.
                           const Tile value = name == 0 && !pre ? full({tile.rows, tile.columns}, 0, compute)
@@ -165,7 +168,7 @@ void run_epilogue_gradients(const Tensor& grad_out, const Operands& of, const Ep
   const std::array<Tensor, most_operands> tensors = then.tensors.all(), gradients_of = grads.operands();
   const at::ScalarType compute = compute_dtype(input.scalar_type());
   EpilogueGradient kernel{
-      *parsed_epilogue(then.epilogue, then.names), then, to_dtype(compute), 0, 0, before.defined()};
+      parsed_epilogue({then.epilogue, then.names}), then, to_dtype(compute), 0, 0, before.defined()};
 
   struct Part {
     Tensor gradient;  // of the whole's shape: written by the kernel; otherwise a sum
@@ -178,7 +181,8 @@ void run_epilogue_gradients(const Tensor& grad_out, const Operands& of, const Ep
   std::vector<ChunkGradient> sums;
   // The gradient of x in acc + x is that of acc, of which it is a sum.
   const auto as_acc = [&](size_t tensor, const Tensor& gradient) {
-    return gradient.defined() && !gradient.sizes().equals(whole) && kernel.text.one_derivative(0, tensor + 1);
+    return gradient.defined() && !gradient.sizes().equals(whole) &&
+           kernel.text->one_derivative(0, tensor + 1);
   };
   bool of_acc = grads.input.defined() || grads.other.defined();
   for (size_t k = 0; k < most_operands; ++k) of_acc |= as_acc(k, as.out(gradients_of[k]));

@@ -1,7 +1,33 @@
 // Traces the epilogue.
 #include "product_epilogue.h"
 
+#include <functional>
+
 namespace tile {
+
+namespace {
+
+// Stores the results of a text at tile `at` of the product `acc`.
+void store_expressed(const ExpressionOf<Array, Tile>& of, const Array& out, const Tile& acc,
+                     const std::optional<Tile>& factor, const TileIndex& at) {
+  const auto& [text, places, tensors, numbers, outs] = of;
+  const auto& [b0, b1, i, j] = at;
+  std::vector<std::function<Tile()>> values{[&] { return acc; }};
+  if (factor) values.emplace_back([&] { return *factor; });
+  const auto result = [&](int k) -> const Array& { return k == 0 ? out : outs[static_cast<size_t>(k) - 1]; };
+  auto next = tensors.begin();
+  for (const Place place : places)
+    values.emplace_back([&, array = place == elsewhere ? *next++ : result(place)] {
+      Tile tile = array[{b0, b1}].tiled_view(acc.shape()).load({i, j});
+      return tile.dtype() == DType::boolean ? tile : tile.astype(acc.dtype());
+    });
+  for (const Tile& number : numbers) values.emplace_back([&] { return number.astype(acc.dtype()); });
+  const std::vector<Tile> results = text->all(acc.dtype(), [&](size_t name) { return values[name](); });
+  for (size_t k = 0; k < results.size(); ++k)
+    result(static_cast<int>(k))[{b0, b1}].tiled_view(acc.shape()).store({i, j}, results[k]);
+}
+
+}  // namespace
 
 void finish(const EpilogueOf<Array, Tile>& of, Tile acc, const std::optional<Tile>& factor,
             const TileIndex& at) {
@@ -12,7 +38,8 @@ void finish(const EpilogueOf<Array, Tile>& of, Tile acc, const std::optional<Til
   if (scaled) acc *= alpha.astype(compute);
   if (bias) acc += tiles(*bias).load({i, j}).astype(compute);
   if (pre) tiles(*pre).store({i, j}, acc);
-  acc = expression ? expressed(*expression, acc, b0, b1, i, j) : activate(activation, acc);
+  if (expression) return store_expressed(*expression, out, acc, factor, at);
+  acc = activate(activation, acc);
   if (factor) {
     if (other_pre) tiles(*other_pre).store({i, j}, *factor);
     acc *= *factor;

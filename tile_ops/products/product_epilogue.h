@@ -12,7 +12,7 @@ struct EpilogueOf {
   Tile alpha;
   Activation activation;
   bool scaled, accumulate;                              // by alpha; onto the contents of out
-  std::optional<ExpressionOf<Array, Tile>> expression;  // in the place of an activation
+  std::optional<ExpressionOf<Array, Tile>> expression;  // in the place of all that follows pre
 };
 
 // A tile of the result: batch (b0, b1), rows i, columns j.
@@ -20,7 +20,8 @@ struct TileIndex {
   const Tile &b0, &b1, &i, &j;
 };
 
-// Stores tile `at` of a product `acc`, or of one times `factor` after its activation.
+// Stores tile `at` of a product `acc`, or of one times `factor` after its activation, or what an expression
+// makes of both.
 void finish(const EpilogueOf<Array, Tile>& of, Tile acc, const std::optional<Tile>& factor,
             const TileIndex& at);
 

@@ -33,12 +33,16 @@ void require_broadcasts(const char* name, const std::optional<at::Tensor>& tenso
                         const ProductSizes& sizes) {
   if (!tensor) return;
   require_floating(name, *tensor);
+  require_fits(name, *tensor, sizes);
+}
+
+void require_fits(const std::string& name, const at::Tensor& tensor, const ProductSizes& sizes) {
   const int64_t rank = static_cast<int64_t>(sizes.size());
-  bool fits = tensor->dim() <= rank;
-  for (int64_t axis = 1; fits && axis <= tensor->dim(); ++axis)
-    fits = tensor->sym_size(-axis) == 1 || tensor->sym_size(-axis) == sizes[static_cast<size_t>(rank - axis)];
+  bool fits = tensor.dim() <= rank;
+  for (int64_t axis = 1; fits && axis <= tensor.dim(); ++axis)
+    fits = tensor.sym_size(-axis) == 1 || tensor.sym_size(-axis) == sizes[static_cast<size_t>(rank - axis)];
   if (!fits)
-    fail(ErrorKind::value, name, " ", tensor->sym_sizes(), " does not broadcast to the product ",
+    fail(ErrorKind::value, name, " ", tensor.sym_sizes(), " does not broadcast to the product ",
          c10::SymIntArrayRef(sizes), "; its extents must be 1 or equal, counted from the last");
 }
 

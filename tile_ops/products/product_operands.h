@@ -13,6 +13,8 @@ using ProductSizes = std::vector<c10::SymInt>;
 ProductSizes product_sizes(const at::Tensor& input, const at::Tensor& other);
 // An error where a tensor that is given is no float or does not broadcast to the product.
 void require_broadcasts(const char* name, const std::optional<at::Tensor>& tensor, const ProductSizes& sizes);
+// The same for a tensor of any dtype.
+void require_fits(const std::string& name, const at::Tensor& tensor, const ProductSizes& sizes);
 
 inline at::Tensor defined(const std::optional<at::Tensor>& tensor) { return tensor ? *tensor : at::Tensor(); }
 inline at::Tensor transposed(const at::Tensor& matrix) { return matrix.transpose(-2, -1); }

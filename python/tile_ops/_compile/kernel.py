@@ -81,7 +81,7 @@ class TileKernel(SIMDKernel):
         self.accesses = []
         self.known = {}
         self.flat = {}  # buffer: the parameter of its memory
-        self.sizes = {}  # symbolic size: its parameter
+        self.sizes = {}  # an expression of sizes that vary: its parameter
         self.coordinates = {}  # symbol of an index that is computed: nothing
         self.before, self.inner, self.after = [], IndentedBuffer(), IndentedBuffer()
         self.joined = 0
@@ -142,13 +142,12 @@ class TileKernel(SIMDKernel):
         return index
 
     def size_text(self, expression):
-        """Returns the text of an expression of sizes alone."""
-        expression = V.graph.sizevars.simplify(expression)
-        names = {symbol: self.size_parameter(symbol) for symbol in expression.free_symbols}
-        return f"({print_index(expression.xreplace(names))})"
+        """Returns the text of an expression of sizes alone: a number, or a parameter that the caller computes."""
+        expression = V.graph.sizevars.simplify(sympy.sympify(expression))
+        return str(expression) if isinstance(expression, sympy.Integer) else str(self.size_parameter(expression))
 
-    def size_parameter(self, symbol):
-        name = self.sizes.setdefault(symbol, f"n{len(self.sizes)}")
+    def size_parameter(self, expression):
+        name = self.sizes.setdefault(expression, f"n{len(self.sizes)}")
         return sympy.Symbol(name, integer=True)
 
     def index_text(self, index):
@@ -283,7 +282,10 @@ class TileKernel(SIMDKernel):
             value = f"tl.astype({value}, {name_of(dtype)})"
         inside = f"INSIDE({value}, {start})"
         if self.persistent_reduction:
-            return self.cse.generate(self.compute, last.format(x=f"tl.astype({inside}, {name_of(dtype)})"), dtype=dtype)
+            # A value that is the same for all elements of a row counts as often as the row is long.
+            return self.cse.generate(
+                self.compute, last.format(x=f"tl.broadcast_to(tl.astype({inside}, {name_of(dtype)}), SHAPE)"), dtype=dtype
+            )
         value = self.cse.generate(self.compute, f"tl.astype({inside}, {name_of(dtype)})", dtype=dtype)
         (name,) = self.joining(
             [f"tl.full(SHAPE, {start}, {name_of(dtype)})"], lambda a: [join.format(a=a[0], b=value)], None, dtype
@@ -352,8 +354,8 @@ class TileKernel(SIMDKernel):
             source, value = torch.int32, self.cse.generate(self.compute, f"tl.astype({value}, tl.int32)", dtype=torch.int32)
         floating, name = source.is_floating_point, name_of(source)
         start, sign = self.least(source, which), ">" if which == "max" else "<"
-        value = self.cse.generate(self.compute, f"INSIDE({value}, {start})", dtype=source)
-        place = self.cse.generate(self.compute, "tl.astype(INSIDE(PLACE, LAST), tl.int64)", dtype=torch.int64)
+        value = self.cse.generate(self.compute, f"tl.broadcast_to(INSIDE({value}, {start}), SHAPE)", dtype=source)
+        place = self.cse.generate(self.compute, "tl.astype(tl.broadcast_to(INSIDE(PLACE, LAST), SHAPE), tl.int64)", dtype=torch.int64)
         if self.persistent_reduction:
             best, where = value, place
         else:
@@ -403,7 +405,7 @@ class TileKernel(SIMDKernel):
         if not self.persistent_reduction:
             raise Refused("the reduction welford_combine in a loop")
         mean, squares, count = (
-            self.cse.generate(self.compute, f"INSIDE(TILE({each}), 0)", dtype=dtype) for each in value
+            self.cse.generate(self.compute, f"tl.broadcast_to(INSIDE({each}, 0), SHAPE)", dtype=dtype) for each in value
         )
         return self.joined_moments(dtype, mean, squares, count)
 
@@ -661,7 +663,7 @@ class TileKernel(SIMDKernel):
 
     @staticmethod
     def without_masks(body):
-        return _replace_inside(body, lambda value, start: value)
+        return _replace_inside(body, lambda value, start: f"({value})")
 
     @staticmethod
     def with_masks(body):
@@ -694,8 +696,8 @@ class TileKernel(SIMDKernel):
             layout.append(("array", tensor(access.buffer), number(access.offset), tuple(sizes), tuple(strides)))
         for buffer in self.flat_live:
             layout.append(("array", tensor(buffer), 0, (number(storage_size(buffer)),), (1,)))
-        for symbol in self.sizes:
-            layout.append(("number", number(symbol)))
+        for expression in self.sizes:
+            layout.append(("number", number(expression)))
 
         def blocks(extent, many):
             if isinstance(extent, list):

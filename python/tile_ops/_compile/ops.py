@@ -237,7 +237,7 @@ class Operations(OpOverrides):
 
     @staticmethod
     def randint64(seed, offset, low, high):
-        bits = f"tl.random_bits(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE), tl.uint64)"
+        bits = f"tl.random_bits(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE), dtype=tl.uint64)"
         return f"(tl.astype({bits} % tl.astype({high} - {low}, tl.uint64), tl.int64) + {low})"
 
     # Without formulas that are exact enough, torch computes these.

@@ -3,6 +3,8 @@
 import ast
 import functools
 import inspect
+import linecache
+import re
 import textwrap
 
 from ..core.errors import TileSyntaxError
@@ -36,16 +38,44 @@ def source_of(function):
 # The key is the code, because a function's code can be replaced, and the file, because two files may have equal code.
 @functools.lru_cache(maxsize=None)
 def _source_of(code, _):
-    lines, first = inspect.getsourcelines(code)
-    text = "".join(lines)
-    dedented = textwrap.dedent(text)
-    indent = len(lines[0]) - len(lines[0].lstrip()) - (len(dedented) - len(dedented.lstrip()))
     if code.co_name == "<lambda>":
         whole = "".join(inspect.findsource(code)[0])
-        return Source(code.co_filename, _lambda(code, first, whole), 0, _padded(whole, 1))
-    tree = ast.parse(dedented)
-    ast.increment_lineno(tree, first - 1)
+        return Source(code.co_filename, _lambda(code, inspect.getsourcelines(code)[1], whole), 0, _padded(whole, 1))
+    return _found_by_indentation(code) or _parsed(code, *inspect.getsourcelines(code))
+
+
+def _parsed(code, lines, first):
+    """Returns the Source of a function that these lines, from the line `first` on, define."""
+    text = "".join(lines)
+    dedented = textwrap.dedent(text) if text[:1].isspace() else text
+    indent = len(lines[0]) - len(lines[0].lstrip()) - (len(dedented) - len(dedented.lstrip()))
+    tree = ast.parse("\n" * (first - 1) + dedented)
     return Source(code.co_filename, tree.body[0], indent, _padded(dedented, first))
+
+
+_DEF = re.compile(r"\s*(async\s+)?def\b")
+
+
+def _found_by_indentation(code):
+    """Returns the Source of a function, or None if its lines are not plainly indented. inspect takes milliseconds: it
+    goes through all modules and reads the function token by token."""
+    linecache.checkcache(code.co_filename)
+    lines, first = linecache.getlines(code.co_filename), code.co_firstlineno
+    end = next((at + 1 for at in range(first - 1, len(lines)) if _DEF.match(lines[at])), None)  # decorators come first
+    if end is None:
+        return None
+    outer = len(lines[first - 1]) - len(lines[first - 1].lstrip())
+    while end < len(lines):
+        text = lines[end].lstrip()
+        if text and text[0] not in "#)]}" and len(lines[end]) - len(text) <= outer:
+            break
+        end += 1
+    # A line with less indentation may be part of a text or lie within parentheses. What is cut there does not parse.
+    try:
+        source = _parsed(code, lines[first - 1 : end], first)
+    except SyntaxError:
+        return None
+    return source if getattr(source.node, "name", None) == code.co_name else None
 
 
 def _padded(text, first):
@@ -66,12 +96,31 @@ def _lambda(code, line, whole):
     )
 
 
+# Fields of the syntax whose nodes are only signs, such as Load and Add; most nodes of a function are of these.
+_SIGNS = {"ctx", "op", "ops"}
+
+
+@functools.lru_cache(maxsize=None)
+def _fields_of(kind):
+    return tuple(name for name in kind._fields if name not in _SIGNS)
+
+
+def _children(node):
+    """Yields the nodes directly under a node, without signs."""
+    for name in _fields_of(type(node)):
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            yield value
+        elif isinstance(value, list):
+            yield from (each for each in value if isinstance(each, ast.AST))
+
+
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def inside(node, into_loops=True):
-    """Yields the nodes of a statement, without those of functions defined in it, and optionally without those of its
-    loops."""
+    """Yields the nodes of a statement, without signs and those of functions defined in it, and optionally without those
+    of its loops."""
     todo = [node]
     while todo:
         each = todo.pop()
@@ -80,7 +129,8 @@ def inside(node, into_loops=True):
             continue
         if not into_loops and isinstance(each, (ast.For, ast.While)) and each is not node:
             continue
-        todo.extend(ast.iter_child_nodes(each))
+        if not isinstance(each, (ast.Name, ast.Constant)):
+            todo.extend(_children(each))
 
 
 def holds(statements, kinds, into_loops=True):

@@ -6,7 +6,11 @@ from transformers import BertConfig, BertForMaskedLM
 from . import Made
 from .text import logits
 
-SIZES = {"tiny": (1, 64, 4, 112, 97, 2, 12), "small": (2, 384, 6, 1536, 4096, 2, 128), "full": (6, 768, 12, 3072, 30522, 32, 512)}
+SIZES = {
+    "tiny": (1, 64, 4, 112, 97, 2, 12),
+    "small": (2, 384, 6, 1536, 4096, 2, 128),
+    "full": (6, 768, 12, 3072, 30522, 32, 512),
+}
 
 
 def bert(scale):
