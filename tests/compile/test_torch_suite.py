@@ -77,24 +77,22 @@ def backend(gm, inputs):
 """
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("suite")
+def run(folder, *flags):
+    """Returns the results by name and the output of a run of SUITE."""
     (folder / "test_small.py").write_text(SUITE)
     (folder / "small_backend.py").write_text(BACKEND)
     log = folder / "log"
-    command = [sys.executable, RUNNER, folder / "test_small.py", "--backend", "small_backend:backend", "--log", log]
-    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [*command, "--seconds-a-test", "20"],
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, RUNNER, folder / "test_small.py", "--log", log, *flags]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in log.read_text().splitlines()]
-    return {result["test"].rpartition("test_")[2]: result for result in found}, done.stdout
+    return {result["test"].rpartition("::test_")[2]: result for result in found}, done.stdout
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("suite"), "--backend", "small_backend:backend", "--seconds-a-test", "20")
 
 
 @pytest.mark.slow
@@ -121,8 +119,21 @@ def test_a_failure_has_a_reason(results):
 def test_the_output_counts_and_groups(results):
     text = results[1]
     assert "4 passed, 6 failed, 2 skipped: 40.0 % passed of those run." in text
-    assert "2 of the passed tests call no backend; 0 of them started a C++ compiler." in text
+    assert (
+        "Of the passed tests 2 call no backend, 2 compile graphs without a kernel of ours, and 0 start a C++ compiler." in text
+    )
     assert f"    2  {ABOUT_CODE}  (test_counter, test_text)" in text
+
+
+@pytest.mark.slow
+def test_our_backend_says_how_many_kernels_it_has(tmp_path):
+    found, text = run(tmp_path, "-k", "torch_compile or captured_name or no_compile", "-n", "1")
+    assert {name: (result["outcome"], result["kernels"]) for name, result in found.items()} == {
+        "torch_compile": ("passed", 1),
+        "captured_name": ("passed", 1),
+        "no_compile": ("passed", 0),
+    }
+    assert "Of the passed tests 1 call no backend, 0 compile graphs without a kernel of ours" in text
 
 
 def test_names_and_numbers_do_not_part_reasons():

@@ -147,11 +147,27 @@ def by_reason(results):
 
 
 def notes(results):
-    """Says which passed tests prove nothing of the backend, and which used a C++ compiler."""
+    """Says how many of the passed tests prove nothing of the backend, or used a C++ compiler."""
     passed = [result for result in results if result["outcome"] == "passed"]
     without = sum(result.get("calls") == 0 for result in passed)
+    no_kernel = sum(not result.get("kernels") for result in passed) - without
     compiled = sum(bool(result.get("compilers")) for result in passed)
-    return f"{without} of the passed tests call no backend; {compiled} of them started a C++ compiler."
+    return (
+        f"Of the passed tests {without} call no backend, {no_kernel} compile graphs without a kernel of ours, "
+        f"and {compiled} start a C++ compiler."
+    )
+
+
+def refusals(results):
+    """Returns triples of a reason, its operators and the number of tests whose graphs call these in place of a kernel."""
+    groups = collections.defaultdict(lambda: (set(), set()))
+    for result in results:
+        for operator, reason in result.get("refused", {}).items():
+            operators, tests = groups[reason]
+            operators.add(operator)
+            tests.add(result["test"])
+    found = [(reason, sorted(operators), len(tests)) for reason, (operators, tests) in groups.items()]
+    return sorted(found, key=lambda group: (-group[2], group[0]))
 
 
 def page(results, file, backend):
@@ -175,8 +191,16 @@ def page(results, file, backend):
         "|---:|---|---|",
     ]
     for reason, tests in by_reason(results):
-        lines.append(f"| {len(tests)} | {reason.replace('|', chr(92) + '|')} | {', '.join(f'`{test}`' for test in tests)} |")
+        lines.append(f"| {len(tests)} | {cell(reason)} | {', '.join(f'`{test}`' for test in tests)} |")
+    lines += ["", "Some operators are called as torch does, not fused:", "", "| tests | reason | operators |", "|---:|---|---|"]
+    for reason, operators, tests in refusals(results):
+        lines.append(f"| {tests} | {cell(reason)} | {', '.join(f'`{operator}`' for operator in operators)} |")
     return "\n".join(lines) + "\n"
+
+
+def cell(text):
+    """Returns a text as a cell of a table shows it."""
+    return text.replace("|", "\\|").replace("<", "\\<").replace("*", "\\*")
 
 
 def suite_version(file):
@@ -223,6 +247,9 @@ def main():
     print(f"\n{passed} passed, {failures} failed, {skipped} skipped: {share} passed of those run. {notes(results)}\n")
     for reason, tests in by_reason(results):
         print(f"{len(tests):5}  {reason}  ({', '.join(tests[:3])}{', …' if len(tests) > 3 else ''})")
+    print("\noperators that are called, not fused:")
+    for reason, operators, tests in refusals(results):
+        print(f"{tests:5}  {reason}  ({', '.join(operators[:6])}{', …' if len(operators) > 6 else ''})")
     if arguments.write:
         PAGE.write_text(page(results, file, arguments.backend))
 

@@ -18,7 +18,7 @@ import unittest
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from torch_suite_reasons import reason_of  # noqa: E402
+from torch_suite_reasons import normalised, reason_of  # noqa: E402
 
 
 def is_cpu_test(item):
@@ -29,6 +29,7 @@ class Counts:
     """Counts calls of the backend, and C++ compilers that torch starts, of the running test."""
 
     backend = compilers = 0
+    compiles = []  # what backend "tile" notes of each graph
     skip = ""  # why a failure says nothing
 
 
@@ -36,8 +37,29 @@ def load_backend(name):
     """Returns the function behind a name: tile, inductor (None), or MODULE:FUNCTION."""
     if name == "inductor":
         return None
+    if name == "tile":
+        note_compiles()
     module, _, function = ("tile_ops._compile:backend" if name == "tile" else name).partition(":")
     return getattr(importlib.import_module(module), function)
+
+
+def note_compiles():
+    from tile_ops import _compile
+
+    class Noted(_compile.Compile):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            Counts.compiles.append(self)
+
+    _compile.Compile = Noted
+
+
+def kernels_and_refusals():
+    """Returns how many kernels of ours the graphs of a test have, and why which operators are called in place of one."""
+    reasons = {}
+    for compile in Counts.compiles:
+        reasons |= {operator: normalised(reason) for operator, reason in compile.reasons.items()}
+    return {"kernels": sum(len(compile.kernels) for compile in Counts.compiles), "refused": reasons}
 
 
 def replace_inductor(backend):
@@ -128,7 +150,7 @@ class Runner:
         self.send({"tests": list(tests), "error": "\n".join(self.errors)})
         for line in self.read:
             self.result = {"test": json.loads(line), "outcome": "passed", "reason": ""}
-            Counts.backend, Counts.compilers, Counts.skip = 0, 0, ""
+            Counts.backend, Counts.compilers, Counts.compiles, Counts.skip = 0, 0, [], ""
             start = time.monotonic()
             item = tests[self.result["test"]]
             # The class is set up and left for each test: the next test may run in another process.
@@ -136,7 +158,8 @@ class Runner:
             if Counts.skip and self.result["outcome"] == "failed":
                 self.result |= {"outcome": "skipped", "reason": Counts.skip}
             self.result |= {"seconds": round(time.monotonic() - start, 2)}
-            self.send(self.result | {"calls": Counts.backend, "compilers": Counts.compilers})
+            self.result |= {"calls": Counts.backend, "compilers": Counts.compilers}
+            self.send(self.result | kernels_and_refusals())
         return True
 
     @pytest.hookimpl(wrapper=True)
