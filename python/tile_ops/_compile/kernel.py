@@ -391,7 +391,7 @@ class TileKernel(SIMDKernel):
         def join(accumulators):
             mean, squares, count = accumulators
             more = f"(tl.astype(INSIDE(tl.full(SHAPE, 1, {name}), 0), {name}) + {count})"
-            change = f"INSIDE({value} - {mean}, 0)"
+            change = f"INSIDE(({value} - {mean}), 0)"
             return [
                 f"{mean} + {change} / tl.maximum({more}, 1)",
                 f"{squares} + {change} * {change} * ({count} / tl.maximum({more}, 1))",
