@@ -3,7 +3,10 @@
 import sympy
 import torch
 from torch._inductor.codegen import common
+from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.virtualized import V
+
+print_size = PythonPrinter().doprint
 
 
 def hint(expression):

@@ -19,7 +19,7 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from . import axes as axis_rules
 from . import space as space_rules
 from .active import Refused
-from .compat import GraphFacts, hint, is_floating, real_name, storage_size
+from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
 
 SPACE = " " * 4
@@ -56,7 +56,6 @@ class IndexPrinter(PythonPrinter):
 
 
 print_index = IndexPrinter().doprint
-print_size = PythonPrinter().doprint
 
 
 def is_strided(features):
