@@ -84,7 +84,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     _install()
 
     def inner(gm, example_inputs, **arguments):
-        compile = Compile(dict(options or {}))
+        compile = Compile(dict(options or {}), on_gpu)
         for _ in range(ATTEMPTS):
             try:
                 with compiling(compile):
@@ -99,13 +99,14 @@ def backend(gm, example_inputs, *, mode=None, options=None):
                 compile.fallbacks |= refused.targets
         raise RuntimeError("too many operators without a kernel")
 
-    table = {op: of for op, of in select_decomp_table().items() if op not in lowerings.KEPT}
     on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
     patches = {**compat.config_patches(on_gpu), **(options or {})}
     patches.pop("products", None)
+    kept = lowerings.KEPT if on_gpu else (*lowerings.KEPT, *lowerings.KEPT_ON_CPU)
+    table = {op: of for op, of in select_decomp_table().items() if op not in kept}
     if mode is not None:
         from torch._inductor import list_mode_options
 
         patches.update(list_mode_options(mode))
-    with compiling(Compile(dict(options or {}))):
+    with compiling(Compile(dict(options or {}), on_gpu)):
         return compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=table)
