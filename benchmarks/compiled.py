@@ -46,7 +46,7 @@ SECTIONS = ("graph", "overhead", "inference", "training")
 RATIOS = {"graph": 0.8, "inference": 1.0, "training": 1.0}
 FIRST = {"cpu": 3.0, "cuda": 2.0}
 OVERHEAD = 2e-6  # seconds that a call may cost more than inductor's
-ERROR = 2.0  # how many times inductor's error ours may be
+ERROR = 2.0  # how many times inductor's error, or eager's without inductor, ours may be
 # Errors below these are roundings of the dtype.
 ROUNDING = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
 PEERS = ("inductor", "ours")
@@ -157,8 +157,9 @@ def missed(case, found, first, options):
         bars.append(("1x eager", eager / ours >= 1))
     if inductor and kind == "overhead":
         bars.append((f"inductor + {1e6 * OVERHEAD:g} us", ours <= inductor + OVERHEAD))
-    if inductor and errors["inductor"] == errors["inductor"]:
-        allowed = max(ERROR * errors["inductor"], ROUNDING[options.dtype])
+    peer = errors.get("inductor", errors["eager"])
+    if peer == peer:
+        allowed = max(ERROR * peer, ROUNDING[options.dtype])
         bars.append((f"{ERROR:g}x the error", errors["ours"] <= allowed))
     own, other = (first.get(peer, {}) for peer in ("ours", "inductor"))
     if "first" in own and "first" in other:

@@ -65,6 +65,70 @@ TEST(Epilogue, ComputesTheSame) {
   EXPECT_EQ(run_product(print(function, false)), run_product(epilogue));
 }
 
+// A store of a tile that no sum is part of, beside one of a sum with the same tile.
+const std::string two_stores =
+    product_and(R"(  %u: f32[8,128] = load %a, %i, %j {pad=0.0, shape=[8,128], steps=[8,128]}
+  %v: f32[8,128] = abs %u
+  %e: f32[8,128] = mul %s, %v
+  store %b, %e, %i, %j {steps=[8,128]}
+  %q: f32[8,128] = mul %v, %u
+  store %c, %q, %i, %j {steps=[8,128]}
+)",
+                128);
+
+TEST(Epilogue, StoresOfOtherTilesAreRepeatedToo) {
+  Function function = parse(two_stores);
+  divide_epilogues(function);
+  verify(function, "divide_epilogues");
+  const std::string text = print(function, false);
+  EXPECT_EQ(text.substr(text.find("  %17"), text.find("  %30") - text.find("  %17")),
+            R"(  %17: i32 = constant {dtype=i32, value=0}
+  %18: i32 = constant {dtype=i32, value=0}
+  %19: f32[8,64] = extract %11, %17, %18 {panel=0, shape=[8,64]}
+  %20: i64 = astype %5 {dtype=i64}
+  %21: i64 = constant {dtype=i64, value=2}
+  %22: i64 = mul %20, %21
+  %23: f32[1,64] = load %2, %6, %22 {pad=0.0, panel=0, shape=[1,64], steps=[1,64]}
+  %24: f32[8,64] = broadcast %23 {shape=[8,64]}
+  %25: f32[8,64] = add %19, %24
+  %26: f32[8,64] = load %0, %4, %22 {pad=0.0, panel=0, shape=[8,64], steps=[8,64]}
+  %27: f32[8,64] = abs %26
+  %28: f32[8,64] = mul %25, %27
+  store %1, %28, %4, %22 {panel=0, steps=[8,64]}
+  %29: f32[8,64] = mul %27, %26
+  store %3, %29, %4, %22 {panel=0, steps=[8,64]}
+)");
+  EXPECT_EQ(text.find("[8,128]", text.find("  %17")), std::string::npos) << text;
+  EXPECT_EQ(run_product(text), run_product(two_stores));
+}
+
+// Stores that cannot be repeated stay where they are, and the others are repeated.
+TEST(Epilogue, OtherStoresMayStayWhole) {
+  const auto whole = [](const std::string& from, const std::string& to) {
+    EXPECT_NE(two_stores.find(from), std::string::npos) << from;
+    Function function = parse(with(two_stores, from, to));
+    divide_epilogues(function);
+    const std::string text = print(function, false);
+    EXPECT_NE(text.find("{panel=1, steps=[8,64]}"), std::string::npos) << text;
+    return text.find(",128]}", text.find("yield")) != std::string::npos;
+  };
+  EXPECT_FALSE(whole("mul %v, %u", "sub %v, %u"));
+  // Tiles of other rows would be stored between those of this one.
+  EXPECT_TRUE(whole("store %c, %q, %i, %j {steps=[8,128]}", "store %c, %q, %i, %j {steps=[4,128]}"));
+  // The array is stored twice.
+  EXPECT_TRUE(whole("store %c, %q", "store %b, %q"));
+  // It stands in front of the sum.
+  const std::string first =
+      with(two_stores, "  %zs:", R"(  %w: f32[8,128] = load %a, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}
+  store %bias, %w, %i, %j {steps=[8,128]}
+  %zs:)");
+  Function function = parse(first);
+  divide_epilogues(function);
+  const std::string text = print(function, false);
+  EXPECT_NE(text.find("{steps=[8,128]}"), std::string::npos);
+  EXPECT_NE(text.find("{panel=1, steps=[8,64]}"), std::string::npos);
+}
+
 // Kernels whose epilogue cannot be repeated stay as they are.
 TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
   const auto changed = [](const std::string& from, const std::string& to) {

@@ -211,12 +211,22 @@ def test_many_operands_and_results():
 
 def test_operands_by_names():
     names = "bias,gate,c"
-    compare("exp(acc * gate) + bias - c", draw(5, 7), draw(7, 3), [draw(3), draw(5, 1), draw(5, 3)], [torch.empty(5, 3)], names=names)
+    compare(
+        "exp(acc * gate) + bias - c",
+        draw(5, 7),
+        draw(7, 3),
+        [draw(3), draw(5, 1), draw(5, 3)],
+        [torch.empty(5, 3)],
+        names=names,
+    )
 
 
 def test_roundings():
     """Each rounding is to nearest, and none is left out."""
-    one, x = torch.ones(1, 1), torch.cat([torch.randn(3000) * 1000, torch.tensor([0.0, 1 + 2**-9, 70000.0, 1e-9, torch.inf, torch.nan])])
+    one, x = (
+        torch.ones(1, 1),
+        torch.cat([torch.randn(3000) * 1000, torch.tensor([0.0, 1 + 2**-9, 70000.0, 1e-9, torch.inf, torch.nan])]),
+    )
     outs = [torch.empty(1, len(x)) for _ in range(5)]
     text = "bfloat16(acc); float16(acc); float32(acc); bfloat16(acc) * bfloat16(acc + 1); float32(acc > 1) + bfloat16(acc < 1)"
     into(one, x[None], [], outs, epilogue=text)
@@ -241,7 +251,9 @@ def test_special_values():
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shapes", [((5, 7), (7, 3)), ((2, 70, 33), (33, 300)), ((3, 20, 6), (3, 6, 9)), ((7,), (7, 9))], ids=str)
+@pytest.mark.parametrize(
+    "shapes", [((5, 7), (7, 3)), ((2, 70, 33), (33, 300)), ((3, 20, 6), (3, 6, 9)), ((7,), (7, 9))], ids=str
+)
 def test_operands_in_the_place_of_results(dtype, shapes):
     x, y = draw(*shapes[0], dtype=dtype), draw(*shapes[1], dtype=dtype)
     shape = (x @ y).shape

@@ -2,6 +2,7 @@
 #include "cuda/async/epilogue.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_set>
 
 #include "cuda/layout.h"
@@ -26,6 +27,7 @@ class Epilogue {
     for (Value* sum : sums_)
       if (sum->type.shape != shape_ || !add_users(sum)) return;
     if (!stores_ || !keeps_order()) return;
+    add_other_stores();
     divide();
   }
 
@@ -72,6 +74,20 @@ class Epilogue {
     return op->traits().elementwise && !op->has("shape") && op->results.size() == 1 &&
            std::all_of(op->operands.begin(), op->operands.end(),
                        [&](const Value* operand) { return add_source(operand); });
+  }
+
+  // Adds stores of tiles that no sum is part of, for which registers would hold whole tiles of what they
+  // share with the others.
+  void add_other_stores() {
+    const auto after_sums = std::find_if(block_.ops.rbegin(), block_.ops.rend(), [&](const auto& op) {
+      return std::any_of(sums_.begin(), sums_.end(),
+                         [&](const Value* sum) { return sum->definition == op.get(); });
+    });
+    for (auto op = after_sums.base(); op != block_.ops.end(); ++op) {
+      if (!(*op)->is("store") || with_users_.count(op->get()) || (*op)->type(1).shape != shape_) continue;
+      const auto before = std::tuple(members_, with_users_, stores_, last_);
+      if (!add(**op) || !keeps_order()) std::tie(members_, with_users_, stores_, last_) = before;
+    }
   }
 
   // Returns true if the ops may move to the last store, and loads behind the stores of earlier panels.

@@ -45,10 +45,11 @@ class _Quiet(logging.Filter):
 
 @functools.cache
 def _install():
-    from . import compat, lowerings
+    from . import compat, lowerings, templates
     from .scheduling import TileScheduling
 
     lowerings.install()
+    templates.install()
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
     for device in ("cpu", "cuda"):
 
@@ -101,6 +102,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     table = {op: of for op, of in select_decomp_table().items() if op not in lowerings.KEPT}
     on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
     patches = {**compat.config_patches(on_gpu), **(options or {})}
+    patches.pop("products", None)
     if mode is not None:
         from torch._inductor import list_mode_options
 

@@ -3,7 +3,10 @@
 import sympy
 import torch
 from torch._inductor.codegen import common
+from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.virtualized import V
+
+print_size = PythonPrinter().doprint
 
 
 def hint(expression):
@@ -76,7 +79,8 @@ def config_patches(on_gpu):
         "triton.native_matmul": False,
         "online_softmax": False,
         "combo_kernels": False,
-        "max_pointwise_cat_inputs": 0,  # an input of a cat is written by the kernel that computes it
+        # On a CPU an input of a cat is written by the kernel that computes it: masked loads are slow there.
+        **({} if on_gpu else {"max_pointwise_cat_inputs": 0}),
         "split_reductions": on_gpu,
         "size_asserts": False,
         "alignment_asserts": False,

@@ -19,7 +19,7 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from . import axes as axis_rules
 from . import space as space_rules
 from .active import Refused
-from .compat import GraphFacts, hint, is_floating, real_name, storage_size
+from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
 
 SPACE = " " * 4
@@ -56,7 +56,20 @@ class IndexPrinter(PythonPrinter):
 
 
 print_index = IndexPrinter().doprint
-print_size = PythonPrinter().doprint
+
+
+def is_strided(features):
+    """Returns True if the reduced elements of all arrays are apart in memory, and those of other axes are neighbours."""
+    across = False
+    for node in features.reduction_nodes():
+        points, sums = node.get_ranges()
+        symbols = [[sympy.Symbol(f"{letter}{i}", integer=True) for i in range(len(of))] for letter, of in (("p", points), ("s", sums))]
+        for index in node._body.indexing_from_args(symbols).values():
+            index = sympy.expand(index)
+            if any(index.coeff(symbol) == 1 for symbol in symbols[1]):
+                return False
+            across |= any(index.coeff(symbol) == 1 for symbol in symbols[0])
+    return across
 
 
 @dataclasses.dataclass
@@ -98,9 +111,12 @@ class TileKernel(SIMDKernel):
         return False
 
     def should_use_persistent_reduction(self):
-        return self.features.is_reduction() and V.graph.sizevars.statically_known_leq(
-            self.features.reduction_numel, space_rules.WHOLE_ROW
-        )
+        if not self.features.is_reduction():
+            return False
+        most = space_rules.WHOLE_ROW
+        if is_strided(self.features):
+            most = space_rules.WHOLE_COLUMN_GPU if self.is_gpu else space_rules.WHOLE_COLUMN
+        return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, most)
 
     def codegen_iteration_ranges_entry(self, entry):
         pass
@@ -384,30 +400,37 @@ class TileKernel(SIMDKernel):
     def _welford_reduce(self, dtype, source, value):
         if self.persistent_reduction:
             return self.welford_reduce_fallback(dtype, value)
-        # Each lane has a mean and a sum of squares of its own, joined after the loop: squares of large numbers do not cancel.
-        value = self.cse.generate(self.compute, f"tl.astype({value}, {name_of(dtype)})", dtype=dtype)
         name = name_of(dtype)
-
-        def join(accumulators):
-            mean, squares, count = accumulators
-            more = f"(tl.astype(INSIDE(tl.full(SHAPE, 1, {name}), 0), {name}) + {count})"
-            change = f"INSIDE({value} - {mean}, 0)"
-            return [
-                f"{mean} + {change} / tl.maximum({more}, 1)",
-                f"{squares} + {change} * {change} * ({count} / tl.maximum({more}, 1))",
-                more,
-            ]
-
-        mean, squares, count = self.joining([f"tl.zeros(SHAPE, {name})"] * 3, join, None, dtype, 3)
-        return self.joined_moments(dtype, mean, squares, count)
+        value = self.cse.generate(self.compute, f"tl.astype({value}, {name})", dtype=dtype)
+        return self.moments_of_loop(dtype, value, "0", f"tl.full(SHAPE, 1, {name})")
 
     def _welford_combine(self, dtype, source, value):
         if not self.persistent_reduction:
-            raise Refused("the reduction welford_combine in a loop")
+            return self.moments_of_loop(dtype, *value)
         mean, squares, count = (
             self.cse.generate(self.compute, f"tl.broadcast_to(INSIDE({each}, 0), SHAPE)", dtype=dtype) for each in value
         )
         return self.joined_moments(dtype, mean, squares, count)
+
+    def moments_of_loop(self, dtype, mean, squares, count):
+        """Returns mean, sum of squared differences and count of what a loop walks. Each lane of the tile has its own, so that
+        squares of large numbers do not cancel; they are joined after the loop."""
+        name = name_of(dtype)
+        added = self.cse.generate(self.compute, f"tl.astype(INSIDE(tl.broadcast_to({count}, SHAPE), 0), {name})", dtype=dtype)
+        squares = self.cse.generate(self.compute, f"tl.astype(INSIDE(tl.broadcast_to({squares} * {added}, SHAPE), 0), {name})" if squares == "0" else f"INSIDE({squares}, 0)", dtype=dtype)
+
+        def join(accumulators):
+            own_mean, own_squares, own_count = accumulators
+            both = self.cse.generate(self.compute, f"({own_count} + {added})", dtype=dtype)
+            part = self.cse.generate(self.compute, f"({added} / tl.maximum({both}, 1))", dtype=dtype)
+            apart = self.cse.generate(self.compute, f"INSIDE({mean} - {own_mean}, 0)", dtype=dtype)
+            return [
+                f"{own_mean} + {apart} * {part}",
+                f"{own_squares} + {squares} + {apart} * {apart} * ({own_count} * {part})",
+                str(both),
+            ]
+
+        return self.joined_moments(dtype, *self.joining([f"tl.zeros(SHAPE, {name})"] * 3, join, None, dtype, 3))
 
     def joined_moments(self, dtype, mean, squares, count):
         """Returns mean, sum of squared differences and count of lanes together."""
@@ -485,7 +508,7 @@ class TileKernel(SIMDKernel):
 
     def full_symbol(self, prefix):
         tree = next(tree for tree in self.range_trees if tree.prefix == prefix)
-        return tree.full_range().symbol()
+        return tree.lookup(sympy.S.One, tree.numel).symbol()
 
     def text(self, body, reductions):
         axes, is_gpu = self.axes, self.is_gpu
@@ -618,7 +641,7 @@ class TileKernel(SIMDKernel):
             tests = [f"({coordinate(i)} < {extent[i]})" for i in space.dims[space.reduced]]
             defined.append("INSIDE_LANES = " + " & ".join(tests))
         for symbol, row in self.coordinate_rows.items():
-            defined.append(f"COORDINATE_{symbol} = tl.astype({counted(row)}, tl.int64)")
+            defined.append(f"COORDINATE_{symbol} = tl.astype({counted(row)}, {self.index_dtype})")
         if re.search(r"\bPLACE\b", body):
             defined.append(f"PLACE = tl.broadcast_to({counted(self.place_row)}, {shape})")
             body = re.sub(r"\bPLACE\b", "PLACE", body)

@@ -12,6 +12,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from .active import Refused, current
 from .kernel import TileKernel
+from . import templates
 
 
 class TileScheduling(SIMDScheduling):
@@ -20,7 +21,8 @@ class TileScheduling(SIMDScheduling):
 
     @classmethod
     def get_backend_features(cls, device):
-        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
+        # Without the feature, inductor splits a long reduction into two kernels, which have work for all of a GPU.
+        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT] if torch.device(device).type == "cpu" else [])
 
     @classmethod
     def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=sympy.S.One, coalesce_analysis=None):
@@ -29,6 +31,22 @@ class TileScheduling(SIMDScheduling):
     @classmethod
     def select_tiling(cls, node_schedule, numel, reduction_numel=sympy.S.One, coalesce_analysis=None):
         return cls.create_tiling([numel], [reduction_numel])
+
+    def can_fuse_vertical(self, node1, node2):
+        if node1.is_template():
+            if not isinstance(node1.get_template_node(), templates.TileProduct) or node2.is_template():
+                return False
+            nodes = [each for each in (*node1.get_nodes(), *node2.get_nodes()) if not each.is_template()]
+            return templates.fits(node1.get_template_node(), nodes)
+        return False if node2.is_template() else super().can_fuse(node1, node2)
+
+    def can_fuse_horizontal(self, node1, node2):
+        if node1.is_template() or node2.is_template():
+            return False
+        return super().can_fuse(node1, node2)
+
+    def codegen_template(self, template_node, epilogue_nodes, prologue_nodes, *, only_gen_src_code=False, hint_override=None):
+        templates.call(self, template_node, epilogue_nodes)
 
     def codegen_node_schedule(self, kernel_features):
         try:

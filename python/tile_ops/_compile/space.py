@@ -5,6 +5,8 @@ import dataclasses
 CPU_ELEMENTS = 16384  # of a tile: its values stay in the first cache
 GPU_ELEMENTS = 4096
 WHOLE_ROW = 16384  # longer rows are walked in a loop
+WHOLE_COLUMN, WHOLE_COLUMN_GPU = 1024, 64  # so are columns of arrays whose rows are contiguous
+COLUMNS_GPU = 32  # of these, which a tile has beside one another
 
 
 @dataclasses.dataclass
@@ -101,7 +103,8 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
         extents = tuple(exact(i) for i in sums)
     else:
         inner, loops = [sums[-1]], sums[:-1]
-        extents = (min(power(hints[sums[-1]]), 64 if across else 1024 if is_gpu else 4096),)
+        walked = (elements // COLUMNS_GPU if is_gpu else 64) if across else 1024 if is_gpu else 4096
+        extents = (min(power(hints[sums[-1]]), walked),)
     size = 1
     for extent in extents:
         size *= extent
