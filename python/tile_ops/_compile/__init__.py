@@ -50,6 +50,7 @@ def _install():
 
     lowerings.install()
     templates.install()
+    compat.leave_out_scaled_softmax(lambda: current() is not None)
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
     for device in ("cpu", "cuda"):
 
