@@ -2,9 +2,7 @@
 
 import copy
 import functools
-import hashlib
 import logging
-import pathlib
 import sys
 
 import torch
@@ -28,12 +26,6 @@ def register():
         tell(sys.modules[_REGISTRY])
     else:
         on_import(_REGISTRY, tell)
-
-
-@functools.cache
-def _version():
-    files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 class _Quiet(logging.Filter):
@@ -74,17 +66,27 @@ def _copy(gm):
     return torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
 
 
+def _decompositions():
+    """Returns inductor's table without the operators that we keep. Its caches know this function by its name."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    from .lowerings import KEPT
+
+    return {op: of for op, of in select_decomp_table().items() if op not in KEPT}
+
+
 def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles a graph of Dynamo."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
-    from torch._inductor.decomposition import select_decomp_table
 
-    from . import compat, lowerings
+    from . import cache_key, compat, lowerings
 
     _install()
 
     def inner(gm, example_inputs, **arguments):
         compile = Compile(dict(options or {}))
+        if "get_decomp_fn" in arguments:  # since torch 2.13; inductor's own of a table has no key in its caches
+            arguments["get_decomp_fn"] = _decompositions
         for _ in range(ATTEMPTS):
             try:
                 with compiling(compile):
@@ -99,7 +101,6 @@ def backend(gm, example_inputs, *, mode=None, options=None):
                 compile.fallbacks |= refused.targets
         raise RuntimeError("too many operators without a kernel")
 
-    table = {op: of for op, of in select_decomp_table().items() if op not in lowerings.KEPT}
     on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
     patches = {**compat.config_patches(on_gpu), **(options or {})}
     patches.pop("products", None)
@@ -107,5 +108,6 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         from torch._inductor import list_mode_options
 
         patches.update(list_mode_options(mode))
+    patches = cache_key.patched(patches, {"products": (options or {}).get("products")})
     with compiling(Compile(dict(options or {}))):
-        return compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=table)
+        return compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=_decompositions())
