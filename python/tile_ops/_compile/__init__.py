@@ -75,6 +75,25 @@ def _copy(gm):
     return torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
 
 
+def _without(kept):
+    from torch._inductor.decomposition import select_decomp_table
+
+    return {op: of for op, of in select_decomp_table().items() if op not in kept}
+
+
+# Inductor's tables without the operators that we keep. Its caches know these functions by their names.
+def _decompositions_on_cpu():
+    from .lowerings import KEPT, KEPT_ON_CPU
+
+    return _without((*KEPT, *KEPT_ON_CPU))
+
+
+def _decompositions_on_gpu():
+    from .lowerings import KEPT
+
+    return _without(KEPT)
+
+
 def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles a graph of Dynamo."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
