@@ -36,13 +36,20 @@ _UNWRITTEN = (
 ).split()
 
 
-CALLED = frozenset(
-    [
-        *_GATHERED,
-        *(each for packet in _ADDED for each in _overloads(packet)),
-        *(each for name in _UNWRITTEN if hasattr(aten, name) for each in _overloads(getattr(aten, name))),
-    ]
-)
+_PRODUCTS = "mm addmm bmm baddbmm convolution convolution_backward".split()
+_ONE_CALL = "faster as one call"
+# {operator: why it is called}
+REASONS = {
+    **dict.fromkeys(_GATHERED, _ONE_CALL),
+    **{each: "kernels have no sums into gathered elements" for packet in _ADDED for each in _overloads(packet)},
+    **{
+        each: "kernels have no formula"
+        for name in _UNWRITTEN
+        if hasattr(aten, name)
+        for each in _overloads(getattr(aten, name))
+    },
+}
+CALLED = frozenset(REASONS)
 KEPT = (aten.embedding_dense_backward.default, aten.embedding_backward.default)  # they are not decomposed
 # On a CPU, elements that are gathered one by one inside of a kernel cost more than a call that copies rows.
 _CALLED_ON_CPU = frozenset(
@@ -52,6 +59,15 @@ _CALLED_ON_CPU = frozenset(
     if "out" not in each._overloadname and "dimname" not in each._overloadname
 )
 KEPT_ON_CPU = tuple(each for each in _CALLED_ON_CPU if "upsample" in str(each))
+
+_REASON_TEXTS = {str(target): why for target, why in [*dict.fromkeys(_CALLED_ON_CPU, _ONE_CALL).items(), *REASONS.items()]}
+
+
+def reason_of(name):
+    """Returns why a graph calls an operator, where no kernel was refused. name: aten.mm, or with the overload."""
+    if name.split(".")[1] in _PRODUCTS:
+        return _ONE_CALL
+    return _REASON_TEXTS.get(name, "no operator of torch's core" if not name.startswith("aten.") else "inductor calls it")
 
 
 @functools.cache
