@@ -2,7 +2,8 @@
 
 Each access of an array gets a parameter of its own: the array as a strided view of the points of the kernel. Accesses
 without strides gather from the flat memory. While inductor calls the operations the tile is not known yet, so that lines
-contain words which codegen_kernel replaces: LOAD, STORE, INSIDE, COORDINATE, LANES and SHAPE.
+contain words which codegen_kernel replaces: LOAD, STORE, INSIDE, COORDINATE, LANES, SHAPE, and POINTS, which is the shape
+without the reduced elements.
 """
 
 import dataclasses
@@ -137,6 +138,11 @@ class TileKernel(SIMDKernel):
     def is_gpu(self):
         return V.graph.get_current_device_or_throw().type == "cuda"
 
+    @property
+    def shape(self):
+        """Returns the word for the shape of what is computed now: after a reduction, its elements are gone."""
+        return "SHAPE" if self.inside_reduction or not self.features.is_reduction() else "POINTS"
+
     def plain(self, index):
         """Returns an index in which divisions by constants are symbols of their own where that is possible."""
         sizes = V.graph.sizevars
@@ -223,7 +229,7 @@ class TileKernel(SIMDKernel):
             mask = f", mask={self._load_mask}" if self._load_mask else ""
             tile = self.index_text(index)
             if mask:  # which may be wider than the index
-                tile = f"tl.broadcast_to({tile}, SHAPE)"
+                tile = f"tl.broadcast_to({tile}, {self.shape})"
             text, into = f"tl.gather({self.memory(name)}, {tile}{mask})", self.compute
         else:
             text, into = f"LOAD({self.parameter(name, *found, False)})", self.loads
@@ -365,13 +371,15 @@ class TileKernel(SIMDKernel):
         return self._position(source, value, "min")
 
     def _position(self, source, value, which):
-        """Returns the first position of the extreme; a NaN is beyond all numbers."""
+        """Returns the first position of the extreme; a NaN is beyond all numbers. value: perhaps with the positions."""
+        value, place = value if isinstance(value, tuple) else (value, "PLACE")
         if source == torch.bool:
             source, value = torch.int32, self.cse.generate(self.compute, f"tl.astype({value}, tl.int32)", dtype=torch.int32)
         floating, name = source.is_floating_point, name_of(source)
         start, sign = self.least(source, which), ">" if which == "max" else "<"
         value = self.cse.generate(self.compute, f"tl.broadcast_to(INSIDE({value}, {start}), SHAPE)", dtype=source)
-        place = self.cse.generate(self.compute, "tl.astype(tl.broadcast_to(INSIDE(PLACE, LAST), SHAPE), tl.int64)", dtype=torch.int64)
+        place = f"tl.astype(tl.broadcast_to(INSIDE({place}, LAST), SHAPE), tl.int64)"
+        place = self.cse.generate(self.compute, place, dtype=torch.int64)
         if self.persistent_reduction:
             best, where = value, place
         else:
@@ -647,6 +655,8 @@ class TileKernel(SIMDKernel):
             body = re.sub(r"\bPLACE\b", "PLACE", body)
         body = re.sub(r"\bLAST\b", "2147483647", body)
         body = re.sub(r"\bSHAPE\b", str(shape), body)
+        points = tuple(1 if dim == space.reduced else many for dim, many in enumerate(shape))
+        body = re.sub(r"\bPOINTS\b", str(points), body)
         body = re.sub(r"\bAXIS\b", str(space.reduced), body)
         body = re.sub(r"\bTILE\(", "(", body)
 
