@@ -6,9 +6,10 @@ import torch
 
 
 def compiled(function, **arguments):
-    """Compiles as one graph, and anew."""
+    """Compiles as one graph, and anew; raises what goes wrong in it."""
     torch._dynamo.reset()
-    return torch.compile(function, backend="tile", **({"fullgraph": True, "dynamic": False} | arguments))
+    options = {"fallback": "error"} | arguments.pop("options", {})
+    return torch.compile(function, backend="tile", options=options, **({"fullgraph": True, "dynamic": False} | arguments))
 
 
 def check(function, *arguments, **options):
