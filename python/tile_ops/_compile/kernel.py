@@ -124,6 +124,11 @@ class TileKernel(Reductions, SIMDKernel):
     def is_gpu(self):
         return V.graph.get_current_device_or_throw().type == "cuda"
 
+    @property
+    def shape(self):
+        """Returns the word for the shape of what is computed now: after a reduction, its elements are gone."""
+        return "SHAPE" if self.inside_reduction or not self.features.is_reduction() else "POINTS"
+
     def plain(self, index):
         """Returns an index in which divisions by constants are symbols of their own where that is possible."""
         sizes = V.graph.sizevars
@@ -210,7 +215,7 @@ class TileKernel(Reductions, SIMDKernel):
             mask = f", mask={self._load_mask}" if self._load_mask else ""
             tile = self.index_text(index)
             if mask:  # which may be wider than the index
-                tile = f"tl.broadcast_to({tile}, SHAPE)"
+                tile = f"tl.broadcast_to({tile}, {self.shape})"
             text, into = f"tl.gather({self.memory(name)}, {tile}{mask})", self.compute
         else:
             text, into = f"LOAD({self.parameter(name, *found, False)})", self.loads
