@@ -18,6 +18,7 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from . import axes as axis_rules
 from . import space as space_rules
+from . import trial
 from .active import Refused
 from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
@@ -695,14 +696,16 @@ class TileKernel(SIMDKernel):
     # The call.
     def call_kernel(self, name, node=None, deallocate_ws=True):
         """Writes the call: the tensors, and the numbers that vary."""
-        numbers = {}
+        numbers, likely = {}, {}
 
         def number(expression):
             expression = V.graph.sizevars.simplify(sympy.sympify(expression))
             if isinstance(expression, sympy.Integer):
                 return int(expression)
             text = print_size(expression)
-            return f"n{numbers.setdefault(text, len(numbers))}"
+            found = f"n{numbers.setdefault(text, len(numbers))}"
+            likely[found] = hint(expression)
+            return found
 
         tensors = {}
 
@@ -728,6 +731,8 @@ class TileKernel(SIMDKernel):
             return number((extent + many - 1) // many if isinstance(extent, int) else -((-extent) // many) if isinstance(extent, sympy.Integer) else _cdiv(extent, many))
 
         grid = [blocks(*each) for each in self.grid] + [1, 1, 1]
+        device = V.graph.get_current_device_or_throw()
+        trial.trace(name, self.source, layout, likely, [(V.graph.get_dtype(each), device) for each in tensors])
         arguments = [*tensors, *numbers]
         wrapper = V.graph.wrapper_code
         call = f"{name}_call{wrapper.tile_calls}" if hasattr(wrapper, "tile_calls") else f"{name}_call0"

@@ -20,7 +20,7 @@ class Kernel:
 
 @dataclasses.dataclass
 class Product:
-    """A product with what is computed of its sums before they are stored; epilogue: `acc` alone if nothing is fused."""
+    """A product and what is computed of its sums, `acc`, before they are stored. operators: the torch operators in it."""
 
     operators: tuple[str, ...]
     epilogue: str
@@ -54,7 +54,7 @@ class Graph:
         for each in self.kernels:
             lines.append(f"  {each.launches:>4} {each.name}: {_joined(each.operators)}")
         for each in self.products:
-            lines.append(f"  {each.launches:>4} product of {_joined(each.operators)}: {each.epilogue}")
+            lines.append(f"  {each.launches:>4} product ({_joined(each.operators)}): {each.epilogue}")
         for name, (count, why) in self.called.items():
             lines.append(f"  {count:>4} call{'' if count == 1 else 's'} of {name}: {why}")
         return "\n".join(lines)
