@@ -2,9 +2,7 @@
 
 import copy
 import functools
-import hashlib
 import logging
-import pathlib
 import sys
 import time
 
@@ -33,12 +31,6 @@ def register():
         on_import(_REGISTRY, tell)
 
 
-@functools.cache
-def _version():
-    files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
 class _Quiet(logging.Filter):
     """Drops inductor's report of a node that we refuse: the graph is compiled again without it."""
 
@@ -53,6 +45,7 @@ def _install():
 
     lowerings.install()
     templates.install()
+    compat.leave_out_scaled_softmax(lambda: current() is not None)
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
     for device in ("cpu", "cuda"):
 
@@ -92,19 +85,39 @@ def _generate(compile, gm, example_inputs, arguments):
     raise RuntimeError("too many operators without a kernel")
 
 
+def _without(kept):
+    from torch._inductor.decomposition import select_decomp_table
+
+    return {op: of for op, of in select_decomp_table().items() if op not in kept}
+
+
+# Inductor's tables without the operators that we keep. Its caches know these functions by their names.
+def _decompositions_on_cpu():
+    from .lowerings import KEPT, KEPT_ON_CPU
+
+    return _without((*KEPT, *KEPT_ON_CPU))
+
+
+def _decompositions_on_gpu():
+    from .lowerings import KEPT
+
+    return _without(KEPT)
+
+
 def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles a graph of Dynamo."""
     from torch._inductor.compile_fx import compile_fx
-    from torch._inductor.decomposition import select_decomp_table
 
-    from . import compat, lowerings
+    from . import cache_key, compat, lowerings
 
     own, settings = option_rules.split(options)
     _install()
     graphs, place = [], report.place_of_graph(gm)
 
     def inner(gm, example_inputs, **arguments):
-        compile, begun = Compile(own), time.perf_counter()
+        compile, begun = Compile(own, on_gpu), time.perf_counter()
+        if "get_decomp_fn" in arguments:  # since torch 2.13; inductor's own of a table has no key in its caches
+            arguments["get_decomp_fn"] = decompositions
         kind = "backward" if arguments.get("is_backward") else "inference" if arguments.get("is_inference") else "forward"
         graph = report.Graph(kind, report.place_of_graph(gm) or place)
         try:
@@ -122,8 +135,8 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         report.add(graph)
         return made
 
-    table = {op: of for op, of in select_decomp_table().items() if op not in lowerings.KEPT}
     on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
+    decompositions = _decompositions_on_gpu if on_gpu else _decompositions_on_cpu
     patches = compat.config_patches(on_gpu)
     before = compat.config_values(patches)
     patches.update(settings)
@@ -132,8 +145,9 @@ def backend(gm, example_inputs, *, mode=None, options=None):
 
         patches.update(list_mode_options(mode))
     begun = time.perf_counter()
-    with compiling(Compile(own)):
-        made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=table)
+    patches = cache_key.patched(patches, own)
+    with compiling(Compile(own, on_gpu)):
+        made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
     if not graphs:
         report.add(report.Graph("graph", place, time.perf_counter() - begun, read=False))
     return made

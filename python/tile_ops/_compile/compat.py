@@ -128,3 +128,17 @@ def source_of(compiled):
 def is_floating(value):
     dtype = getattr(value, "dtype", None)
     return isinstance(dtype, torch.dtype) and dtype.is_floating_point
+
+
+def leave_out_scaled_softmax(is_ours):
+    """Keeps inductor from computing the maximum of a scaled softmax twice, as its pattern does for infinite values.
+
+    is_ours() -> bool: the pattern is left out where it returns True.
+    """
+    from torch._inductor.fx_passes import joint_graph
+
+    for passes in joint_graph.pass_patterns:
+        for entry in {id(each): each for entries in passes.patterns.values() for each in entries}.values():
+            if getattr(getattr(entry, "handler", None), "__name__", "") in ("mul_softmax_pattern", "div_softmax_pattern"):
+                own = entry.extra_check
+                entry.extra_check = lambda match, own=own: not is_ours() and own(match)
