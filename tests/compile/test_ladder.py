@@ -66,7 +66,10 @@ def test_a_graph_that_fails_runs_in_eager_mode(error, monkeypatch, device):
             'It runs without kernels; options={"fallback": "error"} raises the error.'
         )
     graphs = tile_ops.compile_report().graphs
-    assert [(each.kind, each.computed_by, each.error) for each in graphs] == [("forward", "eager", error), ("backward", "eager", error)]
+    assert [(each.kind, each.computed_by, each.error) for each in graphs] == [
+        ("forward", "eager", error),
+        ("backward", "eager", error),
+    ]
     for one, same, other in zip(ours[0], ours[2], ours[1]):
         assert torch.equal(one, same) and not torch.equal(one, other)
 

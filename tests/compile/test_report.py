@@ -44,9 +44,7 @@ def test_a_product_shows_its_epilogue():
     def model(x, w, b):
         return torch.relu(x @ w + b)
 
-    (graph,) = compiled(
-        model, torch.randn(70, 80), torch.randn(80, 90), torch.randn(90), options={"products": "tile"}
-    ).graphs
+    (graph,) = compiled(model, torch.randn(70, 80), torch.randn(80, 90), torch.randn(90), options={"products": "tile"}).graphs
     (product,) = graph.products
     assert {"add", "relu"} <= set(product.operators) and product.launches == 1
     assert "acc" in product.epilogue and "relu" in product.epilogue
@@ -74,7 +72,7 @@ def test_a_refused_operator_names_the_reason(monkeypatch):
         raise Refused("the reduction prod")
 
     monkeypatch.setattr(TileKernel, "_prod", refuse)
-    (graph,) = compiled(lambda x: torch.relu(x.prod(1)) + 1.5, torch.randn(5, 6)).graphs
+    (graph,) = compiled(lambda x: torch.relu(x.prod(1)) + 1.5, torch.randn(5, 60)).graphs
     assert graph.called["aten.prod.dim_int"] == (1, "refused: the reduction prod")
     assert [each.operators for each in graph.kernels] == [("relu", "add")]
 
@@ -93,14 +91,21 @@ def test_a_report_without_reset_keeps_the_graphs():
     assert str(tile_ops.compile_report()) == "0 graphs in 0.00 s: 0 kernels, 0 products, 0 calls, 0 left to others"
 
 
-def test_a_graph_of_the_cache_has_its_kernels():
-    x = torch.randn(5, 11)
-    first, again = [], []
-    for into in (first, again):
-        torch._dynamo.reset()
-        into += compiled(lambda x: torch.cos(x).cumsum(1), x).graphs
-    assert [each.operators for each in again[0].kernels] == [each.operators for each in first[0].kernels] == [("cos",)]
-    assert again[0].called == first[0].called
+@pytest.mark.parametrize("autograd_cache", [True, False])
+def test_graphs_of_a_cache_have_their_kernels(autograd_cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    reports = []
+    with torch._functorch.config.patch(enable_autograd_cache=autograd_cache), torch._inductor.config.patch(fx_graph_cache=True):
+        for _ in range(2):
+            torch._dynamo.reset()
+            x = torch.randn(5, 11, requires_grad=True)
+            torch.compile(lambda x: torch.cos(x).lgamma().sum(), backend="tile")(x).backward()
+            reports.append(tile_ops.compile_report(reset=True))
+    first, again = (each.graphs for each in reports)
+    assert [each.cached for each in first] == [False, False] and [each.cached for each in again] == [True, True]
+    assert [each.kind for each in again] == ["forward", "backward"]
+    for one, other in zip(first, again):
+        assert one.kernels == other.kernels and one.called == other.called and one.kernels and other.read
 
 
 SOURCE = """
@@ -138,7 +143,7 @@ def test_the_text_has_a_line_for_each_entry():
     graphs = [
         report.Graph("forward", "model.py:3", 1.5, [kernel], [product], {"aten.mm": (2, "faster as one call")}),
         report.Graph("backward", "", 0.5, computed_by="eager", error="KeyError: 'a'"),
-        report.Graph("graph", "model.py:9", 0.25, read=False),
+        report.Graph("graph", "model.py:9", 0.25, cached=True, read=False),
     ]
     assert str(report.CompileReport(graphs)) == (
         "3 graphs in 2.25 s: 1 kernel, 1 product, 2 calls, 1 left to others\n"
@@ -148,8 +153,8 @@ def test_the_text_has_a_line_for_each_entry():
         "     2 calls of aten.mm: faster as one call\n"
         "backward, 0.50 s\n"
         "  computed by eager: KeyError: 'a'\n"
-        "graph of model.py:9, 0.25 s\n"
-        "  from the cache of an earlier process, which keeps no list of kernels"
+        "graph of model.py:9, 0.25 s, from torch's cache\n"
+        "  its kernels are not known"
     )
 
 

@@ -3,10 +3,7 @@
 import difflib
 
 PRODUCTS, FALLBACK = "products", "fallback"
-VALUES = {
-    PRODUCTS: ("measured", "tile", "torch"),
-    FALLBACK: ("eager", "inductor", "error"),
-}
+VALUES = {PRODUCTS: ("measured", "tile", "torch"), FALLBACK: ("eager", "inductor", "error")}
 
 
 def split(options):
