@@ -17,8 +17,9 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from . import axes as axis_rules
 from . import space as space_rules
+from . import trial
 from .active import Refused
-from .compat import GraphFacts, print_size, real_name, storage_size
+from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
 from .reductions import Reductions
 from .text import Access, Source
@@ -311,8 +312,8 @@ class TileKernel(Reductions, SIMDKernel):
         self.axes, self.live, self.flat_live = axes, live, flat
         self.coordinate_rows = dict(zip(coordinates, rows[len(live) :]))
         self.place_row = rows[-1] if number else None
-        self.source = Source(self, reductions)
-        return self.source.write(text)
+        self.writer = Source(self, reductions)
+        return self.writer.write(text)
 
     def full_symbol(self, prefix):
         tree = next(tree for tree in self.range_trees if tree.prefix == prefix)
@@ -321,14 +322,16 @@ class TileKernel(Reductions, SIMDKernel):
     # The call.
     def call_kernel(self, name, node=None, deallocate_ws=True):
         """Writes the call: the tensors, and the numbers that vary."""
-        numbers = {}
+        numbers, likely = {}, {}
 
         def number(expression):
             expression = V.graph.sizevars.simplify(sympy.sympify(expression))
             if isinstance(expression, sympy.Integer):
                 return int(expression)
             text = print_size(expression)
-            return f"n{numbers.setdefault(text, len(numbers))}"
+            found = f"n{numbers.setdefault(text, len(numbers))}"
+            likely[found] = hint(expression)
+            return found
 
         tensors = {}
 
@@ -337,15 +340,17 @@ class TileKernel(Reductions, SIMDKernel):
 
         layout = []
         for access in self.live:
-            sizes = [number(self.axes[i].extent) if access.row[i] != 0 else 1 for i in self.source.order] or [1]
-            strides = [number(access.row[i]) if access.row[i] != 0 else 1 for i in self.source.order] or [1]
+            sizes = [number(self.axes[i].extent) if access.row[i] != 0 else 1 for i in self.writer.order] or [1]
+            strides = [number(access.row[i]) if access.row[i] != 0 else 1 for i in self.writer.order] or [1]
             layout.append(("array", tensor(access.buffer), number(access.offset), tuple(sizes), tuple(strides)))
         for buffer in self.flat_live:
             layout.append(("array", tensor(buffer), 0, (number(storage_size(buffer)),), (1,)))
         for expression in self.sizes:
             layout.append(("number", number(expression)))
 
-        grid = [number(each) for each in self.source.blocks()]
+        grid = [number(each) for each in self.writer.blocks()]
+        device = V.graph.get_current_device_or_throw()
+        trial.trace(name, self.source, layout, likely, [(V.graph.get_dtype(each), device) for each in tensors])
         arguments = [*tensors, *numbers]
         wrapper = V.graph.wrapper_code
         wrapper.tile_calls = getattr(wrapper, "tile_calls", 0) + 1

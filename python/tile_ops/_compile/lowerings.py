@@ -67,7 +67,7 @@ def reason_of(name):
     """Returns why a graph calls an operator, where no kernel was refused. name: aten.mm, or with the overload."""
     if name.split(".")[1] in _PRODUCTS:
         return _ONE_CALL
-    return _REASON_TEXTS.get(name, "no operator of torch's core" if not name.startswith("aten.") else "inductor calls it")
+    return _REASON_TEXTS.get(name, "an operator of another library" if not name.startswith("aten.") else "inductor calls it")
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Reductions of a generated kernel: over a tile that holds whole rows, or by accumulators in a loop that walks them.
 
 The lines contain words that text.py replaces: INSIDE(value, other) is the value where the tile is inside of the row, SHAPE the
-tile's shape, AXIS what is reduced, PLACE the number of an element in its row, and LAST a number that no element has.
+tile's shape, POINTS the shape without the reduced elements, AXIS what is reduced, PLACE the number of an element in its row, and LAST a number that no element has.
 """
 
 import torch
@@ -108,15 +108,15 @@ class Reductions:
         return self._position(source, value, "min")
 
     def _position(self, source, value, which):
-        """Returns the first position of the extreme; a NaN is beyond all numbers."""
+        """Returns the first position of the extreme; a NaN is beyond all numbers. value: perhaps with the positions."""
+        value, place = value if isinstance(value, tuple) else (value, "PLACE")
         if source == torch.bool:
             source, value = torch.int32, self.cse.generate(self.compute, f"tl.astype({value}, tl.int32)", dtype=torch.int32)
         floating, name = source.is_floating_point, name_of(source)
         start, sign = self.least(source, which), ">" if which == "max" else "<"
         value = self.cse.generate(self.compute, f"tl.broadcast_to(INSIDE({value}, {start}), SHAPE)", dtype=source)
-        place = self.cse.generate(
-            self.compute, "tl.astype(tl.broadcast_to(INSIDE(PLACE, LAST), SHAPE), tl.int64)", dtype=torch.int64
-        )
+        place = f"tl.astype(tl.broadcast_to(INSIDE({place}, LAST), SHAPE), tl.int64)"
+        place = self.cse.generate(self.compute, place, dtype=torch.int64)
         if self.persistent_reduction:
             best, where = value, place
         else:

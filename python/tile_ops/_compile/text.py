@@ -153,7 +153,7 @@ class Source:
             line = re.sub(r"\bLANES\b", "POINT_LANES", line)
         over = [self.order.index(i) for i in self.sums]
         words = {"LAST": str(NO_PLACE), "SHAPE": entries(self.shape), "AXIS": str(over[0]) if len(over) == 1 else entries(over)}
-        line = re.sub(r"\b(LAST|SHAPE|AXIS)\b", lambda match: words[match[1]], line)
+        line = re.sub(r"\b(LAST|SHAPE|POINTS|AXIS)\b", lambda match: words[match[1]], line)
         return re.sub(r"\bTILE\(", "(", line)
 
     def definitions(self, body, in_loop):
