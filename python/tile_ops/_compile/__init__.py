@@ -79,7 +79,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
 
-    from . import compat, lowerings
+    from . import compat, lowerings, patterns
 
     _install()
 
@@ -102,10 +102,13 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     table = {op: of for op, of in select_decomp_table().items() if op not in lowerings.KEPT}
     on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
     patches = {**compat.config_patches(on_gpu), **(options or {})}
-    patches.pop("products", None)
+    own = {name: patches.pop(name) for name in ("products", "attention") if name in patches}
     if mode is not None:
         from torch._inductor import list_mode_options
 
         patches.update(list_mode_options(mode))
-    with compiling(Compile(dict(options or {}))):
+    compile = Compile(dict(options or {}))
+    change = functools.partial(patterns.replace_all, compile=compile)
+    patches.update(compat.joint_pass(change, (_version(), *sorted(own.items())), patches))
+    with compiling(compile):
         return compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=table)

@@ -4,6 +4,7 @@ import sympy
 import torch
 from torch._inductor.codegen import common
 from torch._inductor.codegen.common import PythonPrinter
+from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.virtualized import V
 
 print_size = PythonPrinter().doprint
@@ -101,3 +102,36 @@ def config_patches(on_gpu):
 def is_floating(value):
     dtype = getattr(value, "dtype", None)
     return isinstance(dtype, torch.dtype) and dtype.is_floating_point
+
+
+def _as_tuple(passes):
+    if passes is None:
+        return ()
+    return tuple(passes) if isinstance(passes, (list, tuple)) else (passes,)
+
+
+class JointPass(CustomGraphPass):
+    """Changes the joint graph of forward and backward, behind inductor's own patterns and the passes that a user set.
+
+    key: what else decides the generated code; inductor's caches keep it apart from other code of equal graphs.
+    """
+
+    def __init__(self, change, key, before):
+        self.change, self.key, self.before = change, key, _as_tuple(before)
+
+    def __call__(self, graph):
+        for each in self.before:
+            each(graph)
+        self.change(graph)
+
+    def uuid(self):
+        keys = [each.uuid() if isinstance(each, CustomGraphPass) else None for each in self.before]
+        return None if None in keys else ("tile", self.key, *keys)
+
+
+def joint_pass(change, key, patches):
+    """Returns the setting that lets a function change joint graphs. patches: settings of the user."""
+    from torch._inductor import config
+
+    name = "joint_custom_post_pass"
+    return {name: JointPass(change, key, patches.get(name, getattr(config, name)))}
