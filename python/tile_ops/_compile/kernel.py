@@ -84,6 +84,8 @@ class TileKernel(Reductions, SIMDKernel):
         self.known = {}
         self.flat = {}  # buffer: the parameter of its memory
         self.sizes = {}  # an expression of sizes that vary: its parameter
+        self.coordinate_rows = {}  # strides of the axes whose sum is a coordinate
+        self.coordinate_cuts = {}  # (divisor, length), if it is only a digit of that sum
         self.coordinates = {}  # symbol of an index that is computed: nothing
         self.before, self.inner, self.after = [], IndentedBuffer(), IndentedBuffer()
         self.joined = 0
@@ -305,13 +307,40 @@ class TileKernel(Reductions, SIMDKernel):
                 digits[symbol] = axis_rules.Digit(entry.root.prefix, entry.divisor, entry.length)
         made = axis_rules.split(uses + number, digits, sizes, facts)
         if made is None:
-            raise Refused("indices that cut the points at places which do not divide one another")
+            return self.by_numbers(text, sizes, reductions)
         axes, rows = axis_rules.merge(*made, facts)
         for access, row in zip(live, rows):
             access.row = row
         self.axes, self.live, self.flat_live = axes, live, flat
         self.coordinate_rows = dict(zip(coordinates, rows[len(live) :]))
         self.place_row = rows[-1] if number else None
+        self.writer = Source(self, reductions)
+        return self.writer.write(text)
+
+    def by_numbers(self, text, sizes, reductions):
+        """Returns the source of a kernel whose indices have no common axes: each element is gathered by its own number."""
+        accesses = {each.parameter: each for each in self.accesses}
+
+        def index(access):
+            return self.index_text(access.offset + sum(symbol * stride for symbol, stride in access.strides.items()))
+
+        def load(match):
+            return f"tl.gather({self.memory(accesses[match[1]].buffer)}, {index(accesses[match[1]])})"
+
+        def store(match):
+            return f"SCATTER({self.memory(accesses[match[1]].buffer)}, {index(accesses[match[1]])}, {match[2]})"
+
+        text = re.sub(r"\bLOAD\((\w+)\)", load, text)
+        text = re.sub(r"^STORE\((\w+), (\w+)\)$", store, text, flags=re.MULTILINE)
+        one = sympy.Integer(1)
+        self.axes = [axis_rules.Axis(space, one, size) for space, size in sizes.items() if size != 1]
+        self.live = []
+        self.flat_live = {buffer: name for buffer, name in self.flat.items() if re.search(rf"\b{name}\b", text)}
+        for symbol in self.coordinates:
+            entry = self.range_tree_nodes[symbol]
+            self.coordinate_rows[symbol] = [one if axis.space == entry.root.prefix else 0 for axis in self.axes]
+            self.coordinate_cuts[symbol] = (entry.divisor, entry.length)
+        self.place_row = [one if axis.space in reductions else 0 for axis in self.axes] if "PLACE" in text else None
         self.writer = Source(self, reductions)
         return self.writer.write(text)
 

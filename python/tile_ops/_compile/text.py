@@ -175,7 +175,11 @@ class Source:
         define("INSIDE_LANES", self.inside(self.sums), bool(walked))
         for symbol, row in self.kernel.coordinate_rows.items():
             varies = any(by != 0 and i in walked for i, by in enumerate(row))
-            define(f"COORDINATE_{symbol}", f"tl.astype({self.counted(row)}, {self.kernel.index_dtype})", varies)
+            number = self.counted(row)
+            if symbol in self.kernel.coordinate_cuts:
+                divisor, length = map(self.kernel.size_text, self.kernel.coordinate_cuts[symbol])
+                number = f"{number} // {divisor} % {length}"
+            define(f"COORDINATE_{symbol}", f"tl.astype({number}, {self.kernel.index_dtype})", varies)
         if self.kernel.place_row is not None:
             define("PLACE", f"tl.broadcast_to({self.counted(self.kernel.place_row)}, {entries(self.shape)})", bool(walked))
         return found
