@@ -30,7 +30,7 @@ NAVIGATION = [
     ("Operators in C++", ["writing_an_operator", "examples", "language/index"]),
     ("Performance", ["measuring", "benchmarks/index"]),
     ("Development", ["contributing", "how_the_compiler_works", "development/code", "development/testing",
-                     "development/dependencies", "changelog"]),
+                     "development/torch_suite", "development/dependencies", "changelog"]),
 ]  # fmt: skip
 # Pages with pages below them.
 CHILDREN = {

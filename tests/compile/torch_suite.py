@@ -1,8 +1,8 @@
 """Runs the CPU tests of torch's own inductor suite, unmodified, with backend "tile" in inductor's place.
 
-    python tests/compile/torch_suite.py PYTORCH/test/inductor/test_torchinductor.py [-k EXPRESSION] [-n 2] [--write]
+    python tests/compile/torch_suite.py PYTORCH/test/inductor/test_torchinductor.py … [-k EXPRESSION] [-n 2] [--write]
 
-The suite is no part of this repository and of torch's wheel: give the path in a checkout of pytorch. Every torch.compile of the
+The suite is no part of this repository and of torch's wheel: give paths in a checkout of pytorch. Every torch.compile of the
 tests goes through the backend; a test that crashes its process, or takes longer than --seconds-a-test, counts as failed. The
 output has the counts and the failures by reason, most frequent first. Tests which look at the C++ code or at the counters of
 inductor fail for any other backend; they are one reason. --compare runs the failed tests once more with inductor, which needs
@@ -170,30 +170,28 @@ def refusals(results):
     return sorted(found, key=lambda group: (-group[2], group[0]))
 
 
-def page(results, file, backend):
-    """Returns the page of docs/development: the counts and all failures by reason."""
+def page(results, backend):
+    """Returns the page of docs/development: the counts of each file, and all failures by reason."""
     import torch
 
-    passed, failed, skipped, share = counts(results)
+    together = [result for found in results.values() for result in found]
     lines = [
         "# torch's inductor suite",
         "",
-        f'`tests/compile/torch_suite.py` runs the CPU tests of torch\'s `test/inductor/{file.name}` with `backend="{backend}"`',
-        "in inductor's place, and writes this page.",
+        "`tests/compile/torch_suite.py` writes this page. It runs the CPU tests of torch's own inductor suite, unmodified, with",
+        f'`backend="{backend}"` in inductor\'s place. {datetime.date.today()}, torch {torch.__version__}.',
         "",
-        "| date | torch | suite | passed | failed | skipped | passed of those run |",
-        "|---|---|---|---:|---:|---:|---:|",
-        f"| {datetime.date.today()} | {torch.__version__} | {suite_version(file)} | {passed} | {failed} | {skipped} | {share} |",
-        "",
-        notes(results),
-        "",
-        "| failures | reason | tests |",
-        "|---:|---|---|",
+        "| tests | of torch | passed | failed | skipped | passed of those run |",
+        "|---|---|---:|---:|---:|---:|",
     ]
-    for reason, tests in by_reason(results):
+    for file, found in results.items():
+        passed, failed, skipped, share = counts(found)
+        lines.append(f"| `{file.name}` | {suite_version(file)} | {passed} | {failed} | {skipped} | {share} |")
+    lines += ["", notes(together), "", "| failures | reason | tests |", "|---:|---|---|"]
+    for reason, tests in by_reason(together):
         lines.append(f"| {len(tests)} | {cell(reason)} | {', '.join(f'`{test}`' for test in tests)} |")
     lines += ["", "Some operators are called as torch does, not fused:", "", "| tests | reason | operators |", "|---:|---|---|"]
-    for reason, operators, tests in refusals(results):
+    for reason, operators, tests in refusals(together):
         lines.append(f"| {tests} | {cell(reason)} | {', '.join(f'`{operator}`' for operator in operators)} |")
     return "\n".join(lines) + "\n"
 
@@ -209,9 +207,26 @@ def suite_version(file):
     return version.read_text().strip() if version.exists() else "unknown"
 
 
+def run_file(file, arguments, report):
+    """Returns the results of a file's tests; with --compare, failures that inductor has too say so."""
+    order = {"file": str(file), "backend": arguments.backend, "select": arguments.select}
+    results = run_tests(order, arguments.processes, arguments.seconds_a_test, report=report)
+    failed = {result["test"] for result in results if result["outcome"] == "failed"}
+    if arguments.compare and failed:
+        print(f"{len(failed)} failed tests run with inductor", flush=True)
+        order["backend"] = "inductor"
+        seconds = 10 * arguments.seconds_a_test  # g++ is slow
+        other = run_tests(order, arguments.processes, seconds, failed)
+        fail_there = {result["test"] for result in other if result["outcome"] == "failed"}
+        for result in results:
+            if result["test"] in fail_there:
+                result["reason"] = "fails with inductor too"
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=pathlib.Path, help="test/inductor/test_torchinductor.py of a checkout of pytorch")
+    parser.add_argument("files", nargs="+", type=pathlib.Path, help="files in test/inductor of a checkout of pytorch")
     parser.add_argument("--backend", default="tile", help="tile (default), inductor, or MODULE:FUNCTION")
     parser.add_argument("-k", dest="select", default="", help="an expression of pytest that selects tests")
     parser.add_argument("-n", dest="processes", type=int, default=2, help="processes (2)")
@@ -220,10 +235,9 @@ def main():
     parser.add_argument("--log", type=pathlib.Path, help="write each result, with its traceback, as a line of JSON")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(HERE.parents[1])}")
     arguments = parser.parse_args()
-    file = arguments.file.resolve()
-    if not file.is_file():
-        parser.error(f"{arguments.file} is no file; give test/inductor/test_torchinductor.py of a checkout of pytorch")
-    order = {"file": str(file), "backend": arguments.backend, "select": arguments.select}
+    for file in arguments.files:
+        if not file.is_file():
+            parser.error(f"{file} is no file; give test/inductor/test_torchinductor.py of a checkout of pytorch")
     log = arguments.log.open("w") if arguments.log else None
 
     def report(result):
@@ -232,26 +246,20 @@ def main():
         if result["outcome"] == "failed":
             print(f"{result['test'].rpartition('::')[2]}: {result['reason']}", flush=True)
 
-    results = run_tests(order, arguments.processes, arguments.seconds_a_test, report=report)
-    failed = {result["test"] for result in results if result["outcome"] == "failed"}
-    if arguments.compare and failed:
-        print(f"{len(failed)} failed tests run with inductor")
-        order["backend"] = "inductor"
-        seconds = 10 * arguments.seconds_a_test  # g++ is slow
-        other = run_tests(order, arguments.processes, seconds, failed)
-        fail_there = {result["test"] for result in other if result["outcome"] == "failed"}
-        for result in results:
-            if result["test"] in fail_there:
-                result["reason"] = "fails with inductor too"
-    passed, failures, skipped, share = counts(results)
-    print(f"\n{passed} passed, {failures} failed, {skipped} skipped: {share} passed of those run. {notes(results)}\n")
-    for reason, tests in by_reason(results):
+    results = {file.resolve(): run_file(file.resolve(), arguments, report) for file in arguments.files}
+    print()
+    for file, found in results.items():
+        passed, failed, skipped, share = counts(found)
+        print(f"{file.name}: {passed} passed, {failed} failed, {skipped} skipped: {share} passed of those run.")
+    together = [result for found in results.values() for result in found]
+    print(f"{notes(together)}\n")
+    for reason, tests in by_reason(together):
         print(f"{len(tests):5}  {reason}  ({', '.join(tests[:3])}{', …' if len(tests) > 3 else ''})")
     print("\noperators that are called, not fused:")
-    for reason, operators, tests in refusals(results):
+    for reason, operators, tests in refusals(together):
         print(f"{tests:5}  {reason}  ({', '.join(operators[:6])}{', …' if len(operators) > 6 else ''})")
     if arguments.write:
-        PAGE.write_text(page(results, file, arguments.backend))
+        PAGE.write_text(page(results, arguments.backend))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 import copy
 import functools
-import hashlib
 import logging
-import pathlib
 import sys
+import time
 
 import torch
 
 from .._on_import import on_import
+from . import ladder, report
+from . import options as option_rules
 from .active import Compile, Refused, compiling, current
 
 _log = logging.getLogger("tile_ops")
@@ -30,12 +31,6 @@ def register():
         on_import(_REGISTRY, tell)
 
 
-@functools.cache
-def _version():
-    files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
 class _Quiet(logging.Filter):
     """Drops inductor's report of a node that we refuse: the graph is compiled again without it."""
 
@@ -50,6 +45,7 @@ def _install():
 
     lowerings.install()
     templates.install()
+    compat.leave_out_scaled_softmax(lambda: current() is not None)
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
     for device in ("cpu", "cuda"):
 
@@ -61,54 +57,99 @@ def _install():
 
 def _cause(error):
     """Returns the Refused that an error was raised from."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, Refused):
-            return error
-        seen.add(id(error))
-        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
-    return None
+    return next((each for each in ladder.causes(error) if isinstance(each, Refused)), None)
 
 
 def _copy(gm):
     return torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
 
 
-def backend(gm, example_inputs, *, mode=None, options=None):
-    """Compiles a graph of Dynamo."""
-    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+def _generate(compile, gm, example_inputs, arguments):
+    """Returns the graph with our kernels; operators that were refused are called."""
+    from torch._inductor.compile_fx import compile_fx_inner
+
+    from . import lowerings
+
+    for _ in range(ATTEMPTS):
+        try:
+            with compiling(compile):
+                return compile_fx_inner(_copy(gm), example_inputs, **arguments)
+        except Exception as error:
+            refused = _cause(error)
+            if refused is None or refused.targets <= compile.fallbacks:
+                raise
+            for target in refused.targets:
+                compile.reasons.setdefault(str(target), f"refused: {refused}")
+                lowerings.let_call(target)
+            compile.fallbacks |= refused.targets
+    raise RuntimeError("too many operators without a kernel")
+
+
+def _without(kept):
     from torch._inductor.decomposition import select_decomp_table
 
-    from . import compat, lowerings, patterns
+    return {op: of for op, of in select_decomp_table().items() if op not in kept}
 
+
+# Inductor's tables without the operators that we keep. Its caches know these functions by their names.
+def _decompositions_on_cpu():
+    from .lowerings import KEPT, KEPT_ON_CPU
+
+    return _without((*KEPT, *KEPT_ON_CPU))
+
+
+def _decompositions_on_gpu():
+    from .lowerings import KEPT
+
+    return _without(KEPT)
+
+
+def backend(gm, example_inputs, *, mode=None, options=None):
+    """Compiles a graph of Dynamo."""
+    from torch._inductor.compile_fx import compile_fx
+
+    from . import cache_key, compat, lowerings, patterns
+
+    own, settings = option_rules.split(options)
     _install()
+    graphs, place = [], report.place_of_graph(gm)
 
     def inner(gm, example_inputs, **arguments):
-        compile = Compile(dict(options or {}))
-        for _ in range(ATTEMPTS):
-            try:
-                with compiling(compile):
-                    return compile_fx_inner(_copy(gm), example_inputs, **arguments)
-            except Exception as error:
-                refused = _cause(error)
-                if refused is None or refused.targets <= compile.fallbacks:
-                    raise
-                for target in refused.targets:
-                    compile.reasons.setdefault(str(target), str(refused))
-                    lowerings.let_call(target)
-                compile.fallbacks |= refused.targets
-        raise RuntimeError("too many operators without a kernel")
+        compile, begun = Compile(own, on_gpu, reasons=dict(joint.reasons)), time.perf_counter()
+        if "get_decomp_fn" in arguments:  # since torch 2.13; inductor's own of a table has no key in its caches
+            arguments["get_decomp_fn"] = decompositions
+        kind = "backward" if arguments.get("is_backward") else "inference" if arguments.get("is_inference") else "forward"
+        graph = report.Graph(kind, report.place_of_graph(gm) or place)
+        try:
+            made = _generate(compile, gm, example_inputs, arguments)
+            found = report.read(compat.source_of(made), lowerings.reason_of)
+            graph.kernels, graph.products, graph.called = found
+        except Exception as error:
+            if ladder.passes_on(error):
+                raise
+            at = compile.place or graph.place
+            made, graph.computed_by = ladder.computed_otherwise(_copy(gm), example_inputs, arguments, own, before, error, at)
+            graph.error = ladder.described(error)
+        graph.seconds = time.perf_counter() - begun
+        graphs.append(graph)
+        report.add(graph)
+        return made
 
-    table = {op: of for op, of in select_decomp_table().items() if op not in lowerings.KEPT}
     on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
-    patches = {**compat.config_patches(on_gpu), **(options or {})}
-    own = {name: patches.pop(name) for name in ("products", "attention") if name in patches}
+    decompositions = _decompositions_on_gpu if on_gpu else _decompositions_on_cpu
+    patches = compat.config_patches(on_gpu)
+    before = compat.config_values(patches)
+    patches.update(settings)
     if mode is not None:
         from torch._inductor import list_mode_options
 
         patches.update(list_mode_options(mode))
-    compile = Compile(dict(options or {}))
-    change = functools.partial(patterns.replace_all, compile=compile)
-    patches.update(compat.joint_pass(change, (_version(), *sorted(own.items())), patches))
-    with compiling(compile):
-        return compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=table)
+    begun = time.perf_counter()
+    joint = Compile(own, on_gpu)
+    patches = cache_key.patched(patches, own)
+    patches.update(compat.joint_pass(functools.partial(patterns.replace_all, compile=joint), cache_key.version(), patches))
+    with compiling(joint):
+        made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
+    if not graphs:
+        report.add(report.Graph("graph", place, time.perf_counter() - begun, read=False))
+    return made

@@ -18,9 +18,11 @@ class Compile:
     """What the parts of one compile share."""
 
     options: dict
+    on_gpu: bool = False
     fallbacks: set = dataclasses.field(default_factory=set)  # torch operators that are called, not fused
     kernels: list = dataclasses.field(default_factory=list)  # (name, names of the operators in it)
     reasons: dict = dataclasses.field(default_factory=dict)  # operator: why it is called
+    place: str = ""  # the user's line of the kernel that could not be generated
 
 
 _local = threading.local()

@@ -8,6 +8,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.virtualized import V
 
 print_size = PythonPrinter().doprint
+UNKNOWN_SIZE = 8192
 
 
 def hint(expression):
@@ -17,12 +18,16 @@ def hint(expression):
     sizes = V.graph.sizevars
     if hasattr(sizes, "optimization_hint"):  # since torch 2.12
         return int(sizes.optimization_hint(expression))
-    return int(sizes.size_hint(expression, fallback=8192))
+    return int(sizes.size_hint(expression, fallback=UNKNOWN_SIZE))
 
 
 def size_hint(size):
-    """Returns a likely value of a size of a fake tensor."""
-    return size if isinstance(size, int) else hint(size.node.expr)
+    """Returns a likely value of a size of a fake tensor, also before there is a graph of inductor."""
+    if isinstance(size, int):
+        return size
+    if hasattr(V.graph, "sizevars"):
+        return hint(size.node.expr)
+    return int(size.node.hint) if size.node.has_hint() else UNKNOWN_SIZE
 
 
 class GraphFacts:
@@ -86,22 +91,63 @@ def config_patches(on_gpu):
         "size_asserts": False,
         "alignment_asserts": False,
     }
+    known = config_values(patches)
+    return {name: value for name, value in patches.items() if name in known}
+
+
+def config_values(names):
+    """Returns {name: value} of those settings of inductor that this version of torch has."""
     from torch._inductor import config
 
-    def known(name):
+    values = {}
+    for name in names:
         at = config
         for part in name.split("."):
-            if not hasattr(at, part):
-                return False
-            at = getattr(at, part)
-        return True
+            at = getattr(at, part, _absent)
+        if at is not _absent:
+            values[name] = at
+    return values
 
-    return {name: value for name, value in patches.items() if known(name)}
+
+_absent = object()
+
+
+def has_compiler(device):
+    """Returns True if inductor's own code generator has its compiler for a type of device."""
+    if device != "cpu":
+        from torch.utils._triton import has_triton
+
+        return has_triton()
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        return bool(get_cpp_compiler())
+    except Exception:  # of a class that differs between versions
+        return False
+
+
+def source_of(compiled):
+    """Returns the text of the module that inductor generated for a graph."""
+    return getattr(compiled, "source_code", "")
 
 
 def is_floating(value):
     dtype = getattr(value, "dtype", None)
     return isinstance(dtype, torch.dtype) and dtype.is_floating_point
+
+
+def leave_out_scaled_softmax(is_ours):
+    """Keeps inductor from computing the maximum of a scaled softmax twice, as its pattern does for infinite values.
+
+    is_ours() -> bool: the pattern is left out where it returns True.
+    """
+    from torch._inductor.fx_passes import joint_graph
+
+    for passes in joint_graph.pass_patterns:
+        for entry in {id(each): each for entries in passes.patterns.values() for each in entries}.values():
+            if getattr(getattr(entry, "handler", None), "__name__", "") in ("mul_softmax_pattern", "div_softmax_pattern"):
+                own = entry.extra_check
+                entry.extra_check = lambda match, own=own: not is_ours() and own(match)
 
 
 def _as_tuple(passes):

@@ -22,7 +22,7 @@ from .active import Refused
 from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
 
-SPACE = " " * 4
+MOST_AXES = 8  # of an array
 
 
 class IndexPrinter(PythonPrinter):
@@ -115,7 +115,7 @@ class TileKernel(SIMDKernel):
             return False
         most = space_rules.WHOLE_ROW
         if is_strided(self.features):
-            most = space_rules.WHOLE_COLUMN_GPU if self.is_gpu else space_rules.WHOLE_COLUMN
+            most = space_rules.WHOLE_COLUMN
         return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, most)
 
     def codegen_iteration_ranges_entry(self, entry):
@@ -518,7 +518,6 @@ class TileKernel(SIMDKernel):
         space = self.space = space_rules.choose(
             axes, [each.row for each in self.live] or [[0] * len(axes)], hints, reduced, self.persistent_reduction, is_gpu, static
         )
-        shape = space.shape
         if not space.walked and space.reduced is not None:
             for i in space.dims[space.reduced]:
                 if not static[i] and not V.graph.sizevars.statically_known_leq(axes[i].extent, space.extents[space.reduced][0]):
@@ -558,72 +557,43 @@ class TileKernel(SIMDKernel):
             for i in space.dims[space.reduced]:
                 at[i] = "j" if space.walked else "0"
 
+        # Every tile has all axes, with extent 1 along those of blocks, of loops, and those that an array lacks: values of all
+        # arrays then broadcast without a change of shape.
+        order = (*space.blocks, *space.loops, *space.dims[0], *space.dims[1])
+        many = {i: 1 for i in order}
+        for dim in (0, 1):
+            many.update(zip(space.dims[dim], space.extents[dim]))
+        shape = tuple(many[i] for i in order) or (1,)
+        if len(shape) > MOST_AXES:
+            raise Refused(f"a kernel over {len(shape)} axes")
+        over = [order.index(i) for i in space.dims[space.reduced]] if space.reduced is not None else []
+
         def coordinate(i):
             """Returns the text of an axis' coordinate, which broadcasts to the tile."""
-            for dim in (0, 1):
-                if i not in space.dims[dim]:
-                    continue
-                k = space.dims[dim].index(i)
-                many = space.extents[dim][k]
-                own = f"tl.arange({many}, dtype=tl.int32)" + ("" if at[i] == "0" else f" + {at[i]} * {many}")
-                if len(space.dims[dim]) > 1:
-                    inner = [many if n == k else 1 for n in range(len(space.dims[dim]))]
-                    own = f"tl.reshape(tl.broadcast_to(tl.reshape({own}, {entries(inner)}), {entries(space.extents[dim])}), ({shape[dim]},))"
-                return f"tl.expand_dims({own}, {1 - dim})"
-            return at[i]
+            if many[i] == 1 and i not in (*space.dims[0], *space.dims[1]):
+                return at[i]
+            own = f"tl.arange({many[i]}, dtype=tl.int32)" + ("" if at[i] == "0" else f" + {at[i]} * {many[i]}")
+            return f"tl.reshape({own}, {entries([many[i] if n == i else 1 for n in order])})"
 
         def counted(row):
             parts = [f"{coordinate(i)} * {self.size_text(by)}" for i, by in enumerate(row) if by != 0]
             return "(" + " + ".join(parts or ["0"]) + ")"
 
         def place(access):
-            """Returns the index and shape of an access' tile, and its shape in the kernel's tile."""
-            index, tile, two = [], [], [1, 1]
-            for i in (*space.blocks, *space.loops):
-                if access.row[i] != 0:
-                    index.append(at[i])
-                    tile.append(1)
-            for dim in (0, 1):
-                for i, many in zip(space.dims[dim], space.extents[dim]):
-                    if access.row[i] != 0:
-                        index.append(at[i])
-                        tile.append(many)
-                        two[dim] *= many
-                if two[dim] != 1 and two[dim] != shape[dim]:
-                    two[dim] = shape[dim]
-            return index or ["0"], tile or [1], tuple(two)
+            index = [at[i] if access.row[i] != 0 else "0" for i in order]
+            tile = [many[i] if access.row[i] != 0 else 1 for i in order]
+            return index or ["0"], tile or [1]
 
-        def partly(access):
-            """Returns the shape in which a dimension of several axes has its own extents, if an array lacks one of them."""
-            own = []
-            for dim in (0, 1):
-                own += [many if access.row[i] != 0 else 1 for i, many in zip(space.dims[dim], space.extents[dim])] or [1]
-            return own
-
-        full = [many for dim in (0, 1) for many in (space.extents[dim] or (1,))]
         by_name = {each.parameter: each for each in self.live}
 
         def load(match):
-            access = by_name[match.group(1)]
-            index, tile, two = place(access)
-            value = f"tl.load({access.parameter}, {entries(index)}, {entries(tile)})"
-            own = partly(access)
-            if len(own) > 2 and own != full:
-                whole = [
-                    many if (access.row[i] != 0 or any(access.row[n] != 0 for n in space.dims[dim])) else 1
-                    for dim in (0, 1)
-                    for i, many in zip(space.dims[dim], space.extents[dim])
-                ] if space.dims[0] and space.dims[1] else full
-                value = f"tl.broadcast_to(tl.reshape({value}, {entries(own)}), {entries(whole)})"
-            return value if tuple(tile) == two else f"tl.reshape({value}, {two})"
+            index, tile = place(by_name[match.group(1)])
+            return f"tl.load({match.group(1)}, {entries(index)}, {entries(tile)})"
 
         def store(match):
-            access, value = by_name[match.group(1)], match.group(2)
-            index, tile, two = place(access)
-            value = f"tl.broadcast_to(tl.astype({value}, {access.parameter}.dtype), {two})"
-            if tuple(tile) != two:
-                value = f"tl.reshape({value}, {entries(tile)})"
-            return f"tl.store({access.parameter}, {entries(index)}, {value})"
+            parameter, value = match.groups()
+            index, tile = place(by_name[parameter])
+            return f"tl.store({parameter}, {entries(index)}, tl.broadcast_to(tl.astype({value}, {parameter}.dtype), {entries(tile)}))"
 
         def scatter(match):
             memory, index, value = match.groups()
@@ -643,11 +613,11 @@ class TileKernel(SIMDKernel):
         for symbol, row in self.coordinate_rows.items():
             defined.append(f"COORDINATE_{symbol} = tl.astype({counted(row)}, {self.index_dtype})")
         if re.search(r"\bPLACE\b", body):
-            defined.append(f"PLACE = tl.broadcast_to({counted(self.place_row)}, {shape})")
+            defined.append(f"PLACE = tl.broadcast_to({counted(self.place_row)}, {entries(shape)})")
             body = re.sub(r"\bPLACE\b", "PLACE", body)
         body = re.sub(r"\bLAST\b", "2147483647", body)
-        body = re.sub(r"\bSHAPE\b", str(shape), body)
-        body = re.sub(r"\bAXIS\b", str(space.reduced), body)
+        body = re.sub(r"\bSHAPE\b", entries(shape), body)
+        body = re.sub(r"\bAXIS\b", str(over[0]) if len(over) == 1 else str(tuple(over)), body)
         body = re.sub(r"\bTILE\(", "(", body)
 
         parameters = [each.parameter for each in self.live] + list(self.flat_live.values()) + list(map(str, self.sizes.values()))
@@ -681,7 +651,7 @@ class TileKernel(SIMDKernel):
                     code.writeline(line)
             assert not inside
         self.grid = grid
-        self.place_of = place
+        self.order = order
         return code.getvalue()
 
     @staticmethod
@@ -710,12 +680,9 @@ class TileKernel(SIMDKernel):
             return tensors.setdefault(buffer, len(tensors))
 
         layout = []
-        space = self.space
-        order = (*space.blocks, *space.loops, *space.dims[0], *space.dims[1])
         for access in self.live:
-            used = [i for i in order if access.row[i] != 0]
-            sizes = [number(self.axes[i].extent) for i in used] or [1]
-            strides = [number(access.row[i]) for i in used] or [1]
+            sizes = [number(self.axes[i].extent) if access.row[i] != 0 else 1 for i in self.order] or [1]
+            strides = [number(access.row[i]) if access.row[i] != 0 else 1 for i in self.order] or [1]
             layout.append(("array", tensor(access.buffer), number(access.offset), tuple(sizes), tuple(strides)))
         for buffer in self.flat_live:
             layout.append(("array", tensor(buffer), 0, (number(storage_size(buffer)),), (1,)))

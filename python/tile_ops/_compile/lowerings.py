@@ -11,6 +11,11 @@ from .compat import size_hint as hint
 
 aten = torch.ops.aten
 
+
+def _overloads(packet):
+    return [getattr(packet, name) for name in packet.overloads()]
+
+
 # Rows that are gathered are faster in one call than inside of each kernel that reads them.
 _GATHERED = (aten.embedding.default, aten.embedding_dense_backward.default)
 # Kernels have no atomic stores of inductor's kind: torch's own are deterministic where torch says so.
@@ -31,18 +36,38 @@ _UNWRITTEN = (
 ).split()
 
 
-def _overloads(packet):
-    return [getattr(packet, name) for name in packet.overloads()]
-
-
-CALLED = frozenset(
-    [
-        *_GATHERED,
-        *(each for packet in _ADDED for each in _overloads(packet)),
-        *(each for name in _UNWRITTEN if hasattr(aten, name) for each in _overloads(getattr(aten, name))),
-    ]
-)
+_PRODUCTS = "mm addmm bmm baddbmm convolution convolution_backward".split()
+_ONE_CALL = "faster as one call"
+# {operator: why it is called}
+REASONS = {
+    **dict.fromkeys(_GATHERED, _ONE_CALL),
+    **{each: "kernels have no sums into gathered elements" for packet in _ADDED for each in _overloads(packet)},
+    **{
+        each: "kernels have no formula"
+        for name in _UNWRITTEN
+        if hasattr(aten, name)
+        for each in _overloads(getattr(aten, name))
+    },
+}
+CALLED = frozenset(REASONS)
 KEPT = (aten.embedding_dense_backward.default, aten.embedding_backward.default)  # they are not decomposed
+# On a CPU, elements that are gathered one by one inside of a kernel cost more than a call that copies rows.
+_CALLED_ON_CPU = frozenset(
+    each
+    for name in "index _unsafe_index index_select upsample_nearest1d upsample_nearest2d upsample_nearest3d".split()
+    for each in _overloads(getattr(aten, name))
+    if "out" not in each._overloadname and "dimname" not in each._overloadname
+)
+KEPT_ON_CPU = tuple(each for each in _CALLED_ON_CPU if "upsample" in str(each))
+
+_REASON_TEXTS = {str(target): why for target, why in [*dict.fromkeys(_CALLED_ON_CPU, _ONE_CALL).items(), *REASONS.items()]}
+
+
+def reason_of(name):
+    """Returns why a graph calls an operator, where no kernel was refused. name: aten.mm, or with the overload."""
+    if name.split(".")[1] in _PRODUCTS:
+        return _ONE_CALL
+    return _REASON_TEXTS.get(name, "no operator of torch's core" if not name.startswith("aten.") else "inductor calls it")
 
 
 @functools.cache
@@ -52,7 +77,9 @@ def _handler(target):
 
 def is_called(target):
     compile = current()
-    return compile is not None and (target in CALLED or target in compile.fallbacks)
+    if compile is None:
+        return False
+    return target in CALLED or target in compile.fallbacks or (target in _CALLED_ON_CPU and not compile.on_gpu)
 
 
 # Costly functions. Inductor computes them again for each element that reads them, also where a few values are broadcast to
@@ -114,8 +141,8 @@ _asking = set()
 @functools.cache
 def install():
     # Operators without a lowering get one that calls them.
-    for target in KEPT:
+    for target in (*KEPT, *KEPT_ON_CPU):
         if target not in lowering.lowerings:
             lowering.lowerings[target] = _handler(target)
-    for target in CALLED | COSTLY:
+    for target in CALLED | COSTLY | _CALLED_ON_CPU:
         let_call(target)

@@ -66,7 +66,7 @@ class Operations(OpOverrides):
             value = float(value)
         else:
             value = int(value)
-        return f"tl.full((1, 1), {literal(value)}, {name_of(dtype)})"
+        return f"tl.full((1,), {literal(value)}, {name_of(dtype)})"
 
     @staticmethod
     def to_dtype(x, dtype, src_dtype=None, use_compute_types=True):

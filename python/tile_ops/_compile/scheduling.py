@@ -12,6 +12,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from .active import Refused, current
 from .kernel import TileKernel
+from .report import REASON, place_of
 from . import templates
 
 
@@ -58,6 +59,10 @@ class TileScheduling(SIMDScheduling):
             missing = str(error)
             named = [each for each in targets if missing and missing in str(each).split(".")[1]]
             raise Refused(missing or type(error).__name__, named or targets) from error
+        except Exception:
+            if current() is not None:
+                current().place = _place(kernel_features.scheduler_nodes())
+            raise
 
     def define_kernel(self, src_code, node_schedule, kernel):
         wrapper = V.graph.wrapper_code
@@ -65,6 +70,8 @@ class TileScheduling(SIMDScheduling):
             return wrapper.src_to_kernel[src_code]
         if not wrapper.src_to_kernel:
             wrapper.header.writeline("from tile_ops._compile.launch import tile_call, tile_kernel")
+            for operator, why in current().reasons.items() if current() else ():
+                wrapper.header.writeline(f"{REASON}{operator}: {' '.join(why.split())}")
         name = f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{next(self.count)}"
         wrapper.src_to_kernel[src_code] = name
         origins, _ = get_kernel_metadata(node_schedule, wrapper)
@@ -84,3 +91,9 @@ def _targets(node):
         if isinstance(target, torch._ops.OpOverload) and not target.is_view:
             found.add(target)
     return found
+
+
+def _place(nodes):
+    """Returns the user's line of the last operator in a kernel."""
+    places = [place_of(origin.meta.get("stack_trace")) for node in nodes if node.node for origin in node.node.get_origins()]
+    return next(filter(None, reversed(places)), "")

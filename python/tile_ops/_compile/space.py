@@ -5,34 +5,23 @@ import dataclasses
 CPU_ELEMENTS = 16384  # of a tile: its values stay in the first cache
 GPU_ELEMENTS = 4096
 WHOLE_ROW = 16384  # longer rows are walked in a loop
-WHOLE_COLUMN, WHOLE_COLUMN_GPU = 1024, 64  # so are columns of arrays whose rows are contiguous
-COLUMNS_GPU = 32  # of these, which a tile has beside one another
+WHOLE_COLUMN = 64  # so are columns of arrays whose rows are contiguous
+COLUMNS, COLUMNS_GPU = 512, 32  # of these, which a tile has beside one another
 
 
 @dataclasses.dataclass
 class Space:
-    """A tile has two dimensions. `first` and `second` are the axes of them; a reduction sums over dimension `reduced`.
+    """Positions of axes: those of the tile in two groups, of which one may be reduced, and the others.
 
-    Dimensions of one axis are cut into tiles of `shape`. A dimension of several axes is whole: `shape` is the product of
-    `extents`. Numbers are positions in the list of axes.
+    The first axis of a group may be cut into tiles; the others are whole.
     """
 
     blocks: list  # axes of which a block has one index
     loops: list  # axes that a block walks one index at a time, outside of the walk along the reduced dimension
-    dims: tuple  # (axes of dimension 0, axes of dimension 1)
-    extents: tuple  # for each dimension, the tile's extent along each of its axes
-    reduced: int | None  # which dimension is reduced
-    walked: bool  # a loop walks the reduced dimension
-
-    @property
-    def shape(self):
-        def product(extents):
-            total = 1
-            for extent in extents:
-                total *= extent
-            return total
-
-        return product(self.extents[0]), product(self.extents[1])
+    dims: tuple  # the outer group of axes, and the inner one
+    extents: tuple  # for each group, the tile's extent along each of its axes
+    reduced: int | None  # which group is reduced
+    walked: bool  # a loop walks the reduced axis
 
 
 def power(n):
@@ -47,8 +36,8 @@ def _fastest(axes, rows):
 
 
 def _crossed(axes, rows, column):
-    """Returns the axes other than the tile's columns along which some array is contiguous."""
-    return [i for i in axes if i != column and any(row[i] == 1 for row in rows)]
+    """Returns the axes along which some array that also varies along the columns is contiguous."""
+    return [i for i in axes if any(row[i] == 1 and row[column] != 0 for row in rows)]
 
 
 def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
@@ -87,7 +76,7 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
         crossed = _crossed(others, rows, column)
         if crossed and hints[column] >= 32 and hints[crossed[-1]] >= 32:
             second = fill([column], 64)
-            first = fill([crossed[-1]], 64)
+            first = fill([crossed[-1]], 64 if is_gpu else 256)
         else:
             second = fill([column], elements if not others else elements // 4)
             size = 1
@@ -103,13 +92,14 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
         extents = tuple(exact(i) for i in sums)
     else:
         inner, loops = [sums[-1]], sums[:-1]
-        walked = (elements // COLUMNS_GPU if is_gpu else 64) if across else 1024 if is_gpu else 4096
+        beside = COLUMNS_GPU if is_gpu else COLUMNS
+        walked = max(1, elements // beside // (1 if is_gpu else 2)) if across else 1024 if is_gpu else 4096
         extents = (min(power(hints[sums[-1]]), walked),)
     size = 1
     for extent in extents:
         size *= extent
     most = max(1, elements // size)
-    others = fill([fastest] if across else reversed(points), most if across else min(most, 64))
+    others = fill([fastest] if across else reversed(points), min(most, COLUMNS) if across else min(most, 64))
     dims, shapes = ((inner, others[0]), (extents, others[1])) if across else ((others[0], inner), (others[1], extents))
     blocks = [i for i in points if i not in others[0]]
     return Space(blocks, loops, dims, shapes, 0 if across else 1, not whole)

@@ -3,6 +3,7 @@
 import sympy
 import torch
 from torch._inductor import ir, lowering
+from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
@@ -62,8 +63,8 @@ def call(scheduling, template_node, epilogue_nodes):
     text = "; ".join([*handler.lines, *results])
     operands = [_view(buffer, offset, strides, size) for buffer, offset, strides in handler.operands]
     inputs = ", ".join(each.codegen_reference() for each in template.inputs)
-    scheduling.codegen_comment(nodes, "tile_product")
     wrapper = V.graph.wrapper_code
+    wrapper.writeline(get_kernel_metadata(nodes, wrapper)[0])
     wrapper.writeline(f"torch.ops.tile._matmul_into({inputs}, [{', '.join(operands)}], [{', '.join(outs)}], epilogue={text!r})")
     compile = current()
     if compile is not None:

@@ -1,0 +1,38 @@
+"""Options of torch.compile(backend="tile", options={...}): ours, and the settings of inductor."""
+
+import difflib
+
+PRODUCTS, ATTENTION, FALLBACK = "products", "attention", "fallback"
+VALUES = {
+    PRODUCTS: ("measured", "tile", "torch"),
+    ATTENTION: ("measured", "tile", "torch"),
+    FALLBACK: ("eager", "inductor", "error"),
+}
+
+
+def split(options):
+    """Returns (our options, settings of inductor); raises a ValueError for what is neither."""
+    from torch._inductor import list_options
+
+    own, settings = {}, {}
+    known = set(list_options())
+    for name, value in (options or {}).items():
+        setting = name.replace("-", "_")
+        if name in VALUES:
+            if value not in VALUES[name]:
+                raise ValueError(f'options["{name}"] is {value!r}; pass {_listed(VALUES[name])}')
+            own[name] = value
+        elif setting in known:
+            settings[setting] = value
+        else:
+            close = difflib.get_close_matches(name, [*VALUES, *known], 1, 0.75)
+            raise ValueError(
+                f'options has no "{name}"; pass {_listed(VALUES)} or a setting that torch._inductor.list_options() names'
+                + (f", such as {close[0]!r}" if close else "")
+            )
+    return own, settings
+
+
+def _listed(names):
+    *first, last = map(repr, names)
+    return f"{', '.join(first)}, {last}" if first else last

@@ -1,0 +1,171 @@
+"""The report of compiled graphs. It is read from their generated modules, so that a graph of inductor's cache has one, too."""
+
+import ast
+import collections
+import dataclasses
+import re
+import threading
+
+import torch
+
+
+@dataclasses.dataclass
+class Kernel:
+    """A kernel of a graph: the torch operators that are fused in it, and how often the graph launches it."""
+
+    name: str
+    operators: tuple[str, ...]
+    launches: int = 0
+
+
+@dataclasses.dataclass
+class Product:
+    """A product with what is computed of its sums before they are stored; epilogue: `acc` alone if nothing is fused."""
+
+    operators: tuple[str, ...]
+    epilogue: str
+    launches: int = 1
+
+
+@dataclasses.dataclass
+class Graph:
+    """A compiled graph. kind: inference, forward or backward. place: the user's line of its first operator.
+
+    called: {operator: (calls, reason)}. computed_by: "tile", or "inductor" or "eager" after the error `error`. read: False
+    if autograd's cache gave the graph whole, so that its kernels are not known.
+    """
+
+    kind: str
+    place: str = ""
+    seconds: float = 0.0
+    kernels: list[Kernel] = dataclasses.field(default_factory=list)
+    products: list[Product] = dataclasses.field(default_factory=list)
+    called: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
+    computed_by: str = "tile"
+    error: str = ""
+    read: bool = True
+
+    def __str__(self):
+        lines = [f"{self.kind}{f' of {self.place}' if self.place else ''}, {self.seconds:.2f} s"]
+        if not self.read:
+            lines.append("  from the cache of an earlier process, which keeps no list of kernels")
+        if self.error:
+            lines.append(f"  computed by {self.computed_by}: {self.error}")
+        for each in self.kernels:
+            lines.append(f"  {each.launches:>4} {each.name}: {_joined(each.operators)}")
+        for each in self.products:
+            lines.append(f"  {each.launches:>4} product of {_joined(each.operators)}: {each.epilogue}")
+        for name, (count, why) in self.called.items():
+            lines.append(f"  {count:>4} call{'' if count == 1 else 's'} of {name}: {why}")
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass
+class CompileReport:
+    """graphs: a Graph for each graph that torch.compile(backend="tile") compiled, in order."""
+
+    graphs: list[Graph] = dataclasses.field(default_factory=list)
+
+    def __str__(self):
+        def total(what):
+            return sum(map(what, self.graphs))
+
+        counts = [
+            _counted(total(lambda each: len(each.kernels)), "kernel"),
+            _counted(total(lambda each: len(each.products)), "product"),
+            _counted(total(lambda each: sum(count for count, _ in each.called.values())), "call"),
+            f"{total(lambda each: each.computed_by != 'tile')} left to others",
+        ]
+        seconds = total(lambda each: each.seconds)
+        head = f"{_counted(len(self.graphs), 'graph')} in {seconds:.2f} s: {', '.join(counts)}"
+        return "\n".join([head, *map(str, self.graphs)])
+
+
+_graphs = []
+_lock = threading.Lock()
+
+
+def compile_report(*, reset: bool = False) -> CompileReport:
+    """Reports what torch.compile(backend="tile") compiled in this process, or since the last call with reset.
+
+    For each graph: kernels, with the torch operators that are fused in them; products, with the expression that is computed of
+    their sums; operators that are called instead, and why; a graph that failed, with the error and what computes it; seconds.
+    reset: forgets the graphs afterwards.
+
+    Returns a CompileReport; print() shows it as text, and its field `graphs` has the same as data.
+    """
+    with _lock:
+        made = CompileReport(list(_graphs))
+        if reset:
+            _graphs.clear()
+    return made
+
+
+def add(graph):
+    with _lock:
+        _graphs.append(graph)
+
+
+def _counted(count, name):
+    return f"{count} {name}{'' if count == 1 else 's'}"
+
+
+def _joined(operators):
+    return ", ".join(operators) or "copies"
+
+
+def place_of(stack_trace):
+    """Returns file:line of the innermost frame outside of torch, or of the innermost one if all are inside."""
+    frames = re.findall(r'File "([^"]+)", line (\d+)', stack_trace or "")
+    folder = torch.__path__[0]
+    own = [frame for frame in frames if not frame[0].startswith(folder)] or frames
+    return ":".join(own[-1]) if own else ""
+
+
+def place_of_graph(gm):
+    places = (place_of(node.meta.get("stack_trace")) for node in gm.graph.nodes if node.op == "call_function")
+    return next(filter(None, places), "")
+
+
+REASON = "# called: "  # begins a line of a generated module: operator, reason
+_ORIGINS = re.compile(r"\s*# .*Original ATen: \[([^\]]*)\]")
+_KERNEL = re.compile(r"(\w+) = tile_kernel\(")
+_LAUNCH = re.compile(r"\s+(\w+)_call\d+\(")
+_PRODUCT = re.compile(r"\s+torch\.ops\.tile\._matmul_into\(.*, epilogue=(['\"].*['\"])\)$")
+_CALL = re.compile(r"\s+(?:[\w, ()]+ = )?(?:extern_kernels\.(\w+)|torch\.ops\.(\w+\.\w+(?:\.\w+)?))\(")
+
+
+def _operators(text):
+    names = (each.strip().removeprefix("aten.") for each in text.split(","))
+    return tuple(name for name in names if name and not _is_view(name))
+
+
+def _is_view(name):
+    overload = getattr(getattr(torch.ops.aten, name, None), "default", None)
+    return overload is not None and overload.is_view
+
+
+def read(source, reason_of):
+    """Returns (kernels, products, called) of a generated module. reason_of(operator): the text of why it is called."""
+    kernels, products, calls, reasons = {}, {}, collections.Counter(), {}
+    origins, in_text = (), False
+    for line in source.splitlines():
+        if in_text:  # of a kernel
+            in_text = line != "''')"
+        elif found := _ORIGINS.match(line):
+            origins = _operators(found[1])
+        elif line.startswith(REASON):
+            operator, _, why = line.removeprefix(REASON).partition(": ")
+            reasons[operator] = why
+        elif found := _KERNEL.match(line):
+            kernels[found[1]] = Kernel(found[1], origins)
+            in_text = True
+        elif (found := _LAUNCH.match(line)) and found[1] in kernels:
+            kernels[found[1]].launches += 1
+        elif found := _PRODUCT.match(line):
+            key = origins, ast.literal_eval(found[1])
+            products[key] = dataclasses.replace(products[key], launches=products[key].launches + 1) if key in products else Product(*key)
+        elif (found := _CALL.match(line)) and not (found[2] or "").startswith("inductor."):
+            calls[f"aten.{found[1]}" if found[1] else found[2]] += 1
+    called = {name: (count, reasons.get(name) or reason_of(name)) for name, count in calls.items()}
+    return list(kernels.values()), list(products.values()), called
