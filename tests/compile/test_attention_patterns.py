@@ -163,6 +163,29 @@ def test_a_model_of_two_layers_trains():
     agrees(function, (*args, torch.rand(21, 8)), (0, 2, 2))
 
 
+def test_a_checkpoint_computes_the_forward_twice():
+    def function(query, key, value):
+        def part(query, key, value):
+            return F.scaled_dot_product_attention(query.sin(), key, value, is_causal=True).cos()
+
+        return torch.utils.checkpoint.checkpoint(part, query, key, value, use_reentrant=False)
+
+    agrees(function, tensors(2, 2, 33, 33, 16), (0, 2, 1))
+
+
+def test_autocast_lowers_the_operands():
+    def function(x, weight):
+        with torch.autocast(x.device.type, torch.bfloat16):
+            query, key, value = (x @ weight).view(2, -1, 3, 4, 8).permute(2, 0, 3, 1, 4)
+            return F.scaled_dot_product_attention(query, key, value)
+
+    x, weight = torch.randn(2, 21, 32, requires_grad=True), torch.randn(32, 96, requires_grad=True)
+    fast = compiled(function)
+    assert calls_in(fast, (x, weight)) == (TRAINING, 0)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x, weight), function(x, weight), rtol=2e-2, atol=2e-2)
+
+
 def test_only_the_wanted_gradients_are_computed():
     query, key, value = tensors(2, 2, 33, 33, 16, trains=False)
     function = compiled(F.scaled_dot_product_attention)
