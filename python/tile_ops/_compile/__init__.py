@@ -45,6 +45,7 @@ def _install():
 
     lowerings.install()
     templates.install()
+    compat.note_sources(lambda text: current() and current().sources.append(text))
     compat.leave_out_scaled_softmax(lambda: current() is not None)
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
     for device in ("cpu", "cuda"):
@@ -124,6 +125,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
             made = _generate(compile, gm, example_inputs, arguments)
             found = report.read(compat.source_of(made), lowerings.reason_of)
             graph.kernels, graph.products, graph.called = found
+            graph.cached = bool(graph.kernels or graph.products) and not compile.kernels
         except Exception as error:
             if ladder.passes_on(error):
                 raise
@@ -150,6 +152,6 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     patches.update(compat.joint_pass(functools.partial(patterns.replace_all, compile=joint), cache_key.version(), patches))
     with compiling(joint):
         made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
-    if not graphs:
-        report.add(report.Graph("graph", place, time.perf_counter() - begun, read=False))
+    if not graphs:  # autograd's cache had them
+        report.add_cached(joint.sources, place, time.perf_counter() - begun, lowerings.reason_of)
     return made

@@ -5,6 +5,7 @@ import torch
 from torch._inductor.codegen import common
 from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 
 print_size = PythonPrinter().doprint
@@ -124,6 +125,18 @@ def has_compiler(device):
         return bool(get_cpp_compiler())
     except Exception:  # of a class that differs between versions
         return False
+
+
+def note_sources(note):
+    """Calls note(text) with each module that inductor generates or has in its caches."""
+    own = GraphLowering.save_output_code  # None, unless another tool has set it
+
+    def save_output_code(text):
+        note(text)
+        if own is not None:
+            own(text)
+
+    GraphLowering.save_output_code = staticmethod(save_output_code)
 
 
 def source_of(compiled):
