@@ -19,10 +19,15 @@ TORCH = "aten._scaled_dot_product"
 INFERENCE, TRAINING, NOTHING = (1, 0, 0), (0, 1, 1), (0, 0, 0)
 
 
+@pytest.fixture(autouse=True)
+def no_caches():
+    with torch._inductor.config.patch(force_disable_caches=True):  # code that is found in a cache is not shown
+        yield
+
+
 def compiled(function, options=None, dynamic=False):
     torch._dynamo.reset()
-    options = {"force_disable_caches": True, **(options or {"attention": "tile"})}
-    return torch.compile(function, backend="tile", options=options, dynamic=dynamic, fullgraph=True)
+    return torch.compile(function, backend="tile", options=options or {"attention": "tile"}, dynamic=dynamic, fullgraph=True)
 
 
 def calls_in(function, args):
@@ -86,7 +91,7 @@ def masks(rows, keys):
         "padding": (torch.arange(keys) < torch.tensor([[keys], [keys // 2]]))[:, None, None],
         "expanded padding": (torch.arange(keys) < torch.tensor([[keys], [3]]))[:, None, None].expand(2, 1, rows, keys),
         "numbers": torch.randn(2, 4, rows, keys),
-        "numbers of a row": torch.randn(keys),
+        "numbers of a row": torch.randn(1, keys),
         "infinite numbers": torch.zeros(rows, keys).masked_fill(~causal_mask(rows, keys, "top_left"), -float("inf")),
     }
 
@@ -119,6 +124,31 @@ def test_a_mask_that_the_graph_makes_is_read_as_bool():
     assert "torch.bool" in codes[0] and "inf" not in codes[0].split("def call")[1]
 
 
+@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("way", ["expand", "repeat_interleave"])
+def test_repeated_heads_are_read_once(way, trains):
+    def repeated(x):
+        if way == "repeat_interleave":
+            return x.repeat_interleave(3, 1)
+        return x[:, :, None, :, :].expand(-1, -1, 3, -1, -1).reshape(2, -1, *x.shape[2:])
+
+    def function(query, key, value, mask):
+        return F.scaled_dot_product_attention(query, repeated(key), repeated(value), attn_mask=mask)
+
+    args = (*tensors(6, 2, 33, 40, 16, trains=trains), torch.rand(33, 40) > 0.2)
+    agrees(function, args, TRAINING if trains else INFERENCE)
+    _, codes = run_and_get_code(lambda: compiled(function)(*args))
+    assert "tile_kernel(" not in "".join(codes)
+
+
+def test_repeated_heads_that_others_read_stay():
+    def function(query, key, value):
+        key, value = (x[:, :, None].expand(-1, -1, 2, -1, -1).reshape(2, 4, 33, 16) for x in (key, value))
+        return F.scaled_dot_product_attention(query, key, value) + key.sin() * value
+
+    agrees(function, tensors(4, 2, 33, 33, 16), TRAINING)
+
+
 def test_a_model_of_two_layers_trains():
     def function(x, weight, out, positions):
         for i in range(2):
@@ -131,6 +161,29 @@ def test_a_model_of_two_layers_trains():
     x, weight, out = torch.randn(2, 21, 32), torch.randn(2, 32, 96) / 6, torch.randn(2, 32, 32) / 6
     args = [each.requires_grad_() for each in (x, weight, out)]
     agrees(function, (*args, torch.rand(21, 8)), (0, 2, 2))
+
+
+def test_a_checkpoint_computes_the_forward_twice():
+    def function(query, key, value):
+        def part(query, key, value):
+            return F.scaled_dot_product_attention(query.sin(), key, value, is_causal=True).cos()
+
+        return torch.utils.checkpoint.checkpoint(part, query, key, value, use_reentrant=False)
+
+    agrees(function, tensors(2, 2, 33, 33, 16), (0, 2, 1))
+
+
+def test_autocast_lowers_the_operands():
+    def function(x, weight):
+        with torch.autocast(x.device.type, torch.bfloat16):
+            query, key, value = (x @ weight).view(2, -1, 3, 4, 8).permute(2, 0, 3, 1, 4)
+            return F.scaled_dot_product_attention(query, key, value)
+
+    x, weight = torch.randn(2, 21, 32, requires_grad=True), torch.randn(32, 96, requires_grad=True)
+    fast = compiled(function)
+    assert calls_in(fast, (x, weight)) == (TRAINING, 0)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x, weight), function(x, weight), rtol=2e-2, atol=2e-2)
 
 
 def test_only_the_wanted_gradients_are_computed():
@@ -149,10 +202,9 @@ def test_one_compile_serves_many_lengths(trains):
     def function(query, key, value):
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
-    with torch._inductor.config.patch(force_disable_caches=True):
-        fast = torch.compile(function, backend=count, dynamic=True)
-        for length in (37, 40, 129, 5):
-            check_call(fast, function, tensors(4, 2, length, length, 16, trains=trains)[:1] * 3)
+    fast = torch.compile(function, backend=count, dynamic=True)
+    for length in (37, 40, 129, 5):
+        check_call(fast, function, tensors(4, 4, length, length, 16, trains=trains))
     assert count.frame_count == 1
 
 
@@ -172,17 +224,14 @@ def test_options_decide_for_all_calls():
 
 def test_deep_heads_stay_with_torch():
     args = tensors(1, 1, 5, 5, 300)
-    assert calls_in(compiled(F.scaled_dot_product_attention), args) == (NOTHING, 2)
+    assert calls_in(compiled(F.scaled_dot_product_attention), args)[0] == NOTHING
+    check_call(compiled(F.scaled_dot_product_attention), F.scaled_dot_product_attention, args)
 
 
-FORMS = {
-    "flash": {},
-    "efficient": {"attn_bias": True, "compute_log_sumexp": True},
-    "cudnn": {"attn_bias": True, "compute_log_sumexp": True},
-}
+FORMS = ("flash", "efficient", "cudnn")
 
 
-def graph_of(form, args, is_causal, scale, heads_of_bias=True):
+def graph_of(form, args, is_causal, scale):
     """Returns the joint graph of one of a GPU's forms, which needs no GPU."""
 
     def operator(name):
@@ -241,3 +290,59 @@ def test_the_forms_of_a_gpu_become_ours(form, is_causal, monkeypatch):
     results = gm(*operands, mask, grad)
     for i, triple in enumerate(zip(results, in_torch(torch.bfloat16), in_torch(torch.float64))):
         check(*triple, gradient=i > 0, incoming=grad.abs().max().item() * 4)
+
+
+def test_only_the_gradient_may_read_what_a_call_saves():
+    def function(query, key, value):
+        out, lse, *_ = aten._scaled_dot_product_flash_attention_for_cpu(query, key, value)
+        return out, lse
+
+    args = tensors(2, 2, 33, 33, 16, trains=False)
+    (out, lse), codes = run_and_get_code(compiled(function), *args)
+    assert f"torch.ops.{TORCH}" in codes[0] and "torch.ops.tile" not in codes[0]
+    assert torch.equal(lse, function(*args)[1])
+
+
+def call(operator="flash_attention", device="cuda", dtype=torch.bfloat16, rows=1024, keys=None, depth=128, **options):
+    with FakeTensorMode():
+        query, key = (torch.empty(1, 8, length, depth, device=device, dtype=dtype) for length in (rows, keys or rows))
+    given = {"bias": None, "is_causal": False, "trains": False, "wants_bias": False, **options}
+    return choice.Attention(f"_scaled_dot_product_{operator}", query, key, **given)
+
+
+CUDNN = {"operator": "cudnn_attention"}
+ON_CPU = {"device": "cpu", "operator": "flash_attention_for_cpu"}
+
+
+@pytest.mark.parametrize(
+    "given, why_not",
+    [
+        ({"operator": "efficient_attention", "bias": torch.bool, "depth": 40}, None),
+        ({}, None),
+        ({"depth": 80}, "not measured at this head dim"),
+        ({"dtype": torch.float32}, "not measured in this dtype"),
+        (CUDNN, "cuDNN is as fast"),
+        ({**CUDNN, "bias": torch.bfloat16}, None),
+        ({**CUDNN, "rows": 4096, "is_causal": True}, None),
+        ({**CUDNN, "rows": 4096, "is_causal": True, "depth": 256, "trains": True}, "cuDNN is as fast"),
+        (ON_CPU, None),
+        ({**ON_CPU, "rows": 32}, "too few scores"),
+        ({**ON_CPU, "rows": 1, "keys": 512}, None),
+        ({**ON_CPU, "rows": 32, "trains": True}, None),
+        ({**ON_CPU, "dtype": torch.float32}, None),
+        ({**ON_CPU, "dtype": torch.float32, "rows": 197}, "too few rows for full tiles"),
+        ({**ON_CPU, "dtype": torch.float32, "rows": 256, "keys": 77}, None),
+        ({**ON_CPU, "dtype": torch.float32, "rows": 256, "keys": 77, "trains": True}, "too few rows for full tiles"),
+        ({**ON_CPU, "dtype": torch.float64}, "not measured in this dtype"),
+    ],
+    ids=str,
+)
+def test_a_call_stays_with_torch_where_ours_is_not_faster(given, why_not, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert choice.keeps_attention(Compile({}), call(**given)) == why_not
+
+
+def test_another_gpu_keeps_torchs(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    assert choice.keeps_attention(Compile({}), call()) == "not measured on this GPU"
+    assert choice.keeps_attention(Compile({"attention": "tile"}), call()) is None

@@ -147,8 +147,8 @@ def backend(gm, example_inputs, *, mode=None, options=None):
 
         patches.update(list_mode_options(mode))
     begun = time.perf_counter()
-    patches = cache_key.patched(patches, own)
     joint = Compile(own, on_gpu)
+    patches = cache_key.patched(patches, own)
     patches.update(compat.joint_pass(functools.partial(patterns.replace_all, compile=joint), cache_key.version(), patches))
     with compiling(joint):
         made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())

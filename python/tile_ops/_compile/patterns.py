@@ -28,7 +28,7 @@ _FORMS = {
 }
 _OTHER_NAMES = {"attn_mask": "attn_bias", "grad_out_": "grad_out", "log_sumexp": "logsumexp"}
 _SHARED = ("query", "key", "value", "attn_bias", "dropout_p", "is_causal", "scale")
-_UNSUPPORTED = (ValueError, TypeError, NotImplementedError)
+MOST_DEPTH = 256
 _ALIASES = (aten.alias.default, aten.detach.default)
 _OUT, _LSE = 0, 1
 _GRAD_BIAS = 3
@@ -110,6 +110,39 @@ def bool_mask(bias):
     return mask if same and _number(shown) == 0 and _number(hidden) == -float("inf") else None
 
 
+def before_repetition(node):
+    """Returns the heads of which each became several neighbours, as in repeat_interleave, or None."""
+    node = behind_aliases(node)
+    wide = node.args[0] if is_call(node, aten.view.default) or is_call(node, aten._unsafe_view.default) else None
+    wide = wide.args[0] if is_call(wide, aten.clone.default) else wide
+    narrow = wide.args[0] if is_call(wide, aten.expand.default) else None
+    if not is_call(narrow, aten.unsqueeze.default) or narrow.args[1] % narrow.meta["val"].dim() != 2:
+        return None
+    source = narrow.args[0]
+    if value_of(source).dim() != 4:
+        return None
+    batch, heads, *rest = value_of(source).shape
+    shape = value_of(wide).shape
+    same = len(shape) == 5 and same_numbers((batch, heads, *rest), (*shape[:2], *shape[3:]))
+    return source if same and same_numbers((batch, heads * shape[2], *rest), value_of(node).shape) else None
+
+
+def _sums_of_repetition(parts, heads):
+    """Returns the nodes that sum a gradient over the neighbours that were one head; None if something else reads it."""
+    ends = []
+    for part in parts:
+        for view in part.users:
+            for total in view.users:
+                ends += total.users
+                shape = value_of(view).shape if is_call(view, aten.view.default) else ()
+                sums = is_call(total, aten.sum.dim_IntList) and total.args[1:] in (([2], True), ([2],))
+                if len(shape) != 5 or not sums or not statically_known_true(shape[1] == heads):
+                    return None
+            if not view.users:
+                return None
+    return ends if all(is_call(end, aten.squeeze.dim) and end.args[1] == 2 for end in ends) else None
+
+
 def _same(a, b):
     return behind_aliases(a) is behind_aliases(b) if isinstance(a, torch.fx.Node) else a == b
 
@@ -142,12 +175,17 @@ class Result:
     order: tuple
 
 
-def _results(node, values, indices):
-    """Returns the results that are read, or None if one cannot take the place of torch's."""
+def _parts(call, index):
+    return [user for user in call.users if user.args[1] == index and user.users]
+
+
+def _results(values, ends):
+    """Returns the results that are read, or None if one cannot take the place of torch's. ends: {index: nodes}."""
     found = []
-    for index in indices:
-        nodes = [user for user in node.users if user.args[1] == index]
-        if not any(each.users for each in nodes):
+    for index, nodes in ends.items():
+        if nodes is None:
+            return None
+        if not nodes:
             continue
         old, value = value_of(nodes[0]), values[index]
         if old is None or not isinstance(value, torch.Tensor) or value.dtype != old.dtype:
@@ -186,6 +224,7 @@ def _put(graph, call, results):
                 made = _new(graph, target, args, kwargs, like, fake_result(target, args, kwargs))
         for each in result.nodes:
             each.replace_all_uses_with(made)
+            erase_unused(each)
 
 
 def _gradients(node, backward, given):
@@ -213,10 +252,6 @@ def _gradients(node, backward, given):
     return calls
 
 
-def _is_read(call, index):
-    return any(user.args[1] == index and user.users for user in call.users)
-
-
 def _values(tree):
     return torch.fx.node.map_arg(tree, lambda node: node.meta["val"])
 
@@ -233,6 +268,8 @@ def replace_attention(graph, node, compile):
     query, key, value = map(value_of, operands)
     if any(each is None or each.dim() != 4 for each in (query, key, value)):
         return "ours takes four dimensions"
+    if not all(statically_known_true(each.shape[3] <= MOST_DEPTH) for each in (query, value)):
+        return f"ours takes heads of at most {MOST_DEPTH}"
     if given["dropout_p"] != 0 or given.get("dropout_mask") is not None:
         return "its random numbers are torch's"
     if given["is_causal"] and not _FORMS[name] and not _lengths_agree(query, key):
@@ -240,7 +277,7 @@ def replace_attention(graph, node, compile):
     calls = _gradients(node, backward, given)
     if calls is None:
         return "others than its gradient read what it saves"
-    wants_bias = any(_is_read(call, _GRAD_BIAS) for call in calls)
+    wants_bias = any(_parts(call, _GRAD_BIAS) for call in calls)
     bias = given["attn_bias"] = given.get("attn_bias")
     mask = None if wants_bias else bool_mask(bias)
     why_not = choice.keeps_attention(
@@ -263,27 +300,35 @@ def replace_attention(graph, node, compile):
         "causal_align": "top_left",
         "scale": given["scale"],
     }
+    narrow = [before_repetition(each) for each in operands[1:]]
+    if None not in narrow and statically_known_true(value_of(narrow[0]).shape[1] == value_of(narrow[1]).shape[1]):
+        if _replace(graph, node, calls, [operands[0], *narrow], options, wants_bias, value_of(narrow[0]).shape[1]) is None:
+            return None
     return _replace(graph, node, calls, operands, options, wants_bias)
 
 
-def _replace(graph, node, calls, operands, options, wants_bias):
+def _replace(graph, node, calls, operands, options, wants_bias, heads=None):
+    """Replaces calls; returns why it cannot, or None. heads: of key and value if torch's were repetitions of them."""
     # Nothing is changed before all values are known to fit.
     target = attention_saving if calls else attention
     try:
         values = fake_result(target, tuple(operands), options)
-        results = _results(node, values, [_OUT])
+        results = _results(values, {_OUT: _parts(node, _OUT)})
         rest = {"window": [-1, -1], "softcap": 0.0, "alibi_slopes": None, "sinks": None, "dropout_p": 0.0, "seed": None}
         gradients = []
         for call in calls:
-            wanted = [_is_read(call, index) for index in range(3)]
+            ends = {index: _parts(call, index) for index in range(4)}
+            wanted = [bool(ends[index]) for index in range(3)]
             kwargs = {**options, **rest, "output_mask": [*wanted, wants_bias, False]}
+            if heads is not None:
+                ends.update({index: _sums_of_repetition(ends[index], heads) for index in (1, 2)})
             incoming = arguments(call)["grad_out"]
             with value_of(incoming).fake_mode:
                 made = attention_backward(
                     value_of(incoming), None, *_values(operands), values[0], *values[2:], **_values(kwargs)
                 )
-            gradients.append((call, incoming, kwargs, made, _results(call, made, range(4))))
-    except _UNSUPPORTED as error:
+            gradients.append((call, incoming, kwargs, made, _results(made, ends)))
+    except (ValueError, TypeError) as error:
         return str(error)
     if results is None or any(each[-1] is None for each in gradients):
         return "the results have other strides"
@@ -305,6 +350,8 @@ def _replace(graph, node, calls, operands, options, wants_bias):
 
 def _erase(call):
     """Removes a call whose results nothing reads any more, with what only it read."""
+    if call._erased:
+        return
     inputs = call.all_input_nodes
     for part in (*call.users, call):  # the call counts as random, which erase_unused keeps
         if not part.users:
