@@ -23,6 +23,7 @@ from .active import Refused
 from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
 
+MOST_PARAMETERS = 64
 MOST_AXES = 8  # of an array
 
 
@@ -631,6 +632,8 @@ class TileKernel(SIMDKernel):
         body = re.sub(r"\bTILE\(", "(", body)
 
         parameters = [each.parameter for each in self.live] + list(self.flat_live.values()) + list(map(str, self.sizes.values()))
+        if len(parameters) > MOST_PARAMETERS:
+            raise Refused(f"a kernel of {len(parameters)} parameters")
         code = IndentedBuffer()
         code.writeline(f"def KERNEL({', '.join(parameters)}):")
         with code.indent():
