@@ -17,6 +17,20 @@ def check(function, *arguments, **options):
     numerics.check_call(compiled(function, **options), function, arguments)
 
 
+def check_draws(function, make, count=12):
+    """Asserts the numerics rule for the results of several random arguments together; make(): returns them.
+
+    Of one draw's few results the largest error is a matter of luck.
+    """
+    run = compiled(function)
+    draws = []
+    for _ in range(count):
+        arguments = make()
+        draws.append(list(zip(run(*arguments), function(*arguments), function(*numerics.widen(arguments)))))
+    for i, (first, *others) in enumerate(zip(*draws)):
+        numerics.check(*first, draws=others, what=f"result {i}")
+
+
 def same(ours, theirs):
     """Asserts that results are the same in value, dtype and shape, but for rounding."""
     if isinstance(theirs, (tuple, list)):

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from attention_reference import causal_mask
 from numerics import check, check_call
-from tile_ops._compile import patterns
+from tile_ops._compile import choice, patterns
 from tile_ops._compile.active import Compile
 from torch._inductor.utils import run_and_get_code
 from torch._subclasses.fake_tensor import FakeTensorMode

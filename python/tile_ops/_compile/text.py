@@ -17,6 +17,7 @@ from .active import Refused
 from .compat import hint
 
 MOST_AXES = 8  # of an array
+MOST_PARAMETERS = 64  # of a kernel
 NO_PLACE = 2147483647  # for PLACE, where the tile is outside of a row
 
 
@@ -194,6 +195,8 @@ class Source:
         before, repeated = self.definitions(text, False), self.definitions(text, True)
         kernel = self.kernel
         parameters = [each.parameter for each in kernel.live] + list(kernel.flat_live.values()) + list(kernel.sizes.values())
+        if len(parameters) > MOST_PARAMETERS:
+            raise Refused(f"a kernel of {len(parameters)} parameters")
         code = IndentedBuffer()
         code.writeline(f"def KERNEL({', '.join(parameters)}):")
         with code.indent():
