@@ -1,6 +1,5 @@
 """Computes a graph in another way after an error of our code generation, which would be a bug: no program fails because of one."""
 
-import traceback
 import warnings
 
 import torch
@@ -31,7 +30,7 @@ def described(error):
     """Returns the type and first line of what was first raised: inductor wraps errors in its own."""
     while getattr(error, "inner_exception", None) is not None:
         error = error.inner_exception
-    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[0]
+    text = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
     return text if len(text) <= LINES else text[:LINES] + "…"
 
 
@@ -62,13 +61,20 @@ def computed_otherwise(gm, example_inputs, arguments, options, before, error, pl
         made = _by_inductor(gm, example_inputs, arguments, before)
     if made is None:
         made, name = eager(gm), "eager"
-    warnings.warn(
-        f'torch.compile(backend="tile") could not generate code for the graph of {place or "unknown lines"}: '
-        f"{described(error)}. {'It runs without kernels' if name == 'eager' else 'Inductor generates the code'}; "
-        'options={"fallback": "error"} raises the error.',
-        stacklevel=2,
-    )
+    _warn(place, error, "It runs without kernels" if name == "eager" else "Inductor generates the code")
     return made, name
+
+
+def _warn(place, error, what):
+    text = (
+        f'torch.compile(backend="tile") could not generate code for the graph of {place or "unknown lines"} '
+        f'({described(error)}). {what}; options={{"fallback": "error"}} raises the error.'
+    )
+    file, _, line = place.rpartition(":")
+    if file:  # Python then shows the user's line, and warns once of each
+        warnings.warn_explicit(text, UserWarning, file, int(line))
+    else:
+        warnings.warn(text, stacklevel=3)
 
 
 def _by_inductor(gm, example_inputs, arguments, before):

@@ -67,12 +67,21 @@ def reason_of(name):
     """Returns why a graph calls an operator, where no kernel was refused. name: aten.mm, or with the overload."""
     if name.split(".")[1] in _PRODUCTS:
         return _ONE_CALL
-    return _REASON_TEXTS.get(name, "no operator of torch's core" if not name.startswith("aten.") else "inductor calls it")
+    return _REASON_TEXTS.get(name, "an operator of another library" if not name.startswith("aten.") else "inductor calls it")
 
 
 @functools.cache
 def _handler(target):
-    return lowering.fallback_handler(target, add_to_fallback_set=False)
+    call = lowering.fallback_handler(target, add_to_fallback_set=False)
+    if not target._schema.name.endswith("_"):
+        return call
+
+    def changed(first, *args, **kwargs):
+        """An operator that changes its argument returns it: inductor would take its result for other memory."""
+        call(first, *args, **kwargs)
+        return first
+
+    return changed
 
 
 def is_called(target):

@@ -2,9 +2,10 @@
 
 import difflib
 
-PRODUCTS, FALLBACK = "products", "fallback"
+PRODUCTS, ATTENTION, FALLBACK = "products", "attention", "fallback"
 VALUES = {
     PRODUCTS: ("measured", "tile", "torch"),
+    ATTENTION: ("measured", "tile", "torch"),
     FALLBACK: ("eager", "inductor", "error"),
 }
 
@@ -13,8 +14,8 @@ def split(options):
     """Returns (our options, settings of inductor); raises a ValueError for what is neither."""
     from torch._inductor import list_options
 
-    own, settings = {}, {}
-    known = set(list_options())
+    own, settings, own_names = {}, {}, ", ".join(map(repr, VALUES))
+    known = {*list_options(), "force_disable_caches"}  # which that list lacks
     for name, value in (options or {}).items():
         setting = name.replace("-", "_")
         if name in VALUES:
@@ -26,7 +27,7 @@ def split(options):
         else:
             close = difflib.get_close_matches(name, [*VALUES, *known], 1, 0.75)
             raise ValueError(
-                f'options has no "{name}"; pass {_listed(VALUES)} or a setting that torch._inductor.list_options() names'
+                f'options has no "{name}"; pass {own_names} or a setting that torch._inductor.list_options() names'
                 + (f", such as {close[0]!r}" if close else "")
             )
     return own, settings
@@ -34,4 +35,4 @@ def split(options):
 
 def _listed(names):
     *first, last = map(repr, names)
-    return f"{', '.join(first)}, {last}" if first else last
+    return f"{', '.join(first)} or {last}"

@@ -20,7 +20,7 @@ class Kernel:
 
 @dataclasses.dataclass
 class Product:
-    """A product with what is computed of its sums before they are stored; epilogue: `acc` alone if nothing is fused."""
+    """A product and what is computed of its sums, `acc`, before they are stored. operators: the torch operators in it."""
 
     operators: tuple[str, ...]
     epilogue: str
@@ -31,8 +31,8 @@ class Product:
 class Graph:
     """A compiled graph. kind: inference, forward or backward. place: the user's line of its first operator.
 
-    called: {operator: (calls, reason)}. computed_by: "tile", or "inductor" or "eager" after the error `error`. read: False
-    if autograd's cache gave the graph whole, so that its kernels are not known.
+    called: {operator: (calls, reason)}. computed_by: "tile", or "inductor" or "eager" after the error `error`. cached: True if
+    a cache of torch had the generated code. read: False if this code is not known.
     """
 
     kind: str
@@ -43,18 +43,20 @@ class Graph:
     called: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
     computed_by: str = "tile"
     error: str = ""
+    cached: bool = False
     read: bool = True
 
     def __str__(self):
-        lines = [f"{self.kind}{f' of {self.place}' if self.place else ''}, {self.seconds:.2f} s"]
+        head = f"{self.kind}{f' of {self.place}' if self.place else ''}, {self.seconds:.2f} s"
+        lines = [head + (", from torch's cache" if self.cached else "")]
         if not self.read:
-            lines.append("  from the cache of an earlier process, which keeps no list of kernels")
+            lines.append("  its kernels are not known")
         if self.error:
             lines.append(f"  computed by {self.computed_by}: {self.error}")
         for each in self.kernels:
             lines.append(f"  {each.launches:>4} {each.name}: {_joined(each.operators)}")
         for each in self.products:
-            lines.append(f"  {each.launches:>4} product of {_joined(each.operators)}: {each.epilogue}")
+            lines.append(f"  {each.launches:>4} product ({_joined(each.operators)}): {each.epilogue}")
         for name, (count, why) in self.called.items():
             lines.append(f"  {count:>4} call{'' if count == 1 else 's'} of {name}: {why}")
         return "\n".join(lines)
@@ -104,6 +106,15 @@ def compile_report(*, reset: bool = False) -> CompileReport:
 def add(graph):
     with _lock:
         _graphs.append(graph)
+
+
+def add_cached(sources, place, seconds, reason_of):
+    """Adds the graphs of generated modules that one call loaded from a cache."""
+    for source in sources:
+        found = re.search(r"AOT ID: \['\d+_(\w+)'\]", source)
+        add(Graph(found[1] if found else "graph", place, seconds / len(sources), *read(source, reason_of), cached=True))
+    if not sources:
+        add(Graph("graph", place, seconds, cached=True, read=False))
 
 
 def _counted(count, name):
@@ -164,7 +175,9 @@ def read(source, reason_of):
             kernels[found[1]].launches += 1
         elif found := _PRODUCT.match(line):
             key = origins, ast.literal_eval(found[1])
-            products[key] = dataclasses.replace(products[key], launches=products[key].launches + 1) if key in products else Product(*key)
+            products[key] = (
+                dataclasses.replace(products[key], launches=products[key].launches + 1) if key in products else Product(*key)
+            )
         elif (found := _CALL.match(line)) and not (found[2] or "").startswith("inductor."):
             calls[f"aten.{found[1]}" if found[1] else found[2]] += 1
     called = {name: (count, reasons.get(name) or reason_of(name)) for name, count in calls.items()}

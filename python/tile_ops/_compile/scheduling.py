@@ -77,7 +77,9 @@ class TileScheduling(SIMDScheduling):
     def define_kernel(self, src_code, node_schedule, kernel):
         wrapper = V.graph.wrapper_code
         if src_code in wrapper.src_to_kernel:
-            return wrapper.src_to_kernel[src_code]
+            name = wrapper.src_to_kernel[src_code]
+            kernel.source = src_code.replace("def KERNEL(", f"def {name}(")
+            return name
         if not wrapper.src_to_kernel:
             wrapper.header.writeline("from tile_ops._compile.launch import tile_call, tile_kernel")
             for operator, why in current().reasons.items() if current() else ():
@@ -85,7 +87,7 @@ class TileScheduling(SIMDScheduling):
         name = f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{next(self.count)}"
         wrapper.src_to_kernel[src_code] = name
         origins, _ = get_kernel_metadata(node_schedule, wrapper)
-        text = src_code.replace("def KERNEL(", f"def {name}(")
+        text = kernel.source = src_code.replace("def KERNEL(", f"def {name}(")
         wrapper.header.splice(f"\n{origins}\n{name} = tile_kernel({name!r}, r'''\n{text}''')\n")
         compile = current()
         if compile is not None:
