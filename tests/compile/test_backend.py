@@ -125,7 +125,10 @@ def test_reductions(layout, device):
             found += [*torch.var_mean(x, axes), x.std(axes), x.var(axes, correction=0)]
         return tuple(found)
 
-    check_draws(reductions, lambda: (torch.randn(shape), torch.randn(shape).mul(0.003).exp() * (torch.rand(shape) - 0.5).sign()))
+    # Torch adds float32 in pairs, and computes variances in float64; columns are added one after another, as inductor does.
+    within = 4e-6 if "columns" in layout else None
+    signs = lambda: (torch.rand(shape) - 0.5).sign()  # noqa: E731
+    check_draws(reductions, lambda: (torch.randn(shape), torch.randn(shape).mul(0.003).exp() * signs()), within=within)
 
 
 @pytest.mark.parametrize("shape", [(20, 300), (3, 33001)])

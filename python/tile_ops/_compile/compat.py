@@ -190,3 +190,27 @@ def joint_pass(change, key, patches):
 
     name = "joint_custom_post_pass"
     return {name: JointPass(change, key, patches.get(name, getattr(config, name)))}
+
+
+def let_sums_into_elements_be_calls(is_ours):
+    """Makes index_put with accumulate a call of torch's where is_ours() returns True: kernels have no such store."""
+    from torch._inductor import lowering
+
+    own = lowering.needs_fallback_due_to_atomic_add_limitations
+    lowering.needs_fallback_due_to_atomic_add_limitations = lambda dtype: is_ours() or own(dtype)
+
+
+def call_handler(target):
+    """Returns a lowering that calls an operator. What changes its first argument first lets those be computed that read it."""
+    from torch._inductor import lowering
+
+    own = lowering.fallback_handler(target, add_to_fallback_set=False)
+    if not torch._library.utils.mutates_and_returns_first_arg(target):
+        return own
+
+    def changed(x, *args, **kwargs):
+        x.realize()
+        V.graph.mark_buffer_mutated(x.get_name())
+        return own(x, *args, **kwargs)
+
+    return changed
