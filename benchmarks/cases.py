@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from typing import Callable
 
+import element_kernels
 import tile_ops
 import torch
 from peers import gradient, peers_of
@@ -425,6 +426,32 @@ def gated_matmul_cases():
     )
 
 
+def element_cases():
+    """Users' kernels in Python: elements at random places, remainders, positions, reductions with a function."""
+    count, user = 1 << 18, "float32 (a user's kernel)"
+    x, index, near = torch.randn(count), torch.randperm(count), bars(1 / 1.5)
+    moved = (x, x, index)
+    yield case(f"gather 2^18 {user}", element_kernels.gather, lambda x, i: x.index_select(0, i), (x, index), moved, ratios=near)
+    for label, ours, theirs in (
+        ("scatter", element_kernels.scatter, lambda out, i, x: out.scatter_(0, i, x)),
+        ("atomic_add", element_kernels.atomic_add, lambda out, i, x: out.index_add_(0, i, x)),
+    ):
+        yield case(f"{label} 2^18 {user}", ours, theirs, (torch.zeros(count), index, x), moved, ratios=near)
+    divisor = torch.rand(count) + 0.1
+    for label, ours, theirs in (
+        ("x % y", element_kernels.remainder, torch.remainder),
+        ("x // y", element_kernels.floor_divide, torch.floor_divide),
+    ):
+        yield case(f"{label} 2^18 {user}", ours, theirs, (x, divisor), (x, x, x), count, ratios=near)
+    rows = torch.randn(256, 1024)
+    for label, ours, theirs in (
+        ("max and argmax", element_kernels.largest, lambda x: x.max(1)),
+        ("reduce to logsumexp", element_kernels.logsumexp, lambda x: x.logsumexp(1)),
+        ("reduce to max", element_kernels.amax, lambda x: x.amax(1)),
+    ):
+        yield case(f"{label} 256x1024 {user}", ours, theirs, (rows,), (rows,), rows.numel(), ratios=near)
+
+
 def all_cases():
     """All cases, for an allocator that keeps its memory."""
     for of_dtype in (add_cases, chain_cases):
@@ -432,6 +459,7 @@ def all_cases():
             yield from of_dtype(dtype)
     yield from small_cases()
     yield from first_call_cases()
+    yield from element_cases()
     for dtype in DTYPES:
         for of_dtype in (
             row_cases,

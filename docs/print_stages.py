@@ -22,6 +22,7 @@ WHAT = {
     "after simplify": "Identities: a `where` of a mask that is always true is its second operand.",
     "after simplify_control": "Known branches, loops of no or one iteration.",
     "after single_products": "Products of batches of one matrix became products of matrices.",
+    "after named_reductions": "Reductions with a region of one op got its name: `reduce_sum`, `reduce_max` and others.",
     "after drop_unit_axes": "Accesses of tiles without axes of extent 1 that a reshape drops or adds, where a kernel multiplies.",
     "after cse": "Equal ops became one, across nesting: inner ones use the outer result.",
     "after licm": "What does not change in the loop left it.",

@@ -11,6 +11,7 @@ bool fold(Function& function);              // arithmetic of constants
 bool simplify(Function& function);          // exact identities
 bool simplify_control(Function& function);  // known branches, loops with at most one iteration
 bool single_products(Function& function);   // products of batches of one matrix become products of matrices
+bool named_reductions(Function& function);  // regions of one op become reduce_sum, reduce_max and others
 bool drop_unit_axes(Function& function);    // accesses of tiles without axes that a reshape drops or adds
 bool cse(Function& function);               // equal pure ops and loads become one
 bool licm(Function& function);              // invariant ops leave their loop

@@ -27,6 +27,7 @@ constexpr Pass passes[] = {
     {"simplify", plain<simplify>},
     {"simplify_control", plain<simplify_control>},
     {"single_products", plain<single_products>},
+    {"named_reductions", plain<named_reductions>},
     {"drop_unit_axes", plain<drop_unit_axes>},
     {"cse", plain<cse>},
     {"licm", plain<licm>},

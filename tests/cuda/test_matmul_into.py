@@ -159,18 +159,35 @@ def test_the_most_operands_and_results():
         check(out, one, right)
 
 
-CHIPS = [80, 90, 100]
+CODE = {
+    "a mask, and what enters the activation": (
+        [("row", f32), ("all", torch.bool)],
+        "h = acc + x0; where(x1, silu(h), 0); h",
+        [bf16, f32],
+    ),
+    # The second result is of operands alone, and both use what is computed of them.
+    "the gradient of gelu, and gelu": (
+        [("all", bf16), ("all", bf16)],
+        "c = 0.5 * (1 + erf(x0 * 0.7071)); acc * (c + x0 * exp(-0.5 * x0 * x0) * 0.3989); x0 * c * x1",
+        [bf16, bf16],
+    ),
+}
 
 
-@pytest.mark.parametrize("arch", CHIPS)
-def test_code(arch):
-    """NVRTC compiles the text, and no kernel on warpgroup instructions keeps values in memory for want of registers."""
-    x, y, x0, mask = (torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in (
-        ((512, 512), bf16), ((512, 512), bf16), ((512,), f32), ((512, 512), torch.bool)))  # fmt: skip
-    outs = [torch.empty(512, 512, dtype=dtype, device="meta") for dtype in (bf16, f32, torch.bool)]
-    call = lambda x, y, x0, mask, *outs: into(
-        x, y, [x0, mask], list(outs), epilogue="h = acc + x0; where(x1, silu(h), 0); h; h > 0"
-    )  # noqa: E731
-    text = tile_ops.inspect(call, x, y, x0, mask, *outs, what="sass", arch=arch)
-    assert "HMMA" in text or "HGMMA" in text or "UTCHMMA" in text
-    assert "STL" not in text
+@pytest.mark.parametrize("arch", [80, 90, 100])
+@pytest.mark.parametrize("name", CODE)
+def test_registers(name, arch):
+    """NVRTC compiles the text, registers hold all values, and products run on warpgroup instructions where there are any."""
+    kinds, text, dtypes = CODE[name]
+    shape = (512, 512)
+    tensors = [torch.empty(shape, dtype=bf16, device="meta") for _ in range(2)]
+    operands = [torch.empty(sides(shape, side), dtype=dtype, device="meta") for side, dtype in kinds]
+    outs = [torch.empty(shape, dtype=dtype, device="meta") for dtype in dtypes]
+
+    def call(x, y, *others):
+        into(x, y, list(others[: len(kinds)]), list(others[len(kinds) :]), epilogue=text)
+
+    with divided(1, OTHERS, (128, 128, 64)):
+        (kernel,) = tile_ops.inspect(call, *tensors, *operands, *outs, what="resources", arch=arch)
+    assert kernel["path"] == ("wgmma" if arch == 90 else "mma.sync")
+    assert (kernel["spill_stores"], kernel["stack_bytes"]) == (0, 0)

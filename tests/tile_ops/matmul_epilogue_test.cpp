@@ -1,8 +1,10 @@
 // Calls tile::matmul with epilogues from C++, and looks at what a parsed text says of itself.
 #include <ATen/ATen.h>
 
+#include "dsl/tracer.h"
 #include "error_text.h"
 #include "expr/expression_text.h"
+#include "ir/print.h"
 #include "tile/matmul.h"
 #include "tile_ops/dispatch.h"
 
@@ -69,6 +71,40 @@ TEST(ExpressionText, SaysWhatItUses) {
   const ExpressionText sum("sum", "silu(a + b) * c + d", {"a", "b", "c", "d"});
   EXPECT_TRUE(sum.one_derivative(0, 1));
   EXPECT_FALSE(sum.one_derivative(0, 2) || sum.one_derivative(0, 3) || sum.one_derivative(2, 3));
+}
+
+// Traces a text over numbers and, as "c", a condition.
+std::string traced(const std::string& text, std::vector<std::string> names) {
+  ExpressionKinds kinds{.several = true};
+  for (const std::string& name : names) kinds.conditions.push_back(name == "c");
+  Tracer tracer("text");
+  auto& function = tracer.function();
+  const auto value = [&](size_t name) {
+    const DType dtype = kinds.conditions[name] ? DType::boolean : DType::f32;
+    return Tile(function.add_argument(function.body(), Type::tile(dtype), {}));
+  };
+  ExpressionText("text", text, names, kinds).all(DType::f32, value);
+  return print(function, false);
+}
+
+TEST(ExpressionText, HasSeveralResults) {
+  const ExpressionText text("text", "h = a + b; unused = d; ~c | (h > 0); h * h", {"a", "b", "c", "d"},
+                            {.conditions = {false, false, true}, .several = true});
+  EXPECT_EQ(text.results(), 2u);
+  EXPECT_TRUE(text.is_condition(0));
+  EXPECT_FALSE(text.is_condition(1));
+  for (size_t k = 0; k < 4; ++k) EXPECT_EQ(text.uses(k), k != 3) << k;
+}
+
+TEST(ExpressionText, ComputesNamedPartsOnceAndUnusedOnesNever) {
+  EXPECT_EQ(traced("h = a + b; unused = exp(a); where(c, h, bfloat16(h)); h", {"a", "b", "c"}),
+            R"(kernel text(%0: f32, %1: f32, %2: bool) {
+  %3: f32 = add %0, %1
+  %4: bf16 = astype %3 {dtype=bf16}
+  %5: f32 = astype %4 {dtype=f32}
+  %6: f32 = where %2, %3, %5
+}
+)");
 }
 
 TEST(ExpressionText, ErrorsNameTheText) {

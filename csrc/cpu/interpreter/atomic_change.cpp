@@ -1,11 +1,9 @@
-// Changes an element by compare-and-exchange on an unsigned word of its width. All accesses are sequentially
-// consistent, so that they order other accesses too.
+// Accesses an element as an unsigned word of its width. All accesses are sequentially consistent, so that
+// they order other accesses too.
 #include "cpu/interpreter/atomic_change.h"
 
 #include <atomic>
-#include <cstring>
-
-#include "cpu/interpreter/frame.h"
+#include <utility>
 
 namespace tile::cpu {
 namespace {
@@ -30,56 +28,51 @@ std::atomic_ref<Word> at(const char* address, Word) {
 
 }  // namespace
 
-AtomicChange::AtomicChange(DType dtype, std::string_view combination)
-    : dtype_(dtype),
-      combine_(combination.empty() ? nullptr : find_elementwise(combination, lane_of(dtype))->variants[0]),
-      wraps_(combination == "add" && !is_floating(dtype)) {}
+AtomicChange::AtomicChange(DType dtype, std::string_view combination, MemoryScope scope)
+    : in_process_(scope != MemoryScope::system) {
+  static constexpr std::pair<std::string_view, ChangeFunctions AtomicRow::*> all[] = {
+      {"", &AtomicRow::exchange},
+      {"add", &AtomicRow::add},
+      {"maximum", &AtomicRow::maximum},
+      {"minimum", &AtomicRow::minimum},
+      {"bitwise_and", &AtomicRow::bitwise_and},
+      {"bitwise_or", &AtomicRow::bitwise_or},
+      {"bitwise_xor", &AtomicRow::bitwise_xor}};
+  const AtomicRow& row = atomic_rows().data[static_cast<int>(dtype)];
+  for (const auto& [name, functions] : all)
+    if (name == combination) functions_ = row.*functions;
+}
 
-uint64_t AtomicChange::element_of(const char* lane) const {
+void AtomicChange::operator()(const AtomicLaunch* launch, char* data, const int64_t* offsets,
+                              const char* lanes, char* before, int64_t n) const {
+  constexpr int64_t few = 8;  // atomic changes of so many cost less than a section
+  if (n <= few || !in_process_ || !launch || !launch->enter())
+    return functions_.atomic(data, offsets, lanes, before, n);
+  functions_.plain(data, offsets, lanes, before, n);
+  launch->leave();
+}
+
+uint64_t AtomicElement::element_of(const char* lane) const {
   uint64_t element = 0;
   const int bytes = info(dtype_).bytes;
   move_row(dtype_).store(reinterpret_cast<char*>(&element), 0, bytes, lane, lane_bytes(lane_of(dtype_)), 1,
                          1);
   return element;
 }
-void AtomicChange::lane_of_element(uint64_t element, char* lane) const {
+void AtomicElement::lane_of_element(uint64_t element, char* lane) const {
   const int bytes = info(dtype_).bytes;
   move_row(dtype_).load(reinterpret_cast<const char*>(&element), 0, bytes, lane, lane_bytes(lane_of(dtype_)),
                         1, 1);
 }
 
-void AtomicChange::operator()(char* address, const char* lane, char* before) const {
-  with_word(info(dtype_).bytes, [&](auto word) {
-    using Word = decltype(word);
-    const auto element = at(address, word);
-    if (wraps_) {
-      Word by;
-      std::memcpy(&by, lane, sizeof by);
-      const Word old = element.fetch_add(by);
-      if (before) std::memcpy(before, &old, sizeof old);
-      return;
-    }
-    Word seen = element.load();
-    Scalar old;
-    for (;;) {
-      lane_of_element(seen, old.bytes);
-      Scalar made;
-      if (combine_) combine_({1, 1, made.bytes, 0, {old.bytes, lane}, {0, 0}});
-      if (element.compare_exchange_weak(seen, static_cast<Word>(element_of(combine_ ? made.bytes : lane))))
-        break;
-    }
-    if (before) lane_of_element(seen, before);
-  });
-}
-
-void AtomicChange::load(const char* address, char* lane) const {
+void AtomicElement::load(const char* address, char* lane) const {
   with_word(info(dtype_).bytes, [&](auto word) { lane_of_element(at(address, word).load(), lane); });
 }
-void AtomicChange::store(char* address, const char* lane) const {
+void AtomicElement::store(char* address, const char* lane) const {
   with_word(info(dtype_).bytes,
             [&](auto word) { at(address, word).store(static_cast<decltype(word)>(element_of(lane))); });
 }
-void AtomicChange::compare(char* address, const char* expected, const char* desired, char* before) const {
+void AtomicElement::compare(char* address, const char* expected, const char* desired, char* before) const {
   with_word(info(dtype_).bytes, [&](auto word) {
     auto seen = static_cast<decltype(word)>(element_of(expected));
     at(address, word).compare_exchange_strong(seen, static_cast<decltype(word)>(element_of(desired)));

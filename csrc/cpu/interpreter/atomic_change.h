@@ -1,18 +1,31 @@
-// Atomically changes one element of memory.
+// Atomic accesses to elements of memory.
 #pragma once
-#include "cpu/interpreter/tables.h"
+#include "cpu/interpreter/atomic_launch.h"
+#include "cpu/interpreter/element_tables.h"
 #include "ir/atomic.h"
 
 namespace tile::cpu {
 
+// Applies an elementwise primitive to elements and operands.
 class AtomicChange {
  public:
   AtomicChange() = default;
-  // `combination` is the elementwise primitive to apply to the element and the operand; if empty, the operand
-  // replaces the element.
-  AtomicChange(DType dtype, std::string_view combination);
-  // `lane` is the operand; the old value is written to `before` unless that is null.
-  void operator()(char* address, const char* lane, char* before = nullptr) const;
+  // If `combination` is empty, the operand replaces the element. The dtype must have it.
+  AtomicChange(DType dtype, std::string_view combination, MemoryScope scope);
+  // As ChangeFunction, for a thread of `launch`.
+  void operator()(const AtomicLaunch* launch, char* data, const int64_t* offsets, const char* lanes,
+                  char* before, int64_t n) const;
+  explicit operator bool() const { return functions_.atomic != nullptr; }
+
+ private:
+  ChangeFunctions functions_{};
+  bool in_process_ = false;  // other processes do not change the elements
+};
+
+// Accesses to one element.
+class AtomicElement {
+ public:
+  explicit AtomicElement(DType dtype = DType::f32) : dtype_(dtype) {}
   void load(const char* address, char* lane) const;
   void store(char* address, const char* lane) const;
   // Replaces the element by `desired` if it has the bits of `expected`.
@@ -22,9 +35,7 @@ class AtomicChange {
   uint64_t element_of(const char* lane) const;
   void lane_of_element(uint64_t element, char* lane) const;
 
-  DType dtype_ = DType::f32;
-  ChunkFunction combine_ = nullptr;
-  bool wraps_ = false;  // a sum of integers, whose lanes are their elements
+  DType dtype_;
 };
 
 }  // namespace tile::cpu

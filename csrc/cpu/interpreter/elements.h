@@ -1,12 +1,16 @@
-// Elements of an array at index tiles, one at a time.
+// Elements of an array at index tiles, as offsets from its first element.
 #pragma once
-#include "cpu/interpreter/lane_integer.h"
+#include <algorithm>
+
+#include "cpu/interpreter/element_tables.h"
 #include "cpu/interpreter/operand.h"
 #include "ir/atomic.h"
 
 namespace tile::cpu {
 
 struct Elements {
+  static constexpr int64_t most = 256;  // offsets at once, which stay in the first-level cache
+
   int array = -1;
   std::vector<WholeOperand> index;
   WholeOperand mask;
@@ -24,22 +28,41 @@ struct Elements {
     if (masked) mask = WholeOperand::of(lower, op.operands.back());
   }
 
-  // Calls visit(element number, address), with a null address for elements that do not exist.
+  // Calls visit(number of the first element, address of the array, offsets, how many, whether all exist) for
+  // consecutive elements.
   template <class Visit>
   void each(Frame& frame, const Visit& visit) const {
     const ArrayRef& to = frame.arrays[static_cast<size_t>(array)];
+    const ElementsTable& table = elements_table();
+    const bool there = flat || to.there;
     const char* lanes[max_rank];
-    for (size_t k = 0; k < index.size(); ++k) lanes[k] = index[k].lanes(frame);
+    IndexedAxis axes[max_rank];
+    for (size_t k = 0; k < index.size(); ++k) {
+      lanes[k] = index[k].lanes(frame);
+      axes[k] = {to.first[k], to.size[k], to.stride[k]};
+      if (flat) axes[k] = {INT64_MIN, INT64_MAX, info(to.dtype).bytes};
+    }
     const char* taken = masked ? mask.lanes(frame) : nullptr;
-    for (int64_t i = 0; i < count; ++i) {
-      char* address = to.data;
-      bool inside = (flat || to.there) && (!taken || taken[i] != 0);
-      for (size_t k = 0; k < index.size() && inside; ++k) {
-        int64_t at = lane_integer(lanes[k], lane_of(index[k].dtype), i);
-        inside = flat || (at >= to.first[k] && at < to.size[k]);
-        address += at * (flat ? info(to.dtype).bytes : to.stride[k]);
+    alignas(64) int64_t offsets[most];
+    for (int64_t done = 0; done < count; done += most) {
+      const int64_t n = std::min(count - done, most);
+      const bool from_zero = taken || index.empty() || !there;
+      bool all = there;
+      if (from_zero) {
+        uint64_t absent = 0;
+        for (int64_t i = 0; i < n; ++i) {  // without branches; the top bit alone is no_element
+          const uint64_t drops = static_cast<uint64_t>(!there) | (taken ? taken[done + i] == 0 : 0);
+          offsets[i] = static_cast<int64_t>(drops << 63);
+          absent |= drops;
+        }
+        all = absent == 0;
       }
-      visit(i, inside ? address : nullptr);
+      for (size_t k = 0; k < index.size(); ++k) {
+        const Lane lane = lane_of(index[k].dtype);
+        all = table.locate[static_cast<int>(lane)](lanes[k] + done * lane_bytes(lane), axes[k],
+                                                   k == 0 && !from_zero, offsets, n);
+      }
+      visit(done, to.data, offsets, n, all);
     }
   }
 };

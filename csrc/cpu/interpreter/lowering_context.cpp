@@ -75,6 +75,7 @@ const Value* viewed(const Value* value) {
 LoweringContext::LoweringContext(const Function& function)
     : function_(function), precision_(function), in_place_(find_in_place(function)) {
   walk(function.body(), [&](const Op& op) {
+    read_.insert(op.operands.begin(), op.operands.end());
     if (!op.traits().writes) return;
     for (const Value* operand : op.operands)
       if (operand->type.is_array()) written_.insert(root_array(operand));

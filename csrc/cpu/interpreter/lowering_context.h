@@ -63,16 +63,18 @@ class LoweringContext {
   TileAddress address(const Op& op, size_t first_index, const Shape& shape);
   // Returns true if all readers of the tile except these ops take it in its memory format.
   bool read_as_elements(const Value* value, const std::vector<const Op*>& but) const;
-  bool is_written(const Value* array) const;   // the kernel stores into it
-  bool stays_in_memory(const Op& load) const;  // its tile is never copied
+  bool is_written(const Value* array) const;                                  // the kernel stores into it
+  bool is_read(const Value* value) const { return read_.count(value) != 0; }  // it is an operand
+  bool stays_in_memory(const Op& load) const;                                 // its tile is never copied
   // Returns the load whose memory the tile still refers to at run time, possibly through views and casts that
   // keep lanes; else null.
   const Op* memory_load(const Value* value) const;
   bool keeps_lanes(const Op& cast) const;  // casts a narrow float in memory to f32: its lanes are f32 already
   int new_node_state() { return static_cast<int>(node_states_++); }  // an index into Frame::node_states
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
-  void need_panels() { needs_panels_ = true; }  // for blocked products
-  OpNodes block(const Block& block);            // lowers a region; defined in cpu/fusion
+  void need_panels() { needs_panels_ = true; }    // for blocked products
+  void need_atomics() { needs_atomics_ = true; }  // for atomic accesses
+  OpNodes block(const Block& block);              // lowers a region; defined in cpu/fusion
   // Returns a tile input for a node. A scalar gets a descriptor, made by a node that is added to `before`.
   int input(const Value* value, OpNodes& before);
 
@@ -84,6 +86,7 @@ class LoweringContext {
   size_t node_state_count() const { return node_states_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
   bool needs_panels() const { return needs_panels_; }
+  bool needs_atomics() const { return needs_atomics_; }
 
  private:
   friend class BlockPlan;
@@ -94,11 +97,11 @@ class LoweringContext {
   std::vector<size_t> slot_bytes_;
   std::multimap<size_t, int> free_slots_;
   std::unordered_set<int> kept_slots_;  // never reused for another value
-  std::unordered_set<const Value*> written_, dedicated_;
+  std::unordered_set<const Value*> written_, read_, dedicated_;
   InPlaceLoads in_place_;
   std::unordered_set<const Value*> last_used_here_;  // operands that the current op may overwrite
   size_t scratch_bytes_ = 0, node_states_ = 0;
-  bool needs_panels_ = false;
+  bool needs_panels_ = false, needs_atomics_ = false;
 };
 
 // Views of tiles move no elements, so that liveness and slots refer to the viewed tile.

@@ -1,4 +1,6 @@
-// add_tile: adds a tile to memory, one element at a time.
+// add_tile: adds a tile to memory, each element atomically.
+#include <algorithm>
+
 #include "cpu/interpreter/atomic_change.h"
 #include "cpu/interpreter/operand.h"
 
@@ -11,24 +13,41 @@ struct AddTileNode final : OpNode {
   AtomicChange add;
 
   Signal run(Frame& frame) const override {
+    constexpr int64_t most = 256;
     const size_t mark = frame.scratch.mark();
     const ArrayRef& to = frame.arrays[static_cast<size_t>(address.array)];
     const Shape& shape = address.shape;
-    int64_t start[max_rank];
-    for (size_t axis = 0; axis < shape.size(); ++axis)
-      start[axis] = integer(frame, address.index[axis]) * address.steps[axis];
     const char* from = value.lanes(frame);
+    if (shape.empty()) {
+      const int64_t here = 0;
+      if (to.there) add(frame.atomics, to.data, &here, from, nullptr, 1);
+      frame.scratch.release(mark);
+      return Signal::next;
+    }
+    const size_t last = shape.size() - 1;
     const int64_t element = lane_bytes(lane_of(value.dtype));
-    for (int64_t i = 0; i < value.count(); ++i) {
-      char* data = to.data;
+    int64_t start[max_rank], at[max_rank] = {}, offsets[most];
+    for (size_t axis = 0; axis <= last; ++axis)
+      start[axis] = integer(frame, address.index[axis]) * address.steps[axis];
+    const int64_t low = std::max<int64_t>(to.first[last] - start[last], 0),
+                  high = std::min(to.size[last] - start[last], shape[last]);
+    for (int64_t line = 0, count = value.count(); line < count; line += shape[last]) {
+      int64_t offset = start[last] * to.stride[last];
       bool inside = true;
-      int64_t rest = i;
-      for (size_t axis = shape.size(); axis-- > 0; rest /= shape[axis]) {
-        const int64_t at = start[axis] + rest % shape[axis];
-        inside = inside && at >= to.first[axis] && at < to.size[axis];
-        data += at * to.stride[axis];
+      for (size_t axis = 0; axis < last; ++axis) {
+        const int64_t i = start[axis] + at[axis];
+        inside = inside && i >= to.first[axis] && i < to.size[axis];
+        offset += i * to.stride[axis];
       }
-      if (inside) add(data, from + i * element);
+      for (int64_t done = low; inside && done < high; done += most) {
+        const int64_t n = std::min(high - done, most);
+        for (int64_t i = 0; i < n; ++i) offsets[i] = offset + (done + i) * to.stride[last];
+        add(frame.atomics, to.data, offsets, from + (line + done) * element, nullptr, n);
+      }
+      for (size_t axis = last; axis-- > 0;) {
+        if (++at[axis] < shape[axis]) break;
+        at[axis] = 0;
+      }
     }
     frame.scratch.release(mark);
     return Signal::next;
@@ -38,7 +57,8 @@ std::unique_ptr<OpNode> lower_add_tile(LoweringContext& lower, const Op& op) {
   auto node = std::make_unique<AddTileNode>();
   node->address = lower.address(op, 2, op.type(1).shape);
   node->value = WholeOperand::of(lower, op.operands[1]);
-  node->add = AtomicChange(node->value.dtype, "add");
+  node->add = AtomicChange(node->value.dtype, "add", MemoryScope::device);
+  lower.need_atomics();
   return node;
 }
 

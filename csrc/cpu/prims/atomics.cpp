@@ -14,6 +14,7 @@ struct AtomicNode final : OpNode {
   std::vector<WholeOperand> values;
   std::optional<WholeResult> result;
   AtomicChange change;
+  AtomicElement element;
   DType dtype = DType::f32;
   bool releases = false;
 
@@ -24,26 +25,34 @@ struct AtomicNode final : OpNode {
     const char* lanes[2] = {};
     for (size_t i = 0; i < values.size(); ++i) lanes[i] = values[i].lanes(frame);
     char* out = result ? result->lanes(frame) : nullptr;
-    Scalar unused;
-    elements.each(frame, [&](int64_t i, char* address) {
-      char* before = out ? out + i * bytes : unused.bytes;
-      const char* value = lanes[0] + i * bytes;
-      if (!address) {
-        kind->compares() ? std::memcpy(before, value, static_cast<size_t>(bytes))
-                         : std::memset(before, 0, static_cast<size_t>(bytes));
-      } else if (kind->compares()) {
-        change.compare(address, value, lanes[1] + i * bytes, before);
-      } else if (!kind->values) {
-        change.load(address, before);
-      } else if (!kind->gives) {
-        change.store(address, value);
-      } else {
-        change(address, value, before);
+    elements.each(frame, [&](int64_t first, char* data, const int64_t* offsets, int64_t n, bool) {
+      if (change)
+        return change(frame.atomics, data, offsets, lanes[0] + first * bytes,
+                      out ? out + first * bytes : nullptr, n);
+      for (int64_t i = 0; i < n; ++i) {
+        char* const address = offsets[i] == no_element ? nullptr : data + offsets[i];
+        access(address, (first + i) * bytes, lanes, out, bytes);
       }
     });
     if (result && result->scalar < 0) result->finish(frame);
     frame.scratch.release(mark);
     return Signal::next;
+  }
+  // Loads, stores or compares; a null address is no element. `at`: of the element's lanes.
+  void access(char* address, int64_t at, const char* const (&lanes)[2], char* out, int64_t bytes) const {
+    if (kind->compares()) {
+      if (address)
+        element.compare(address, lanes[0] + at, lanes[1] + at, out + at);
+      else
+        std::memcpy(out + at, lanes[0] + at, static_cast<size_t>(bytes));
+    } else if (!kind->values) {
+      if (address)
+        element.load(address, out + at);
+      else
+        std::memset(out + at, 0, static_cast<size_t>(bytes));
+    } else if (address) {
+      element.store(address, lanes[0] + at);
+    }
   }
 };
 
@@ -55,8 +64,12 @@ std::unique_ptr<OpNode> lower_atomic(LoweringContext& lower, const Op& op) {
   node->elements = Elements(lower, op, 1 + values);
   node->dtype = op.type(0).dtype;
   node->releases = releases(memory_order(op));
-  node->change = AtomicChange(node->dtype, node->kind->combination);
-  if (node->kind->gives) node->result = WholeResult::of(lower, op.results[0]);
+  node->element = AtomicElement(node->dtype);
+  if (node->kind->values == 1 && node->kind->gives)
+    node->change = AtomicChange(node->dtype, node->kind->combination, memory_scope(op));
+  if (node->kind->gives && (!node->change || lower.is_read(op.results[0])))
+    node->result = WholeResult::of(lower, op.results[0]);
+  lower.need_atomics();
   return node;
 }
 

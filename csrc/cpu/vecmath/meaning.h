@@ -3,6 +3,7 @@
 #pragma once
 #include "cpu/vecmath/directed.h"
 #include "cpu/vecmath/functions.h"
+#include "cpu/vecmath/remainder.h"
 #include "cpu/vecmath/simd.h"
 
 namespace tile::cpu::TILE_ISA::meaning {
@@ -53,40 +54,35 @@ TILE_INLINE V flush_subnormal(V x) {
   return select(clear_sign(x) < V(0x1p-126f), sign_bit(x), x);
 }
 
-TILE_INLINE float remainder(float x, float y) { return __builtin_fmodf(x, y); }
-TILE_INLINE double remainder(double x, double y) { return __builtin_fmod(x, y); }
-
+// Returns a mask of lanes whose quotient, rounded toward zero, is above the rounded down one.
+template <class V>
+TILE_INLINE typename V::MaskType rounds_down(V rest, V y) {
+  const V zero(typename V::Element(0));
+  return (rest != zero) & ((rest < zero) ^ (y < zero));
+}
 // floor(x / y) of the exact quotient; dividing first would sometimes round up to the next integer.
-template <class T>
-TILE_INLINE T floor_quotient(T x, T y) {
-  if (y == 0) return x / y;
-  const T rest = remainder(x, y);
-  T quotient = (x - rest) / y;
-  if (rest != 0 && (rest < 0) != (y < 0)) quotient -= 1;
-  if (quotient == 0) return __builtin_copysign(T(0), x / y);
-  const T whole = static_cast<T>(__builtin_floor(quotient));
-  return quotient - whole > T(0.5) ? whole + 1 : whole;
-}
-template <class T>
-TILE_INLINE T floor_remainder(T x, T y) {
-  const T rest = remainder(x, y);
-  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
-}
 template <class V>
 TILE_INLINE V floordiv(V x, V y) {
   using T = typename V::Element;
-  if constexpr (std::is_integral_v<T>)
+  if constexpr (std::is_integral_v<T>) {
     return divide_floor(x, y);
-  else
-    return map_lanes([](T a, T b) { return floor_quotient(a, b); }, x, y);
+  } else {
+    const V zero(T(0)), one(T(1)), ratio = x / y, rest = remainder(x, y);
+    V quotient = (x - rest) / y;
+    quotient = select(rounds_down(rest, y), quotient - one, quotient);
+    const V low = floor(quotient), whole = select(quotient - low > V(T(0.5)), low + one, low);
+    return select(y == zero, ratio, select(quotient == zero, with_sign(zero, ratio), whole));
+  }
 }
 template <class V>
 TILE_INLINE V mod(V x, V y) {
   using T = typename V::Element;
-  if constexpr (std::is_integral_v<T>)
+  if constexpr (std::is_integral_v<T>) {
     return remainder_floor(x, y);
-  else
-    return map_lanes([](T a, T b) { return floor_remainder(a, b); }, x, y);
+  } else {
+    const V rest = remainder(x, y);
+    return select(rounds_down(rest, y), rest + y, rest);
+  }
 }
 template <class V>
 TILE_INLINE V cdiv(V x, V y) {

@@ -109,14 +109,14 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles a graph of Dynamo."""
     from torch._inductor.compile_fx import compile_fx
 
-    from . import cache_key, compat, lowerings
+    from . import cache_key, compat, lowerings, patterns
 
     own, settings = option_rules.split(options)
     _install()
     graphs, place = [], report.place_of_graph(gm)
 
     def inner(gm, example_inputs, **arguments):
-        compile, begun = Compile(own, on_gpu), time.perf_counter()
+        compile, begun = Compile(own, on_gpu, reasons=dict(joint.reasons)), time.perf_counter()
         if "get_decomp_fn" in arguments:  # since torch 2.13; inductor's own of a table has no key in its caches
             arguments["get_decomp_fn"] = decompositions
         kind = "backward" if arguments.get("is_backward") else "inference" if arguments.get("is_inference") else "forward"
@@ -147,10 +147,11 @@ def backend(gm, example_inputs, *, mode=None, options=None):
 
         patches.update(list_mode_options(mode))
     begun = time.perf_counter()
+    joint = Compile(own, on_gpu)
     patches = cache_key.patched(patches, own)
-    compile = Compile(own, on_gpu)
-    with compiling(compile):
+    patches.update(compat.joint_pass(functools.partial(patterns.replace_all, compile=joint), cache_key.version(), patches))
+    with compiling(joint):
         made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
     if not graphs:  # autograd's cache had them
-        report.add_cached(compile.sources, place, time.perf_counter() - begun, lowerings.reason_of)
+        report.add_cached(joint.sources, place, time.perf_counter() - begun, lowerings.reason_of)
     return made

@@ -1,12 +1,14 @@
-"""Ours or torch's for a product: by what was measured, so that no product is slower because of us.
+"""Ours or torch's for a product or attention: by what was measured, so that none is slower because of us.
 
 On an H100 or H200 products in 16 bits take 1.0 of cuBLAS' time and less (benchmarks/results/variants-h200.md), so that a fused
 epilogue saves its reads and writes. On a CPU, and for float32, MKL and cuBLAS are ahead of a fused epilogue's gain.
 """
 
+import dataclasses
+
 import torch
 
-from .compat import hint
+from .compat import hint, size_hint
 
 # Smaller products are bound by launches, or by reading one operand.
 LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 64, 64, 64
@@ -26,3 +28,70 @@ def is_ours(compile, input, other):
         return False
     rows, depth = (hint(each) for each in input.get_size()[-2:])
     return rows >= LEAST_ROWS and hint(other.get_size()[-1]) >= LEAST_COLUMNS and depth >= LEAST_DEPTH
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """A call of torch's attention, by which of its operators."""
+
+    operator: str
+    query: torch.Tensor
+    key: torch.Tensor
+    bias: torch.dtype | None
+    is_causal: bool
+    trains: bool
+    wants_bias: bool  # the gradient of the bias
+
+
+def keeps_attention(compile, call):
+    """Returns why a call of torch's attention stays, or None. options: {"attention": "tile" or "torch"} decides for all."""
+    wanted = compile.options.get("attention", "measured")
+    if wanted == "torch":
+        return "options ask for torch's"
+    if wanted == "tile":
+        return None
+    return _CPU_OR_GPU[call.query.device.type](call) if call.query.device.type in _CPU_OR_GPU else "not measured here"
+
+
+# On a CPU queries, and keys of a gradient, are computed in tiles of so many.
+TILE = 128
+EMPTY = 0.1  # a larger part of empty rows costs more than ours wins
+SCORES = 8192  # with fewer a head, torch's call is shorter than ours
+
+
+def _fills_tiles(length):
+    length = size_hint(length)
+    return -(-length // TILE) * TILE <= (1 + EMPTY) * length
+
+
+def _on_cpu(call):
+    """By 33 shapes on AVX-512, one thread: 16 bits take 0.2 to 0.9 of torch's time, float32 0.45 to 1.0 where tiles are full."""
+    if call.query.element_size() == 2:
+        rows, keys = size_hint(call.query.shape[2]), size_hint(call.key.shape[2])
+        return None if call.trains or keys >= TILE or rows * keys >= SCORES else "too few scores"
+    if call.query.dtype != torch.float32:
+        return "not measured in this dtype"
+    if not _fills_tiles(call.query.shape[2]) or (call.trains and not _fills_tiles(call.key.shape[2])):
+        return "too few rows for full tiles"
+    return None
+
+
+def _on_gpu(call):
+    query = call.query
+    if query.dtype not in (torch.bfloat16, torch.float16):
+        return "not measured in this dtype"
+    if torch.cuda.get_device_capability(query.device) != (9, 0):
+        return "not measured on this GPU"
+    if call.bias is not None:  # cuDNN and FlashAttention-2 take none, and the efficient form three times as long
+        return None
+    depth, length = query.shape[3], size_hint(call.query.shape[2])
+    if depth not in (64, 128, 256):
+        return "not measured at this head dim"
+    if call.operator != "_scaled_dot_product_cudnn_attention":  # 1.3 to 2.5 times as long as ours
+        return None
+    if call.is_causal and length >= 4096 and (depth < 256 or not call.trains):  # cuDNN takes 1.01 to 1.15 of our time
+        return None
+    return "cuDNN is as fast"
+
+
+_CPU_OR_GPU = {"cpu": _on_cpu, "cuda": _on_gpu}

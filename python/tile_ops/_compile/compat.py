@@ -5,9 +5,13 @@ import torch
 from torch._inductor.codegen import common
 from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.graph import GraphLowering
+from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.virtualized import V
 
+from .._inductor import _as_tuple
+
 print_size = PythonPrinter().doprint
+UNKNOWN_SIZE = 8192
 
 
 def hint(expression):
@@ -17,12 +21,16 @@ def hint(expression):
     sizes = V.graph.sizevars
     if hasattr(sizes, "optimization_hint"):  # since torch 2.12
         return int(sizes.optimization_hint(expression))
-    return int(sizes.size_hint(expression, fallback=8192))
+    return int(sizes.size_hint(expression, fallback=UNKNOWN_SIZE))
 
 
 def size_hint(size):
-    """Returns a likely value of a size of a fake tensor."""
-    return size if isinstance(size, int) else hint(size.node.expr)
+    """Returns a likely value of a size of a fake tensor, also before there is a graph of inductor."""
+    if isinstance(size, int):
+        return size
+    if hasattr(V.graph, "sizevars"):
+        return hint(size.node.expr)
+    return int(size.node.hint) if size.node.has_hint() else UNKNOWN_SIZE
 
 
 class GraphFacts:
@@ -155,3 +163,30 @@ def leave_out_scaled_softmax(is_ours):
             if getattr(getattr(entry, "handler", None), "__name__", "") in ("mul_softmax_pattern", "div_softmax_pattern"):
                 own = entry.extra_check
                 entry.extra_check = lambda match, own=own: not is_ours() and own(match)
+
+
+class JointPass(CustomGraphPass):
+    """Changes the joint graph of forward and backward, behind inductor's own patterns and the passes that a user set.
+
+    key: what else decides the generated code; inductor's caches keep it apart from other code of equal graphs.
+    """
+
+    def __init__(self, change, key, before):
+        self.change, self.key, self.before = change, key, _as_tuple(before)
+
+    def __call__(self, graph):
+        for each in self.before:
+            each(graph)
+        self.change(graph)
+
+    def uuid(self):
+        keys = [each.uuid() if isinstance(each, CustomGraphPass) else None for each in self.before]
+        return None if None in keys else ("tile", self.key, *keys)
+
+
+def joint_pass(change, key, patches):
+    """Returns the setting that lets a function change joint graphs. patches: settings of the user."""
+    from torch._inductor import config
+
+    name = "joint_custom_post_pass"
+    return {name: JointPass(change, key, patches.get(name, getattr(config, name)))}

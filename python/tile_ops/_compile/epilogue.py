@@ -118,7 +118,9 @@ class TextHandler(DefaultHandler):
         if dtype == torch.bool:
             raise Refused("a condition that is known")
         number = float(value)
-        return Value(f"({literal(number)})" if number == number and abs(number) != float("inf") else _special(number), torch.float32)
+        return Value(
+            f"({literal(number)})" if number == number and abs(number) != float("inf") else _special(number), torch.float32
+        )
 
     def to_dtype(self, x, dtype, src_dtype=None, use_compute_types=True):
         if x.dtype == torch.bool:
@@ -152,12 +154,28 @@ def _special(number):
 
 # Of numbers; and those that give conditions.
 TEXTS = {
-    **{name: (f"({{0}} {sign} {{1}})", False) for name, sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "div_rn": "/"}.items()},
+    **{
+        name: (f"({{0}} {sign} {{1}})", False)
+        for name, sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "div_rn": "/"}.items()
+    },
     **{
         name: (f"({{0}} {sign} {{1}})", True)
-        for name, sign in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and_": "&", "or_": "|", "xor": "^"}.items()
+        for name, sign in {
+            "eq": "==",
+            "ne": "!=",
+            "lt": "<",
+            "le": "<=",
+            "gt": ">",
+            "ge": ">=",
+            "and_": "&",
+            "or_": "|",
+            "xor": "^",
+        }.items()
     },
-    **{name: (f"({{0}} {sign} {{1}})", True) for name, sign in {"logical_and": "&", "logical_or": "|", "bitwise_and": "&", "bitwise_or": "|"}.items()},
+    **{
+        name: (f"({{0}} {sign} {{1}})", True)
+        for name, sign in {"logical_and": "&", "logical_or": "|", "bitwise_and": "&", "bitwise_or": "|"}.items()
+    },
     "logical_not": ("(~{0})", True),
     "neg": ("(-{0})", False),
     "square": ("({0} * {0})", False),

@@ -72,7 +72,16 @@ def reason_of(name):
 
 @functools.cache
 def _handler(target):
-    return lowering.fallback_handler(target, add_to_fallback_set=False)
+    call = lowering.fallback_handler(target, add_to_fallback_set=False)
+    if not target._schema.name.endswith("_"):
+        return call
+
+    def changed(first, *args, **kwargs):
+        """An operator that changes its argument returns it: inductor would take its result for other memory."""
+        call(first, *args, **kwargs)
+        return first
+
+    return changed
 
 
 def is_called(target):

@@ -56,6 +56,11 @@ def _missing(name):
     return staticmethod(missing)
 
 
+def _random(name, seed, offset, dtype=""):
+    shape = V.kernel.shape
+    return f"tl.{name}({shape}, {seed}, tl.broadcast_to({offset}, {shape}){dtype})"
+
+
 class Operations(OpOverrides):
     @staticmethod
     def constant(value, dtype):
@@ -175,7 +180,10 @@ class Operations(OpOverrides):
     def fmod(a, b):  # % of Python has the sign of b, fmod that of a
         if a.dtype == torch.uint8:
             return f"({a} % {b})"
-        return f"tl.where({a} < 0, -(tl.abs({a}) % tl.abs({b})), tl.abs({a}) % tl.abs({b}))"
+        if is_floating(a):
+            return f"tl.where({a} < 0, -(tl.abs({a}) % tl.abs({b})), tl.abs({a}) % tl.abs({b}))"
+        # The least integer has no absolute value.
+        return f"({a} % {b} - tl.where(({a} % {b} != 0) & (({a} < 0) != ({b} < 0)), {b}, tl.astype(0, {name_of(a.dtype)})))"
 
     mod = fmod
 
@@ -229,15 +237,15 @@ class Operations(OpOverrides):
 
     @staticmethod
     def rand(seed, offset):
-        return f"tl.uniform(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE))"
+        return _random("uniform", seed, offset)
 
     @staticmethod
     def randn(seed, offset):
-        return f"tl.normal(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE))"
+        return _random("normal", seed, offset)
 
     @staticmethod
     def randint64(seed, offset, low, high):
-        bits = f"tl.random_bits(SHAPE, {seed}, tl.broadcast_to({offset}, SHAPE), dtype=tl.uint64)"
+        bits = _random("random_bits", seed, offset, ", dtype=tl.uint64")
         return f"(tl.astype({bits} % tl.astype({high} - {low}, tl.uint64), tl.int64) + {low})"
 
     # Without formulas that are exact enough, torch computes these.

@@ -2,8 +2,12 @@
 
 import difflib
 
-PRODUCTS, FALLBACK = "products", "fallback"
-VALUES = {PRODUCTS: ("measured", "tile", "torch"), FALLBACK: ("eager", "inductor", "error")}
+PRODUCTS, ATTENTION, FALLBACK = "products", "attention", "fallback"
+VALUES = {
+    PRODUCTS: ("measured", "tile", "torch"),
+    ATTENTION: ("measured", "tile", "torch"),
+    FALLBACK: ("eager", "inductor", "error"),
+}
 
 
 def split(options):
@@ -11,7 +15,7 @@ def split(options):
     from torch._inductor import list_options
 
     own, settings, own_names = {}, {}, ", ".join(map(repr, VALUES))
-    known = set(list_options())
+    known = {*list_options(), "force_disable_caches"}  # which that list lacks
     for name, value in (options or {}).items():
         setting = name.replace("-", "_")
         if name in VALUES:

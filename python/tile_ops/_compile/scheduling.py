@@ -16,6 +16,16 @@ from .report import REASON, place_of
 from . import templates
 
 
+MOST_ACCESSES = 56  # of a group of nodes: a kernel has at most MOST_PARAMETERS, and sizes that vary are some of them
+
+
+def _fits_a_kernel(node1, node2):
+    accesses = OrderedSet()
+    for node in (node1, node2):
+        accesses |= node.read_writes.reads | node.read_writes.writes
+    return len(accesses) <= MOST_ACCESSES
+
+
 class TileScheduling(SIMDScheduling):
     kernel_type = TileKernel
     count = itertools.count()
@@ -39,10 +49,10 @@ class TileScheduling(SIMDScheduling):
                 return False
             nodes = [each for each in (*node1.get_nodes(), *node2.get_nodes()) if not each.is_template()]
             return templates.fits(node1.get_template_node(), nodes)
-        return False if node2.is_template() else super().can_fuse(node1, node2)
+        return not node2.is_template() and _fits_a_kernel(node1, node2) and super().can_fuse(node1, node2)
 
     def can_fuse_horizontal(self, node1, node2):
-        if node1.is_template() or node2.is_template():
+        if node1.is_template() or node2.is_template() or not _fits_a_kernel(node1, node2):
             return False
         return super().can_fuse(node1, node2)
 

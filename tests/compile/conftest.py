@@ -1,0 +1,12 @@
+"""Tests of compiled graphs compile them: no cache answers for the compiler."""
+
+import pytest
+
+
+@pytest.fixture
+def uncached():
+    import torch._functorch.config
+    import torch._inductor.config
+
+    with torch._inductor.config.patch(fx_graph_cache=False), torch._functorch.config.patch(enable_autograd_cache=False):
+        yield
