@@ -121,7 +121,8 @@ def timed(program, compiled, scale):
 def difference(ours, theirs):
     """Returns the largest difference, divided by the largest number."""
     return max(
-        np.abs(one.astype(np.float64) - other).max() / max(1, np.abs(other).max()) for one, other in zip(ours, theirs, strict=True)
+        np.abs(one.astype(np.float64) - other).max() / max(1, np.abs(other).max())
+        for one, other in zip(ours, theirs, strict=True)
     )
 
 
