@@ -53,7 +53,13 @@ def test_random_programs_compute_the_same_when_compiled(graph, seed, device):
 
 def test_programs_vary(seed):
     text = "\n".join(make(seed + k).text("f") for k in range(300))
-    templates = [*random_graphs.EXACT, *random_graphs.VIEWS, *random_graphs.ROUNDED, *random_graphs.CONTINUOUS, *random_graphs.CHANGES]
+    templates = [
+        *random_graphs.EXACT,
+        *random_graphs.VIEWS,
+        *random_graphs.ROUNDED,
+        *random_graphs.CONTINUOUS,
+        *random_graphs.CHANGES,
+    ]
     names = {word for each in templates for word in __import__("re").findall(r"\.(\w+)\(", each)}
     assert all(f".{name}(" in text for name in names)
 

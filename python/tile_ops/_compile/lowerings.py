@@ -7,7 +7,6 @@ from torch._inductor import lowering
 from torch._inductor.virtualized import V
 
 from .active import current
-from .compat import call_handler
 from .compat import size_hint as hint
 
 aten = torch.ops.aten
