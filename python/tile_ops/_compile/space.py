@@ -1,9 +1,11 @@
 """Chooses the tile of a kernel: which axes it covers, which ones the grid has, and which ones a loop walks."""
 
 import dataclasses
+import math
 
 CPU_ELEMENTS = 16384  # of a tile: its values stay in the first cache
 GPU_ELEMENTS = 4096
+GPU_BLOCKS = 528  # four for each multiprocessor of an H100
 WHOLE_ROW = 16384  # longer rows are walked in a loop
 WHOLE_COLUMN = 64  # so are columns of arrays whose rows are contiguous
 COLUMNS, COLUMNS_GPU = 512, 32  # of these, which a tile has beside one another
@@ -99,6 +101,8 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
     for extent in extents:
         size *= extent
     most = max(1, elements // size)
+    if is_gpu and not across:  # few rows are given to as many blocks as there are
+        most = min(most, max(1, math.prod(hints[i] for i in points) // GPU_BLOCKS))
     others = fill([fastest] if across else reversed(points), min(most, COLUMNS) if across else min(most, 64))
     dims, shapes = ((inner, others[0]), (extents, others[1])) if across else ((others[0], inner), (others[1], extents))
     blocks = [i for i in points if i not in others[0]]
