@@ -9,7 +9,8 @@ from tile_ops._compile import report
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def fresh(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     torch._dynamo.reset()
     tile_ops.compile_report(reset=True)
 
@@ -93,8 +94,7 @@ def test_a_report_without_reset_keeps_the_graphs():
 
 
 @pytest.mark.parametrize("autograd_cache", [True, False])
-def test_graphs_of_a_cache_have_their_kernels(autograd_cache, tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+def test_graphs_of_a_cache_have_their_kernels(autograd_cache):
     reports = []
     with torch._functorch.config.patch(enable_autograd_cache=autograd_cache), torch._inductor.config.patch(fx_graph_cache=True):
         for _ in range(2):
