@@ -135,10 +135,19 @@ def test_repeated_heads_are_read_once(way, trains):
     def function(query, key, value, mask):
         return F.scaled_dot_product_attention(query, repeated(key), repeated(value), attn_mask=mask)
 
-    args = (*tensors(6, 2, 33, 40, 16, trains=trains), torch.rand(33, 40) > 0.2)
+    args = (*tensors(6, 2, 33, 40, 16, torch.bfloat16, trains), torch.rand(33, 40) > 0.2)
     agrees(function, args, TRAINING if trains else INFERENCE)
     _, codes = run_and_get_code(lambda: compiled(function)(*args))
     assert "tile_kernel(" not in "".join(codes)
+
+
+def test_repeated_heads_of_a_gradient_in_float32_stay():
+    def function(query, key, value):
+        return F.scaled_dot_product_attention(query, *(x.repeat_interleave(3, 1) for x in (key, value)))
+
+    args = tensors(6, 2, 33, 40, 16)
+    agrees(function, args, TRAINING)
+    assert not choice.reads_heads_once(call(device="cpu", dtype=torch.float32, trains=True))
 
 
 def test_repeated_heads_that_others_read_stay():
@@ -306,7 +315,7 @@ def test_only_the_gradient_may_read_what_a_call_saves():
 def call(operator="flash_attention", device="cuda", dtype=torch.bfloat16, rows=1024, keys=None, depth=128, **options):
     with FakeTensorMode():
         query, key = (torch.empty(1, 8, length, depth, device=device, dtype=dtype) for length in (rows, keys or rows))
-    given = {"bias": None, "is_causal": False, "trains": False, "wants_bias": False, **options}
+    given = {"bias": None, "is_causal": False, "trains": False, **options}
     return choice.Attention(f"_scaled_dot_product_{operator}", query, key, **given)
 
 

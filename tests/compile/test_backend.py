@@ -46,7 +46,18 @@ def unlike(x):
     return (
         *(x + 1, x / 2, 1 / x, x.abs(), x.sign(), x.exp(), x.tanh(), x.sigmoid(), x.relu(), x.sqrt(), x.log()),
         *(x.clamp(-1, 1), torch.maximum(x, 1 - x), torch.minimum(x, x.cos()), x.isnan(), x.isinf(), x.isfinite(), x.signbit()),
-        *(x - x, x == x, x != x, x < 1, x >= 0, x.logical_not(), torch.where(x > 0, x, -x), x.nan_to_num(0, 1, -1), x.erf(), F.silu(x)),
+        *(
+            x - x,
+            x == x,
+            x != x,
+            x < 1,
+            x >= 0,
+            x.logical_not(),
+            torch.where(x > 0, x, -x),
+            x.nan_to_num(0, 1, -1),
+            x.erf(),
+            F.silu(x),
+        ),
         *(x.floor(), x.round(), x.trunc(), x.amax(), x.amin(), x.argmax(), x.argmin(), x.sum(), x.softmax(0), x.logsumexp(0)),
         *(x[1:].logsumexp(0), x[1:3].amax(), x[1:3].softmax(0), x.fmax(x.cos()), x.fmin(x.cos()), x.var(0), x.any(), x.all()),
     )
@@ -64,8 +75,27 @@ def arithmetic(x, y):
         *(x + y, x - y, x * y, x // y, x % y, x & y, x | y, x ^ y, ~x, x << shift, x >> shift, x**2),
         *(torch.fmod(x, y), torch.div(x, y, rounding_mode="trunc"), x / y, torch.maximum(x, y), torch.minimum(x, y)),
         *(x == y, x != y, x < y, x <= y, x > y, x >= y, x.clamp(3, 90), torch.where(x > y, x, y), x.sign(), x * 2.5, x + 0.5),
-        *(x.sum(), x.sum(1), x.amax(1), x.amin(0), x.argmax(1), x.argmin(0), x.prod(1), (x > 3).sum(0), x.any(1), (x != 0).all(0)),
-        *(x.to(torch.float32).sin(), x.logical_and(y), x.logical_xor(y), x.bool(), (x % 100).float().mean(), x.max(1), x.min(0)),
+        *(
+            x.sum(),
+            x.sum(1),
+            x.amax(1),
+            x.amin(0),
+            x.argmax(1),
+            x.argmin(0),
+            x.prod(1),
+            (x > 3).sum(0),
+            x.any(1),
+            (x != 0).all(0),
+        ),
+        *(
+            x.to(torch.float32).sin(),
+            x.logical_and(y),
+            x.logical_xor(y),
+            x.bool(),
+            (x % 100).float().mean(),
+            x.max(1),
+            x.min(0),
+        ),
     )
     return *(each for result in results for each in (result if isinstance(result, tuple) else (result,))), x.abs(), -x
 
@@ -81,8 +111,30 @@ def test_integers(dtype, device):
 def test_conditions(device):
     def conditions(a, b, x):
         return (
-            *(a & b, a | b, a ^ b, ~a, a == b, a != b, a.logical_and(x), a.any(), a.all(), a.any(1), a.all(0), a.sum(), a.sum(0)),
-            *(a.float() + x, torch.where(a, x, 0), x.masked_fill(b, -1), a.to(torch.int8) + b, a * x, a.amax(1), a.long().argmax(1)),
+            *(
+                a & b,
+                a | b,
+                a ^ b,
+                ~a,
+                a == b,
+                a != b,
+                a.logical_and(x),
+                a.any(),
+                a.all(),
+                a.any(1),
+                a.all(0),
+                a.sum(),
+                a.sum(0),
+            ),
+            *(
+                a.float() + x,
+                torch.where(a, x, 0),
+                x.masked_fill(b, -1),
+                a.to(torch.int8) + b,
+                a * x,
+                a.amax(1),
+                a.long().argmax(1),
+            ),
             *(a < b, a.any(0, keepdim=True) & b, a.count_nonzero(1), (a & (x > 0)).any(1), a.float().mean()),
         )
 
@@ -165,12 +217,26 @@ def test_views_are_read_and_written(device):
         return (
             *(x.t() + y.t() * 2, (x.t() + 1).contiguous(), x[::2, 1::3] * 2, x[5:, :-4] + y[:-5, 4:], x.flip(0) + y.flip(1)),
             *(x.view(4, 9, 64).permute(2, 0, 1) + 1, x.view(4, 9, 8, 8).transpose(1, 2).reshape(32, 72) * 2),
-            *(x[:, None].expand(36, 3, 64) * y[:, None], x.unfold(1, 8, 4).sum(-1), x.diagonal() * 2, x.roll((3, 5), (0, 1)) + y),
+            *(
+                x[:, None].expand(36, 3, 64) * y[:, None],
+                x.unfold(1, 8, 4).sum(-1),
+                x.diagonal() * 2,
+                x.roll((3, 5), (0, 1)) + y,
+            ),
             *(x.repeat(2, 3) + 1, x.repeat_interleave(2, 0).sin(), x.tril() + y.triu(1), torch.stack([x, y], 1) * 2),
             *(torch.cat([x * 2, y + 1, x], 1).sin(), torch.cat([x, y[:3]], 0) * 2, *[each + 1 for each in x.chunk(3, 1)]),
             *(F.pad(x, (1, 2, 3, 4)).exp(), F.pad(x[None], (2, 3), "reflect") + 1, F.pad(x[None], (2, 3), "replicate") + 1),
-            *(F.pad(x, (-1, -2, 0, 3), value=2.0) * 2, x.as_strided((5, 6), (7, 3), 11) + 1, x.rot90() * 2, x[..., None, :1] * y[None]),
-            *(x.new_zeros(5, 3) + x[:5, :3], torch.arange(64, device=x.device) * x, torch.eye(36, device=x.device, dtype=x.dtype) @ x + y),
+            *(
+                F.pad(x, (-1, -2, 0, 3), value=2.0) * 2,
+                x.as_strided((5, 6), (7, 3), 11) + 1,
+                x.rot90() * 2,
+                x[..., None, :1] * y[None],
+            ),
+            *(
+                x.new_zeros(5, 3) + x[:5, :3],
+                torch.arange(64, device=x.device) * x,
+                torch.eye(36, device=x.device, dtype=x.dtype) @ x + y,
+            ),
             *(torch.meshgrid(x[0], y[0, :5], indexing="ij")[1] + 1, x.unflatten(1, (2, 32)).sum(1), x.movedim(0, 1) - y.mT),
             *(F.pixel_shuffle(x.view(1, 36, 8, 8), 3) * 2, x.view(2, 18, 64).roll(1, 0) * 2, x.T.flatten()[3:50] + 1),
         )
@@ -192,7 +258,17 @@ def test_indices(device):
         return (
             *(x[i], x[i] * 2, x[:, j].sin(), x[i[:7], j[:7]], x[i[:5, None], j[None, :6]], x.index_select(0, i % 50)),
             *(x.gather(1, wide), x.gather(0, wide % 50), torch.take_along_dim(x, wide, 1) + 1, F.embedding(i % 50, x) * 2),
-            *(x[i].sum(1), x[i % 50, :].softmax(1), (x * 2)[i], x.take(i + 60), F.one_hot(j % 7, 7) * 2, (x.sum(1) * 2)[i], x[x[:, 0] > 0] * 2, x[0], x[-1] + 1),
+            *(
+                x[i].sum(1),
+                x[i % 50, :].softmax(1),
+                (x * 2)[i],
+                x.take(i + 60),
+                F.one_hot(j % 7, 7) * 2,
+                (x.sum(1) * 2)[i],
+                x[x[:, 0] > 0] * 2,
+                x[0],
+                x[-1] + 1,
+            ),
         )
 
     x, wide = torch.randn(50, 30), torch.randint(0, 30, (50, 30))
@@ -203,10 +279,24 @@ def test_indices(device):
     def writes(x, i, wide, values):
         once = torch.arange(0, 50, 2, device=x.device)
         return (
-            *(x.index_put((once,), values[:25]), x.sum(1).index_put((once,), values[:25].sum(1)), x.index_put((i,), values, accumulate=True), x.index_add(0, i % 50, values)),
+            *(
+                x.index_put((once,), values[:25]),
+                x.sum(1).index_put((once,), values[:25].sum(1)),
+                x.index_put((i,), values, accumulate=True),
+                x.index_add(0, i % 50, values),
+            ),
             *(x.index_copy(0, once, values[:25]), x.index_fill(0, once, 3.0), x.scatter(1, wide[:, :1], 5.0)),
-            *(x.scatter_add(1, wide, x), x.scatter_reduce(1, wide, x, "amax"), x.masked_fill(x > 0, 0), x.select_scatter(values[:30, 0] * 2, 0, 7) * 2),
-            *(x.slice_scatter(values[:5], 0, 3, 8) * 2, x.diagonal_scatter(values[:30, 0]) + 1, torch.where(x > 0, x, 0).index_add(0, i % 50, values)),
+            *(
+                x.scatter_add(1, wide, x),
+                x.scatter_reduce(1, wide, x, "amax"),
+                x.masked_fill(x > 0, 0),
+                x.select_scatter(values[:30, 0] * 2, 0, 7) * 2,
+            ),
+            *(
+                x.slice_scatter(values[:5], 0, 3, 8) * 2,
+                x.diagonal_scatter(values[:30, 0]) + 1,
+                torch.where(x > 0, x, 0).index_add(0, i % 50, values),
+            ),
         )
 
     values = torch.randn(40, 30)
@@ -219,10 +309,25 @@ def test_indices(device):
 def test_sizes_of_zero_and_one(shape, device):
     def small(x):
         found = [x + 1, x * x.exp(), x.sum(), x.mean(), x[None].sum(-1), x.flatten() * 2]
-        found += [torch.cat([x.flatten(), x.flatten() * 2]), x[None].sum(0), x[None].prod(0), x.any(), x.all(), x > 0, x.t() if x.dim() < 3 else x]
+        found += [
+            torch.cat([x.flatten(), x.flatten() * 2]),
+            x[None].sum(0),
+            x[None].prod(0),
+            x.any(),
+            x.all(),
+            x > 0,
+            x.t() if x.dim() < 3 else x,
+        ]
         found += [x[None].softmax(0), x.expand(3, *x.shape) * 2, F.pad(x.flatten(), (1, 2)), x.unsqueeze(-1).sum(0)]
         if x.numel():
-            found += [x.amax(), x.argmax(), x[None].amax(0), x.flatten().cumsum(0), x[None].argmax(0), x.logsumexp(tuple(range(x.dim())))]
+            found += [
+                x.amax(),
+                x.argmax(),
+                x[None].amax(0),
+                x.flatten().cumsum(0),
+                x[None].argmax(0),
+                x.logsumexp(tuple(range(x.dim()))),
+            ]
         return tuple(found)
 
     x = torch.randn(shape, requires_grad=True)

@@ -73,8 +73,9 @@ def test_a_refused_operator_names_the_reason(monkeypatch):
 
     monkeypatch.setattr(TileKernel, "_prod", refuse)
     (graph,) = compiled(lambda x: torch.relu(x.prod(1)) + 1.5, torch.randn(5, 60)).graphs
-    assert graph.called["aten.prod.dim_int"] == (1, "refused: the reduction prod")
-    assert [each.operators for each in graph.kernels] == [("relu", "add")]
+    refused = (1, "refused: the reduction prod")  # no kernel has parts of what was one
+    assert graph.called == dict.fromkeys(("aten.prod.dim_int", "aten.relu.default", "aten.add.Tensor"), refused)
+    assert not graph.kernels
 
 
 def test_forward_and_backward_are_two_graphs():

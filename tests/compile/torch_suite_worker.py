@@ -81,6 +81,8 @@ def replace_inductor(backend):
             if backend is None:
                 return original(model_, example_inputs_, *args, **options)
             patches = options.get("config_patches")
+            if backend.__module__ == "tile_ops._compile":  # eager mode after an error would hide it
+                patches = {"fallback": "error", **(patches or {})}
             return backend(model_, example_inputs_, options=patches) if patches else backend(model_, example_inputs_)
         finally:
             module.compile_fx = compile_fx

@@ -1,8 +1,9 @@
-// Parses the text that ends the product kernel, and checks its names.
-#include "gemm.h"
-
+// The text that ends the product kernel: its names, and its results in a trace.
+#include <functional>
 #include <mutex>
 #include <unordered_map>
+
+#include "product_epilogue.h"
 
 namespace tile {
 namespace {
@@ -64,6 +65,24 @@ EpilogueText parsed_epilogue(const EpilogueSource& source) {
   std::shared_ptr<const ExpressionText> made = checked(source, separated(names));
   std::lock_guard lock(mutex);
   return known.emplace(std::move(key), EpilogueText{std::move(made)}).first->second;
+}
+
+Tile expressed(const ExpressionOf<Array, Tile>& of, const Array& out, const Tile& acc,
+               const std::optional<Tile>& factor, const TileIndex& at, std::vector<Tile>& more) {
+  const auto& [text, places, tensors, numbers, outs] = of;
+  const auto result = [&](int k) -> const Array& { return k == 0 ? out : outs[static_cast<size_t>(k) - 1]; };
+  std::vector<std::function<Tile()>> values{[&] { return acc; }};
+  if (factor) values.emplace_back([&] { return *factor; });
+  auto next = tensors.begin();
+  for (const Place place : places)
+    values.emplace_back([&, array = place == elsewhere ? *next++ : result(place)] {
+      Tile tile = array[{at.b0, at.b1}].tiled_view(acc.shape()).load({at.i, at.j});
+      return tile.dtype() == DType::boolean ? tile : tile.astype(acc.dtype());
+    });
+  for (const Tile& number : numbers) values.emplace_back([&] { return number.astype(acc.dtype()); });
+  const std::vector<Tile> results = text->all(acc.dtype(), [&](size_t name) { return values[name](); });
+  more.insert(more.end(), results.begin() + 1, results.end());
+  return results[0].broadcast_to(acc.shape());
 }
 
 }  // namespace tile

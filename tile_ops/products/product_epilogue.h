@@ -20,6 +20,11 @@ struct TileIndex {
   const Tile &b0, &b1, &i, &j;
 };
 
+// Computes the text of an epilogue, whose first result goes to `out` and is returned; the others are added to
+// `more`.
+Tile expressed(const ExpressionOf<Array, Tile>& of, const Array& out, const Tile& acc,
+               const std::optional<Tile>& factor, const TileIndex& at, std::vector<Tile>& more);
+
 // Stores tile `at` of a product `acc`, or of one times `factor` after its activation, or what an expression
 // makes of both.
 void finish(const EpilogueOf<Array, Tile>& of, Tile acc, const std::optional<Tile>& factor,

@@ -124,7 +124,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         graph = report.Graph(kind, report.place_of_graph(gm) or place)
         try:
             made = _generate(compile, gm, example_inputs, arguments)
-            found = report.read(compat.source_of(made), lowerings.reason_of)
+            found = report.read(compat.source_of(made), lambda name: compile.reasons.get(name) or lowerings.reason_of(name))
             graph.kernels, graph.products, graph.called = found
             graph.cached = bool(graph.kernels or graph.products) and not compile.kernels
         except Exception as error:

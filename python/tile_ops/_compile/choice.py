@@ -40,7 +40,6 @@ class Attention:
     bias: torch.dtype | None
     is_causal: bool
     trains: bool
-    wants_bias: bool  # the gradient of the bias
 
 
 def keeps_attention(compile, call):
@@ -51,6 +50,11 @@ def keeps_attention(compile, call):
     if wanted == "tile":
         return None
     return _CPU_OR_GPU[call.query.device.type](call) if call.query.device.type in _CPU_OR_GPU else "not measured here"
+
+
+def reads_heads_once(call):
+    """Returns True if heads of keys that torch repeats are not to be repeated: it costs gradients in float32 on a CPU a fifth."""
+    return call.query.device.type != "cpu" or not call.trains or call.query.element_size() == 2
 
 
 # On a CPU queries, and keys of a gradient, are computed in tiles of so many.

@@ -182,8 +182,8 @@ TEXTS = {
     "reciprocal": ("(1.0 / {0})", False),
     "identity": ("{0}", False),
     "relu": ("relu({0})", False),
-    "maximum": ("max({0}, {1})", False),
-    "minimum": ("min({0}, {1})", False),
+    "maximum": ("maximum_nan({0}, {1})", False),
+    "minimum": ("minimum_nan({0}, {1})", False),
     **{
         name: (f"{name}({{0}})", False)
         for name in "exp exp2 expm1 log log1p log2 sqrt rsqrt sin cos tan tanh erf sigmoid abs floor ceil trunc".split()

@@ -88,7 +88,9 @@ def _by_inductor(gm, example_inputs, arguments, before):
         return None
     try:
         with config.patch(before), compiling(None):
-            return compile_fx_inner(gm, example_inputs, **arguments)
+            made = compile_fx_inner(gm, example_inputs, **arguments)
+            made._fx_graph_cache_key = None  # so that autograd's cache does not take it for our code
+            return made
     except Exception as error:
         if passes_on(error):
             raise

@@ -280,18 +280,9 @@ def replace_attention(graph, node, compile):
     wants_bias = any(_parts(call, _GRAD_BIAS) for call in calls)
     bias = given["attn_bias"] = given.get("attn_bias")
     mask = None if wants_bias else bool_mask(bias)
-    why_not = choice.keeps_attention(
-        compile,
-        choice.Attention(
-            name,
-            query,
-            key,
-            None if bias is None else value_of(bias if mask is None else mask).dtype,
-            given["is_causal"],
-            bool(calls),
-            wants_bias,
-        ),
-    )
+    dtype = None if bias is None else value_of(bias if mask is None else mask).dtype
+    call = choice.Attention(name, query, key, dtype, given["is_causal"], bool(calls))
+    why_not = choice.keeps_attention(compile, call)
     if why_not is not None:
         return why_not
     options = {
@@ -300,7 +291,7 @@ def replace_attention(graph, node, compile):
         "causal_align": "top_left",
         "scale": given["scale"],
     }
-    narrow = [before_repetition(each) for each in operands[1:]]
+    narrow = [before_repetition(each) if choice.reads_heads_once(call) else None for each in operands[1:]]
     if None not in narrow and statically_known_true(value_of(narrow[0]).shape[1] == value_of(narrow[1]).shape[1]):
         if _replace(graph, node, calls, [operands[0], *narrow], options, wants_bias, value_of(narrow[0]).shape[1]) is None:
             return None
