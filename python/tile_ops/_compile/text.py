@@ -153,7 +153,9 @@ class Source:
         if not in_loop:
             line = re.sub(r"\bLANES\b", "POINT_LANES", line)
         over = [self.order.index(i) for i in self.sums]
-        words = {"LAST": str(NO_PLACE), "SHAPE": entries(self.shape), "AXIS": str(over[0]) if len(over) == 1 else entries(over)}
+        points = tuple(1 if n in over else many for n, many in enumerate(self.shape))
+        axis = str(over[0]) if len(over) == 1 else entries(over)
+        words = {"LAST": str(NO_PLACE), "SHAPE": entries(self.shape), "POINTS": entries(points), "AXIS": axis}
         line = re.sub(r"\b(LAST|SHAPE|POINTS|AXIS)\b", lambda match: words[match[1]], line)
         return re.sub(r"\bTILE\(", "(", line)
 
