@@ -16,26 +16,92 @@ DTYPES = (torch.float32,) * 4 + (torch.float64, torch.int64, torch.int32)
 EXACT = [
     *("-{a}", "{a}.abs()", "{a}.relu()", "{a}.clamp(-3, 5)", "torch.remainder({a}, 7)", "{a} // 3", "{a} + {n}", "{a} * {n}"),
     *("{a} + {b}", "{a} - {b}", "torch.remainder({a} * {b}, 11)", "torch.maximum({a}, {b})", "torch.minimum({a}, {b})"),
-    *("({a} > {b}).to({a}.dtype)", "torch.where({a} > {b}, {a}, {c})", "{a}.masked_fill({b} == {c}, {n})", "({a} == {b}).sum({d})"),
+    *(
+        "({a} > {b}).to({a}.dtype)",
+        "torch.where({a} > {b}, {a}, {c})",
+        "{a}.masked_fill({b} == {c}, {n})",
+        "({a} == {b}).sum({d})",
+    ),
     *("torch.remainder({a}.sum({d}, keepdim={k}), 13)", "{a}.amax({d}, keepdim={k})", "{a}.amin({d}, keepdim={k})"),
-    *("{a}.argmax({d}, keepdim={k})", "{a}.argmin({d}, keepdim={k})", "({a} > 0).any({d}).to({a}.dtype)", "torch.remainder({a}.sum(), 9)"),
-    *("({a} < 4).all({d}, keepdim={k}).int()", "{a}.clamp(-1, 1).prod({d})", "torch.remainder({a}.cumsum({d}), 5)", "{a}.max({d}).values"),
-    *("{a}.to(torch.int64)", "{a}.to(torch.float32)", "{a}.clamp(0, 9).to(torch.uint8).int()", "{a} * torch.arange({a}.shape[-1], device={a}.device)"),
+    *(
+        "{a}.argmax({d}, keepdim={k})",
+        "{a}.argmin({d}, keepdim={k})",
+        "({a} > 0).any({d}).to({a}.dtype)",
+        "torch.remainder({a}.sum(), 9)",
+    ),
+    *(
+        "({a} < 4).all({d}, keepdim={k}).int()",
+        "{a}.clamp(-1, 1).prod({d})",
+        "torch.remainder({a}.cumsum({d}), 5)",
+        "{a}.max({d}).values",
+    ),
+    *(
+        "{a}.to(torch.int64)",
+        "{a}.to(torch.float32)",
+        "{a}.clamp(0, 9).to(torch.uint8).int()",
+        "{a} * torch.arange({a}.shape[-1], device={a}.device)",
+    ),
 ]
 VIEWS = [
-    *("{a}.transpose({d}, 0)", "{a}.flip({d})", "{a}.unsqueeze({d})", "{a}.roll({n}, {d})", "{a}.select({d}, 0)", "{a}.expand(3, *{a}.shape)"),
-    *("{a}.narrow({d}, {a}.shape[{d}] // 2, ({a}.shape[{d}] + 1) // 2)", "{a}[..., ::2]", "{a}[..., 1:]", "{a}.flatten()", "{a}.mT"),
-    *("torch.cat([{a}, {a} + 1], {d})", "torch.cat([{a}.flatten(), {b}.flatten()])", "torch.stack([{a}, {a}], {d})", "{a}.contiguous()"),
-    *("torch.nn.functional.pad({a}, (1, {n}))", "{a}.reshape(-1, {a}.shape[0])", "{a}.unflatten({d}, (-1, {a}.shape[{d}]))", "{a}[-1]"),
-    *("{a}.index_select({d}, torch.arange(4, device={a}.device) % {a}.shape[{d}])", "{a}.repeat_interleave(2, {d})", "{a}.tril()"),
+    *(
+        "{a}.transpose({d}, 0)",
+        "{a}.flip({d})",
+        "{a}.unsqueeze({d})",
+        "{a}.roll({n}, {d})",
+        "{a}.select({d}, 0)",
+        "{a}.expand(3, *{a}.shape)",
+    ),
+    *(
+        "{a}.narrow({d}, {a}.shape[{d}] // 2, ({a}.shape[{d}] + 1) // 2)",
+        "{a}[..., ::2]",
+        "{a}[..., 1:]",
+        "{a}.flatten()",
+        "{a}.mT",
+    ),
+    *(
+        "torch.cat([{a}, {a} + 1], {d})",
+        "torch.cat([{a}.flatten(), {b}.flatten()])",
+        "torch.stack([{a}, {a}], {d})",
+        "{a}.contiguous()",
+    ),
+    *(
+        "torch.nn.functional.pad({a}, (1, {n}))",
+        "{a}.reshape(-1, {a}.shape[0])",
+        "{a}.unflatten({d}, (-1, {a}.shape[{d}]))",
+        "{a}[-1]",
+    ),
+    *(
+        "{a}.index_select({d}, torch.arange(4, device={a}.device) % {a}.shape[{d}])",
+        "{a}.repeat_interleave(2, {d})",
+        "{a}.tril()",
+    ),
 ]
 ROUNDED = [
     *("{a}.sin()", "torch.exp(-{a}.abs())", "{a}.sigmoid()", "{a}.float().mean({d}, keepdim={k})", "{a}.float().softmax({d})"),
-    *("{a}.double().var({d}, correction=0)", "({a}.abs() + 1).rsqrt()", "{a}.float().logsumexp({d})", "{a}.float().log_softmax({d})"),
+    *(
+        "{a}.double().var({d}, correction=0)",
+        "({a}.abs() + 1).rsqrt()",
+        "{a}.float().logsumexp({d})",
+        "{a}.float().log_softmax({d})",
+    ),
 ]
-CONTINUOUS = ["{r} + {a}", "torch.maximum({r}, {a})", "{r}.tanh()", "{r}.mean({d})", "{r}.amax({d})", "-{r}", "{r}.sum({d}, keepdim={k})"]
+CONTINUOUS = [
+    "{r} + {a}",
+    "torch.maximum({r}, {a})",
+    "{r}.tanh()",
+    "{r}.mean({d})",
+    "{r}.amax({d})",
+    "-{r}",
+    "{r}.sum({d}, keepdim={k})",
+]
 CHANGES = [
-    *("{i}.add_(1)", "{i}[1:].mul_(-1)", "{i}.copy_(torch.remainder({a}, 5))", "{i}[..., ::2].sub_(2)", "{i}.sub_(torch.remainder({a}, 3))"),
+    *(
+        "{i}.add_(1)",
+        "{i}[1:].mul_(-1)",
+        "{i}.copy_(torch.remainder({a}, 5))",
+        "{i}[..., ::2].sub_(2)",
+        "{i}.sub_(torch.remainder({a}, 3))",
+    ),
     *("{i}.mT.clamp_(-2, 4)", "{i}[0].fill_({n})", "{i}.flip(0).add_(1)", "{i}.flatten()[1:3].zero_()"),
 ]
 

@@ -1,5 +1,6 @@
 """Programs under torch.compile(backend="tile"): mutation, aliases, random numbers, autocast, varying sizes, NumPy, threads."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -63,7 +64,12 @@ def test_dropout_drops_the_same_elements_in_both_directions(device):
             return F.dropout(h, 0.25).sin()
 
         # What is checkpointed is computed once more in the backward.
-        return F.dropout(x, 0.5), checkpoint(block, x, use_reentrant=False), torch.rand_like(x), torch.randn(3, 1000, device=x.device)
+        return (
+            F.dropout(x, 0.5),
+            checkpoint(block, x, use_reentrant=False),
+            torch.rand_like(x),
+            torch.randn(3, 1000, device=x.device),
+        )
 
     x = torch.rand(100, 1001).add_(0.5).requires_grad_()
     run = compiled(dropped)
@@ -180,7 +186,11 @@ def test_numpy_functions():
 class Block(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.norm, self.qkv, self.out = torch.nn.LayerNorm(width), torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.norm, self.qkv, self.out = (
+            torch.nn.LayerNorm(width),
+            torch.nn.Linear(width, 3 * width),
+            torch.nn.Linear(width, width),
+        )
         self.up, self.down = torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, width)
 
     def forward(self, x, target):
@@ -208,9 +218,19 @@ def test_gradients_of_norms_and_losses(device):
         image = x.view(4, 8, 6, 10)
         norms = F.group_norm(image, 4), F.batch_norm(image, None, None, training=True), F.instance_norm(image)
         pooled = F.avg_pool2d(image, 2), F.max_pool2d(image, 2), F.interpolate(image, scale_factor=2.0)
-        return *norms, *pooled, F.smooth_l1_loss(x, y), F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="batchmean"), (
-            F.normalize(x, dim=-1) * w
-        ).std(0), torch.logsumexp(x, (0, 1)), x.cumsum(-1), x.amax(1), x.norm(dim=0), F.cosine_similarity(x, y), x.var(0).sqrt()
+        return (
+            *norms,
+            *pooled,
+            F.smooth_l1_loss(x, y),
+            F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="batchmean"),
+            (F.normalize(x, dim=-1) * w).std(0),
+            torch.logsumexp(x, (0, 1)),
+            x.cumsum(-1),
+            x.amax(1),
+            x.norm(dim=0),
+            F.cosine_similarity(x, y),
+            x.var(0).sqrt(),
+        )
 
     check(losses, *(each.requires_grad_() for each in (torch.randn(32, 60), torch.randn(60), torch.randn(32, 60))))
 
@@ -242,7 +262,9 @@ def test_products_with_epilogues(dtype, device):
     assert len({each.epilogue for each in graph.products}) > 3, graph
     exact = products(*(each.double() for each in arguments))
     for one, other in zip(ours, exact):
-        torch.testing.assert_close(one.double(), other, rtol=0, atol=(1e-5 if dtype == torch.float32 else 0.02) * other.abs().max().item())
+        torch.testing.assert_close(
+            one.double(), other, rtol=0, atol=(1e-5 if dtype == torch.float32 else 0.02) * other.abs().max().item()
+        )
 
 
 def test_products_of_any_number_of_rows(device):
@@ -340,7 +362,5 @@ assert all(graph.kernels for graph in tile_ops.compile_report().graphs)
 
 def test_no_compiler_is_started(device, tmp_path):
     command = [sys.executable, "-c", AUDITED, device.type]
-    import os
-
     done = subprocess.run(command, env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,5 +1,7 @@
 """Random programs compute the same when they are compiled; a program that does not is made smaller."""
 
+import re
+
 import pytest
 import random_graphs
 import torch
@@ -53,8 +55,14 @@ def test_random_programs_compute_the_same_when_compiled(graph, seed, device):
 
 def test_programs_vary(seed):
     text = "\n".join(make(seed + k).text("f") for k in range(300))
-    templates = [*random_graphs.EXACT, *random_graphs.VIEWS, *random_graphs.ROUNDED, *random_graphs.CONTINUOUS, *random_graphs.CHANGES]
-    names = {word for each in templates for word in __import__("re").findall(r"\.(\w+)\(", each)}
+    templates = [
+        *random_graphs.EXACT,
+        *random_graphs.VIEWS,
+        *random_graphs.ROUNDED,
+        *random_graphs.CONTINUOUS,
+        *random_graphs.CHANGES,
+    ]
+    names = {word for each in templates for word in re.findall(r"\.(\w+)\(", each)}
     assert all(f".{name}(" in text for name in names)
 
 

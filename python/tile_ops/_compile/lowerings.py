@@ -7,7 +7,6 @@ from torch._inductor import lowering
 from torch._inductor.virtualized import V
 
 from .active import current
-from .compat import call_handler
 from .compat import size_hint as hint
 
 aten = torch.ops.aten
@@ -79,6 +78,8 @@ def _handler(target):
 
     def changed(first, *args, **kwargs):
         """An operator that changes its argument returns it: inductor would take its result for other memory."""
+        first.realize()
+        V.graph.mark_buffer_mutated(first.get_name())  # inductor leaves out that what reads the old values comes before
         call(first, *args, **kwargs)
         return first
 

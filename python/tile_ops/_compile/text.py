@@ -144,11 +144,12 @@ class Source:
             return f"tl.store({match[1]}, {index}, tl.broadcast_to(tl.astype({match[2]}, {match[1]}.dtype), {tile}))"
 
         def scatter(match):
-            return f"tl.scatter({match[1]}, {match[2]}, tl.astype({match[3]}, {match[1]}.dtype), mask=LANES)"
+            lanes = "POINT_LANES" if match[1] == "POINTS" else "LANES"
+            return f"tl.scatter({match[2]}, {match[3]}, tl.astype({match[4]}, {match[2]}.dtype), mask={lanes})"
 
         line = re.sub(r"\bLOAD\((\w+)\)", load, line)
         line = re.sub(r"^STORE\((\w+), (\w+)\)$", store, line)
-        line = re.sub(r"^SCATTER\((\w+), (.*), (\w+)\)$", scatter, line)
+        line = re.sub(r"^SCATTER_(\w+)\((\w+), (.*), (\w+)\)$", scatter, line)
         line = replace_inside(line, None if self.is_exact else "INSIDE_LANES")
         if not in_loop:
             line = re.sub(r"\bLANES\b", "POINT_LANES", line)
@@ -165,7 +166,7 @@ class Source:
         in_loop: those that vary along the walked axes; they are defined in the loop, and the others before it.
         """
         walked = {*self.space.loops, *self.sums} if self.space.walked else set()
-        points = [i for i in (*self.space.dims[0], *self.space.dims[1]) if i not in walked]
+        points = [i for i in (*self.space.dims[0], *self.space.dims[1]) if i not in walked and i not in self.sums]
         every = [i for i in (*self.space.dims[0], *self.space.dims[1])]
         found = []
 
