@@ -360,6 +360,7 @@ assert all(graph.kernels for graph in tile_ops.compile_report().graphs)
 """
 
 
+@pytest.mark.slow
 def test_no_compiler_is_started(device, tmp_path):
     command = [sys.executable, "-c", AUDITED, device.type]
     done = subprocess.run(command, env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True)
