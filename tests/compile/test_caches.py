@@ -50,6 +50,7 @@ def counts(found):
     return [(each["hit"], each["miss"], each["bypass"]) for each in found]
 
 
+@pytest.mark.slow
 def test_a_second_process_finds_our_graphs(device, tmp_path):
     first = run(tmp_path, device, "tile", "tile/tile", "tile")
     assert counts(first) == [(0, 2, 0), (0, 2, 0), (2, 0, 0)]

@@ -1,5 +1,6 @@
 """Programs under torch.compile(backend="tile"): mutation, aliases, random numbers, autocast, varying sizes, NumPy, threads."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -136,7 +137,7 @@ def test_one_graph_for_all_sizes(device):
 
     w, run = torch.randn(24, 40), compiled(model, dynamic=True)
     counters.clear()
-    for length in (7, 2, 3, 16, 17, 64, 100, 333, 1030, 2):
+    for length in (7, 3, 4, 16, 17, 64, 100, 333, 1030, 5):  # of two rows, one is left in h[1:]
         x, keep = torch.randn(length, 24), torch.arange(length)
         same(run(x, w, keep), model(x, w, keep), rtol=1e-5, atol=1e-4)
     assert counters["stats"]["unique_graphs"] == 1
@@ -359,9 +360,8 @@ assert all(graph.kernels for graph in tile_ops.compile_report().graphs)
 """
 
 
+@pytest.mark.slow
 def test_no_compiler_is_started(device, tmp_path):
     command = [sys.executable, "-c", AUDITED, device.type]
-    import os
-
     done = subprocess.run(command, env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

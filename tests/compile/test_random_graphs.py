@@ -1,5 +1,7 @@
 """Random programs compute the same when they are compiled; a program that does not is made smaller."""
 
+import re
+
 import pytest
 import random_graphs
 import torch
@@ -60,7 +62,7 @@ def test_programs_vary(seed):
         *random_graphs.CONTINUOUS,
         *random_graphs.CHANGES,
     ]
-    names = {word for each in templates for word in __import__("re").findall(r"\.(\w+)\(", each)}
+    names = {word for each in templates for word in re.findall(r"\.(\w+)\(", each)}
     assert all(f".{name}(" in text for name in names)
 
 

@@ -198,19 +198,3 @@ def let_sums_into_elements_be_calls(is_ours):
 
     own = lowering.needs_fallback_due_to_atomic_add_limitations
     lowering.needs_fallback_due_to_atomic_add_limitations = lambda dtype: is_ours() or own(dtype)
-
-
-def call_handler(target):
-    """Returns a lowering that calls an operator. What changes its first argument first lets those be computed that read it."""
-    from torch._inductor import lowering
-
-    own = lowering.fallback_handler(target, add_to_fallback_set=False)
-    if not torch._library.utils.mutates_and_returns_first_arg(target):
-        return own
-
-    def changed(x, *args, **kwargs):
-        x.realize()
-        V.graph.mark_buffer_mutated(x.get_name())
-        return own(x, *args, **kwargs)
-
-    return changed

@@ -235,9 +235,9 @@ class TileKernel(Reductions, SIMDKernel):
         self.write(name, index, value, mode, self.inside_reduction and not self.persistent_reduction)
 
     def store_reduction(self, name, index, value):
-        self.write(name, index, value, None, False)
+        self.write(name, index, value, None, False, "POINTS")
 
-    def write(self, name, index, value, mode, in_loop):
+    def write(self, name, index, value, mode, in_loop, shape=None):
         if mode is not None:
             raise Refused(f"a store with mode {mode}")
         name_of(V.graph.get_dtype(name))
@@ -245,7 +245,8 @@ class TileKernel(Reductions, SIMDKernel):
         index = self.plain(index)
         found = self.affine(index)
         if found is None:
-            text = f"SCATTER({self.memory(name)}, TILE({self.index_text(index)}), {value})"
+            shape = shape or self.shape
+            text = f"SCATTER_{shape}({self.memory(name)}, TILE({self.index_text(index)}), {value})"
         else:
             text = f"STORE({self.parameter(name, *found, True)}, {value})"
         self.cse.store_cache[name] = value
@@ -307,7 +308,7 @@ class TileKernel(Reductions, SIMDKernel):
                 digits[symbol] = axis_rules.Digit(entry.root.prefix, entry.divisor, entry.length)
         made = axis_rules.split(uses + number, digits, sizes, facts)
         if made is None:
-            return self.by_numbers(text, sizes, reductions)
+            return self.by_numbers(text, sizes, reductions, digits)
         axes, rows = axis_rules.merge(*made, facts)
         for access, row in zip(live, rows):
             access.row = row
@@ -317,7 +318,7 @@ class TileKernel(Reductions, SIMDKernel):
         self.writer = Source(self, reductions)
         return self.writer.write(text)
 
-    def by_numbers(self, text, sizes, reductions):
+    def by_numbers(self, text, sizes, reductions, digits):
         """Returns the source of a kernel whose indices have no common axes: each element is gathered by its own number."""
         accesses = {each.parameter: each for each in self.accesses}
 
@@ -328,7 +329,10 @@ class TileKernel(Reductions, SIMDKernel):
             return f"tl.gather({self.memory(accesses[match[1]].buffer)}, {index(accesses[match[1]])})"
 
         def store(match):
-            return f"SCATTER({self.memory(accesses[match[1]].buffer)}, {index(accesses[match[1]])}, {match[2]})"
+            access = accesses[match[1]]
+            is_reduced = self.features.is_reduction() and all(digits[each].space not in reductions for each in access.strides)
+            shape = "POINTS" if is_reduced else "SHAPE"
+            return f"SCATTER_{shape}({self.memory(access.buffer)}, {index(access)}, {match[2]})"
 
         text = re.sub(r"\bLOAD\((\w+)\)", load, text)
         text = re.sub(r"^STORE\((\w+), (\w+)\)$", store, text, flags=re.MULTILINE)

@@ -78,6 +78,8 @@ def _handler(target):
 
     def changed(first, *args, **kwargs):
         """An operator that changes its argument returns it: inductor would take its result for other memory."""
+        first.realize()
+        V.graph.mark_buffer_mutated(first.get_name())  # inductor leaves out that what reads the old values comes before
         call(first, *args, **kwargs)
         return first
 

@@ -144,16 +144,19 @@ class Source:
             return f"tl.store({match[1]}, {index}, tl.broadcast_to(tl.astype({match[2]}, {match[1]}.dtype), {tile}))"
 
         def scatter(match):
-            return f"tl.scatter({match[1]}, {match[2]}, tl.astype({match[3]}, {match[1]}.dtype), mask=LANES)"
+            lanes = "POINT_LANES" if match[1] == "POINTS" else "LANES"
+            return f"tl.scatter({match[2]}, {match[3]}, tl.astype({match[4]}, {match[2]}.dtype), mask={lanes})"
 
         line = re.sub(r"\bLOAD\((\w+)\)", load, line)
         line = re.sub(r"^STORE\((\w+), (\w+)\)$", store, line)
-        line = re.sub(r"^SCATTER\((\w+), (.*), (\w+)\)$", scatter, line)
+        line = re.sub(r"^SCATTER_(\w+)\((\w+), (.*), (\w+)\)$", scatter, line)
         line = replace_inside(line, None if self.is_exact else "INSIDE_LANES")
         if not in_loop:
             line = re.sub(r"\bLANES\b", "POINT_LANES", line)
         over = [self.order.index(i) for i in self.sums]
-        words = {"LAST": str(NO_PLACE), "SHAPE": entries(self.shape), "AXIS": str(over[0]) if len(over) == 1 else entries(over)}
+        points = tuple(1 if n in over else many for n, many in enumerate(self.shape))
+        axis = str(over[0]) if len(over) == 1 else entries(over)
+        words = {"LAST": str(NO_PLACE), "SHAPE": entries(self.shape), "POINTS": entries(points), "AXIS": axis}
         line = re.sub(r"\b(LAST|SHAPE|POINTS|AXIS)\b", lambda match: words[match[1]], line)
         return re.sub(r"\bTILE\(", "(", line)
 
@@ -163,7 +166,7 @@ class Source:
         in_loop: those that vary along the walked axes; they are defined in the loop, and the others before it.
         """
         walked = {*self.space.loops, *self.sums} if self.space.walked else set()
-        points = [i for i in (*self.space.dims[0], *self.space.dims[1]) if i not in walked]
+        points = [i for i in (*self.space.dims[0], *self.space.dims[1]) if i not in walked and i not in self.sums]
         every = [i for i in (*self.space.dims[0], *self.space.dims[1])]
         found = []
 
