@@ -16,7 +16,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "python" / "tile_ops" / "_compile"
 
-# What the sources reach through objects: the module and the path in it.
+# The sources reach these through objects: the module and the path in it.
 REACHED = {
     "torch._inductor.codegen.simd": [
         "SIMDKernel.split_and_set_ranges",

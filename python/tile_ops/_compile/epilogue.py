@@ -65,14 +65,14 @@ def matrix_strides(index, symbols, sizes, matrix):
 
 
 class TextHandler(DefaultHandler):
-    """Writes operations as a text. `product` is the buffer of the product, `matrix` its extents."""
+    """Writes operations as a text. `product` is the buffer of the product, `matrix` its extents, `strides` its strides."""
 
-    def __init__(self, product, matrix):
-        self.product, self.matrix = product, matrix
-        self.named, self.values = {}, {product: Value("acc", torch.float32)}
+    def __init__(self, product, matrix, strides):
+        self.matrix, self.named = matrix, {}
         self.operands = {}  # (buffer, offset, strides): its name in the text
         self.stored = {}  # buffer: (value, offset, strides)
-        self.node = None
+        self.values = {product: Value("acc", torch.float32)}  # of what is written at each point
+        self.places = {product: self.comparable(sympy.Integer(0), strides)}
 
     def enter(self, symbols, sizes):
         self.symbols, self.sizes = symbols, sizes
@@ -86,6 +86,10 @@ class TextHandler(DefaultHandler):
     def lines(self):
         return [f"{value} = {text}" for text, value in self.named.items()]
 
+    def comparable(self, offset, strides):
+        """Returns a place without the strides of axes of one element, which mean nothing."""
+        return offset, tuple(stride for stride, extent in zip(strides, self.matrix) if extent != 1)
+
     def place(self, index):
         found = matrix_strides(index, self.symbols, self.sizes, self.matrix)
         if found is None:
@@ -96,6 +100,8 @@ class TextHandler(DefaultHandler):
     def load(self, name, index):
         place = self.place(index)
         if name in self.values:
+            if self.comparable(*place) != self.places[name]:
+                raise Refused("an epilogue that reads another point of the product")
             return self.values[name]
         dtype = V.graph.get_dtype(name)
         if dtype not in (*FLOATS, torch.bool):
@@ -111,8 +117,9 @@ class TextHandler(DefaultHandler):
         dtype = V.graph.get_dtype(name)
         if mode is not None or dtype not in (*FLOATS, torch.bool) or (dtype == torch.bool) != (value.dtype == torch.bool):
             raise Refused("a store of an epilogue")
-        self.stored[name] = (value, *self.place(index))
-        self.values[name] = value
+        place = self.place(index)
+        self.stored[name] = (value, *place)
+        self.values[name], self.places[name] = value, self.comparable(*place)
 
     def constant(self, value, dtype):
         if dtype == torch.bool:
@@ -152,7 +159,7 @@ def _special(number):
     return "nan" if number != number else "inf" if number > 0 else "(-inf)"
 
 
-# Of numbers; and those that give conditions.
+# (the text, whether it gives a condition)
 TEXTS = {
     **{
         name: (f"({{0}} {sign} {{1}})", False)
@@ -193,7 +200,7 @@ TEXTS = {
 
 def text_of(template, nodes):
     """Returns the TextHandler of the nodes; raises Refused if they are no epilogue of the template."""
-    handler = TextHandler(template.get_name(), template.get_size())
+    handler = TextHandler(template.get_name(), template.get_size(), template.get_stride())
     for node in nodes:
         if node.is_reduction() or not isinstance(node.node, ir.ComputedBuffer) or node.has_aliasing_or_mutation():
             raise Refused("a node that is not elementwise")

@@ -90,7 +90,7 @@ class TileKernel(Reductions, SIMDKernel):
         self.before, self.inner, self.after = [], IndentedBuffer(), IndentedBuffer()
         self.joined = 0
 
-    # What inductor asks of a kernel.
+    # Inductor asks these of a kernel.
     def dtype_to_str(self, dtype):
         return name_of(dtype)
 
