@@ -48,6 +48,10 @@ def _matmul_epilogue_backward(grad_out, input, other, *args, **kwargs):
     return _product(input, other) * (output_mask[0] + output_mask[1])
 
 
+def _matmul_into(input, other, *args, second=None, **kwargs):
+    return _product(input, other) * (1 if second is None else 2)
+
+
 def _gated_matmul(input, gate_weight, *args, **kwargs):
     return 2 * _product(input, gate_weight)
 
@@ -132,6 +136,7 @@ _formulas = {
     "matmul_epilogue": _matmul,
     "_matmul_epilogue_saving": _matmul,
     "matmul_epilogue_backward": _matmul_epilogue_backward,
+    "_matmul_into": _matmul_into,
     "scaled_matmul": _matmul,
     "gated_matmul": _gated_matmul,
     "_gated_matmul_saving": _gated_matmul,

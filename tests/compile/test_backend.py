@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from compiled import check, check_draws, compiled, same
+from compiled_calls import check, check_draws, compiled, same
 
 pytestmark = pytest.mark.usefixtures("uncached")
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

@@ -9,7 +9,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
-from compiled import check, compiled, same
+from compiled_calls import check, compiled, same
 from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
 

@@ -5,7 +5,7 @@ import re
 import pytest
 import random_graphs
 import torch
-from compiled import compiled
+from compiled_calls import compiled
 from random_graphs import Program, difference, make, shrink
 
 pytestmark = pytest.mark.usefixtures("uncached")
