@@ -1,6 +1,6 @@
 """Inductor's scheduling with our kernels: it fuses as for any SIMD kernel, and each group of nodes becomes one kernel."""
 
-import hashlib
+import itertools
 
 import sympy
 import torch
@@ -10,10 +10,11 @@ from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import templates
 from .active import Refused, current
 from .kernel import TileKernel
 from .report import REASON, place_of
+from . import templates
+
 
 MOST_ACCESSES = 56  # of a group of nodes: a kernel has at most MOST_PARAMETERS, and sizes that vary are some of them
 
@@ -27,6 +28,7 @@ def _fits_a_kernel(node1, node2):
 
 class TileScheduling(SIMDScheduling):
     kernel_type = TileKernel
+    count = itertools.count()
 
     @classmethod
     def get_backend_features(cls, device):
@@ -82,9 +84,7 @@ class TileScheduling(SIMDScheduling):
             wrapper.header.writeline("from tile_ops._compile.launch import tile_call, tile_kernel")
             for operator, why in current().reasons.items() if current() else ():
                 wrapper.header.writeline(f"{REASON}{operator}: {' '.join(why.split())}")
-        # Equal kernels of any graphs and processes have one name, so that they are compiled once.
-        number = hashlib.sha256(src_code.encode()).hexdigest()[:8]
-        name = f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{number}"
+        name = f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{next(self.count)}"
         wrapper.src_to_kernel[src_code] = name
         origins, _ = get_kernel_metadata(node_schedule, wrapper)
         text = kernel.source = src_code.replace("def KERNEL(", f"def {name}(")
