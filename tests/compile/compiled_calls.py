@@ -6,7 +6,7 @@ import torch
 
 
 def compiled(function, **arguments):
-    """Compiles as one graph, and anew; raises what goes wrong in it."""
+    """Compiles a function as one graph without earlier code. An error of the compile is raised, not passed to eager mode."""
     torch._dynamo.reset()
     options = {"fallback": "error"} | (arguments.pop("options", None) or {})
     if "mode" in arguments:  # torch.compile takes a mode or options

@@ -63,7 +63,7 @@ def test_dropout_drops_the_same_elements_in_both_directions(device):
         def block(h):
             return F.dropout(h, 0.25).sin()
 
-        # What is checkpointed is computed once more in the backward.
+        # The backward computes a checkpointed function a second time.
         return (
             F.dropout(x, 0.5),
             checkpoint(block, x, use_reentrant=False),

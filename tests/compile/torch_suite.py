@@ -2,7 +2,7 @@
 
     python tests/compile/torch_suite.py PYTORCH/test/inductor/test_torchinductor.py … [-k EXPRESSION] [-n 2] [--write]
 
-The suite is no part of this repository and of torch's wheel: give paths in a checkout of pytorch. Every torch.compile of the
+Neither this repository nor torch's wheel has the suite, so pass paths in a checkout of pytorch. Every torch.compile of the
 tests goes through the backend; a test that crashes its process, or takes longer than --seconds-a-test, counts as failed. The
 output has the counts and the failures by reason, most frequent first. Tests which look at the C++ code or at the counters of
 inductor fail for any other backend; they are one reason. --compare runs the failed tests once more with inductor, which needs

@@ -117,7 +117,7 @@ TEST(Epilogue, OtherStoresMayStayWhole) {
   EXPECT_TRUE(whole("store %c, %q, %i, %j {steps=[8,128]}", "store %c, %q, %i, %j {steps=[4,128]}"));
   // The array is stored twice.
   EXPECT_TRUE(whole("store %c, %q", "store %b, %q"));
-  // It stands in front of the sum.
+  // Its line comes before that of the sum.
   const std::string first =
       with(two_stores, "  %zs:", R"(  %w: f32[8,128] = load %a, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}
   store %bias, %w, %i, %j {steps=[8,128]}

@@ -126,7 +126,7 @@ def test_values(name, order):
 
 
 def test_pairs_are_not_used_where_results_are_loaded():
-    """Of two blocks the second may have no rows of its own, and would load what the first one stores."""
+    """The second of two blocks may have no rows of its own, and would load values that the first one stores."""
     for case, pairs in ((MANY, 2), ({**PLACED, "outs": [bf16, f32]}, 1)):
         case = {"product": [(200, 72), (72, 136)], "dtype": bf16, "outs": [bf16, f32, torch.bool], **case}
         emulation = emulate_operators.Emulation(runs=False)

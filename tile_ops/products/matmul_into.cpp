@@ -97,7 +97,7 @@ void check(const Operands& of, const Into& into) {
   }
 }
 
-// What is written may share no byte with anything else, but an operand may be a result.
+// Throws an error if a result overlaps another tensor. An operand may be the same view as a result.
 void require_apart(const Operands& of, const Into& into) {
   for (size_t k = 0; k < into.outs.size(); ++k) {
     const Tensor& out = into.outs[k];

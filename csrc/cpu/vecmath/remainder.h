@@ -25,7 +25,7 @@ TILE_INLINE RemainderStep<T> remainder_step(Vec<T> x, Vec<T> y) {
   return {with_sign(whole, x),
           (clear_sign(quotient) < V(most)) & (size < V(static_cast<T>(__builtin_inf())))};
 }
-// What is rare stays out of the loops: large quotients, infinity and NaN.
+// The loops leave out rare values, large quotients, infinity and NaN, which are computed one by one.
 template <class T>
 [[gnu::noinline, gnu::cold]] Vec<T> remainder_by_lanes(Vec<T> x, Vec<T> y) {
   return map_lanes([](T a, T b) { return remainder(a, b); }, x, y);

@@ -1,4 +1,4 @@
-"""Which compile runs in this thread, if it is one of ours."""
+"""The compile of this thread, if our backend runs it."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,7 @@ class Refused(Exception):
 
 @dataclasses.dataclass
 class Compile:
-    """What the parts of one compile share."""
+    """The state that the parts of one compile share."""
 
     options: dict
     on_gpu: bool = False

@@ -34,7 +34,7 @@ def size_hint(size):
 
 
 class GraphFacts:
-    """What inductor's graph knows of sizes, for axes.py."""
+    """Answers the questions of axes.py about sizes by inductor's graph."""
 
     def simplify(self, expression):
         return V.graph.sizevars.simplify(sympy.simplify(expression))

@@ -14,7 +14,7 @@ from torch._inductor.virtualized import V
 from . import axes as axis_rules
 from .active import Refused
 from .compat import GraphFacts, real_name
-from .ops import literal
+from .ops import SIGNS, literal
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 MOST_OPERANDS, MOST_RESULTS = 12, 4
@@ -161,28 +161,12 @@ def _special(number):
 
 # (the text, whether it gives a condition)
 TEXTS = {
+    **{name: (f"({{0}} {SIGNS[name]} {{1}})", False) for name in "add sub mul truediv div_rn".split()},
     **{
-        name: (f"({{0}} {sign} {{1}})", False)
-        for name, sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "div_rn": "/"}.items()
+        name: (f"({{0}} {SIGNS[name]} {{1}})", True) for name in "eq ne lt le gt ge and_ or_ xor bitwise_and bitwise_or".split()
     },
-    **{
-        name: (f"({{0}} {sign} {{1}})", True)
-        for name, sign in {
-            "eq": "==",
-            "ne": "!=",
-            "lt": "<",
-            "le": "<=",
-            "gt": ">",
-            "ge": ">=",
-            "and_": "&",
-            "or_": "|",
-            "xor": "^",
-        }.items()
-    },
-    **{
-        name: (f"({{0}} {sign} {{1}})", True)
-        for name, sign in {"logical_and": "&", "logical_or": "|", "bitwise_and": "&", "bitwise_or": "|"}.items()
-    },
+    "logical_and": ("({0} & {1})", True),
+    "logical_or": ("({0} | {1})", True),
     "logical_not": ("(~{0})", True),
     "neg": ("(-{0})", False),
     "square": ("({0} * {0})", False),

@@ -1,4 +1,4 @@
-"""What generated modules call: kernels of texts, and their launches."""
+"""Makes kernels from their source, and launches them, for generated modules."""
 
 import linecache
 

@@ -1,13 +1,13 @@
 """Inductor's operations as texts of the kernel language: a line for each.
 
-What has no line here raises NotImplementedError while a kernel is generated; torch then computes that operator (see
-scheduling.py).
+An operation without a line is refused while a kernel is generated; torch then computes the operator (see scheduling.py).
 """
 
 import math
 
 import torch
 from torch._inductor.codegen.common import OpOverrides
+from torch._inductor.ops_handler import OpsHandler
 from torch._inductor.virtualized import V
 
 from .active import Refused
@@ -46,14 +46,6 @@ def literal(value):
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
-
-
-def _missing(name):
-    def missing(*args, **kwargs):
-        raise NotImplementedError(name)
-
-    missing.is_unimplemented = True
-    return staticmethod(missing)
 
 
 def _random(name, seed, offset, dtype=""):
@@ -155,26 +147,12 @@ class Operations(OpOverrides):
         return f"(1 / {x})"
 
     @staticmethod
-    def truediv(a, b):
-        return f"({a} / {b})"
-
-    div_rn = truediv
-
-    @staticmethod
     def int_truediv(a, b):
         return f"(tl.astype({a}, tl.float32) / tl.astype({b}, tl.float32))"
 
     @staticmethod
-    def floordiv(a, b):
-        return f"({a} // {b})"
-
-    @staticmethod
     def truncdiv(a, b):
         return f"({a} // {b} + tl.astype((({a} < 0) != ({b} < 0)) & ({a} // {b} * {b} != {a}), {name_of(a.dtype)}))"
-
-    @staticmethod
-    def remainder(a, b):
-        return f"({a} % {b})"
 
     @staticmethod
     def fmod(a, b):  # % of Python has the sign of b, fmod that of a
@@ -190,7 +168,7 @@ class Operations(OpOverrides):
     @staticmethod
     def pow(a, b):
         if not is_floating(a):
-            raise NotImplementedError("pow")
+            raise Refused("pow")
         return f"tl.pow({a}, {b})"
 
     @staticmethod
@@ -248,11 +226,6 @@ class Operations(OpOverrides):
         bits = _random("random_bits", seed, offset, ", dtype=tl.uint64")
         return f"(tl.astype({bits} % tl.astype({high} - {low}, tl.uint64), tl.int64) + {low})"
 
-    # Without formulas that are exact enough, torch computes these.
-    erfc = _missing("erfc")
-    erfcx = _missing("erfcx")
-    bucketize = _missing("bucketize")
-
 
 def _define(name, text):
     """text: with {0}, {1} for the operands."""
@@ -270,10 +243,15 @@ for _name in (
 _define("atan2", "tl.atan2({0}, {1})")
 _define("identity", "{0}")
 _define("neg", "(-{0})")
-for _name, _sign in {
+# Operators of the language between two operands.
+SIGNS = {
     "add": "+",
     "sub": "-",
     "mul": "*",
+    "truediv": "/",
+    "div_rn": "/",
+    "floordiv": "//",
+    "remainder": "%",
     "eq": "==",
     "ne": "!=",
     "lt": "<",
@@ -290,5 +268,21 @@ for _name, _sign in {
     "rshift": ">>",
     "bitwise_left_shift": "<<",
     "bitwise_right_shift": ">>",
-}.items():
+}
+for _name, _sign in SIGNS.items():
     _define(_name, f"({{0}} {_sign} {{1}})")
+
+
+def _refuse(name):
+    """Makes kernels with this operation be refused."""
+
+    def refused(*args, **kwargs):
+        raise Refused(name)
+
+    setattr(Operations, name, staticmethod(refused))
+
+
+_INEXACT = ["erfc", "erfcx"]  # inductor's formulas of these lose digits
+_UNKNOWN = [each for each in dir(OpsHandler) if not each.startswith("_") and Operations._is_unimplemented(each)]
+for _name in [*_INEXACT, "bucketize", *_UNKNOWN]:
+    _refuse(_name)

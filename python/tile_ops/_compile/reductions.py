@@ -11,7 +11,7 @@ from .ops import computed_in, literal, name_of
 
 
 class Reductions:
-    """What a kernel does for ops.reduction. A method _kind(dtype, source, value) for each kind."""
+    """Implements ops.reduction for a kernel, with a method _kind(dtype, source, value) for each kind."""
 
     def reduction(self, dtype, src_dtype, reduction_type, value):
         key = (src_dtype, reduction_type, value)

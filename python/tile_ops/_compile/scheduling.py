@@ -62,13 +62,13 @@ class TileScheduling(SIMDScheduling):
     def codegen_node_schedule(self, kernel_features):
         try:
             return super().codegen_node_schedule(kernel_features)
-        except (Refused, NotImplementedError) as error:
+        except Refused as error:
             targets = OrderedSet()
             for node in kernel_features.scheduler_nodes():
                 targets |= _targets(node)
-            missing = str(error)
-            named = [each for each in targets if missing and missing in str(each).split(".")[1]]
-            raise Refused(missing or type(error).__name__, named or targets) from error
+            why = str(error)  # the name of an operation, or a sentence
+            named = [each for each in targets if why in str(each).split(".")[1]]
+            raise Refused(why, named or targets) from error
         except Exception:
             if current() is not None:
                 current().place = _place(kernel_features.scheduler_nodes())
