@@ -10,7 +10,7 @@ namespace {
 struct AddTileNode final : OpNode {
   TileAddress address;
   WholeOperand value;
-  AtomicChange add;
+  ChangeFunction add;
 
   Signal run(Frame& frame) const override {
     constexpr int64_t most = 256;
@@ -20,7 +20,7 @@ struct AddTileNode final : OpNode {
     const char* from = value.lanes(frame);
     if (shape.empty()) {
       const int64_t here = 0;
-      if (to.there) add(frame.atomics, to.data, &here, from, nullptr, 1);
+      if (to.there) add(to.data, &here, from, nullptr, 1);
       frame.scratch.release(mark);
       return Signal::next;
     }
@@ -42,7 +42,7 @@ struct AddTileNode final : OpNode {
       for (int64_t done = low; inside && done < high; done += most) {
         const int64_t n = std::min(high - done, most);
         for (int64_t i = 0; i < n; ++i) offsets[i] = offset + (done + i) * to.stride[last];
-        add(frame.atomics, to.data, offsets, from + (line + done) * element, nullptr, n);
+        add(to.data, offsets, from + (line + done) * element, nullptr, n);
       }
       for (size_t axis = last; axis-- > 0;) {
         if (++at[axis] < shape[axis]) break;
@@ -57,8 +57,7 @@ std::unique_ptr<OpNode> lower_add_tile(LoweringContext& lower, const Op& op) {
   auto node = std::make_unique<AddTileNode>();
   node->address = lower.address(op, 2, op.type(1).shape);
   node->value = WholeOperand::of(lower, op.operands[1]);
-  node->add = AtomicChange(node->value.dtype, "add", MemoryScope::device);
-  lower.need_atomics();
+  node->add = atomic_change(node->value.dtype, "add", MemoryScope::device);
   return node;
 }
 
