@@ -38,8 +38,8 @@ ChangeFunction atomic_change(DType dtype, std::string_view combination, MemorySc
       {"bitwise_and", &AtomicRow::bitwise_and},
       {"bitwise_or", &AtomicRow::bitwise_or},
       {"bitwise_xor", &AtomicRow::bitwise_xor}};
-  const auto* row = std::find_if(std::begin(all), std::end(all),
-                                 [&](const auto& row) { return row.first == combination; });
+  const auto* row =
+      std::find_if(std::begin(all), std::end(all), [&](const auto& row) { return row.first == combination; });
   const ChangeFunctions& functions = atomic_rows().data[static_cast<int>(dtype)].*row->second;
   return scope == MemoryScope::block ? functions.plain : functions.atomic;
 }

@@ -6,9 +6,9 @@
 namespace tile::cpu {
 
 // Returns the function that applies an elementwise primitive to elements and operands; if `combination` is
-// empty, the operand replaces the element. The dtype must have it. A block runs on one thread, so that its scope
-// needs no locked instructions. In the others it does, even if the launch has one thread only: another launch,
-// thread or process may change the same memory.
+// empty, the operand replaces the element. The dtype must have it. A block runs on one thread, so that its
+// scope needs no locked instructions. In the others it does, even if the launch has one thread only: another
+// launch, thread or process may change the same memory.
 ChangeFunction atomic_change(DType dtype, std::string_view combination, MemoryScope scope);
 
 // Accesses to one element.

@@ -36,6 +36,11 @@ struct LoweringRule {
 struct AddLoweringRule {
   explicit AddLoweringRule(const LoweringRule& lowering);
 };
+// Lowers an op by a node's constructor.
+template <class SomeNode>
+std::unique_ptr<OpNode> lower_as(LoweringContext& lower, const Op& op) {
+  return std::make_unique<SomeNode>(lower, op);
+}
 const LoweringRule* find_lowering(const LoweringContext& lower, const Op& op);
 bool has_cpu_body(std::string_view primitive);  // some implementation exists
 

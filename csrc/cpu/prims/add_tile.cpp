@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu/interpreter/atomic_change.h"
+#include "cpu/interpreter/elements.h"
 #include "cpu/interpreter/operand.h"
 
 namespace tile::cpu {
@@ -13,7 +14,7 @@ struct AddTileNode final : OpNode {
   ChangeFunction add;
 
   Signal run(Frame& frame) const override {
-    constexpr int64_t most = 256;
+    constexpr int64_t most = Elements::most;
     const size_t mark = frame.scratch.mark();
     const ArrayRef& to = frame.arrays[static_cast<size_t>(address.array)];
     const Shape& shape = address.shape;
