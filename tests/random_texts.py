@@ -6,11 +6,36 @@ import re
 import epilogues
 import torch
 
-UNARY = """abs acos asin atan ceil cos cosh erf exp exp2 expm1 float32 floor gelu gelu_tanh log log1p log2 neg relu round rsqrt sigmoid
-    sign silu sin sinh sqrt tan tanh trunc""".split()
-BINARY = "atan2 max maximum maximum_nan min minimum minimum_nan add sub mul div".split()
-OPERATORS = ("+", "-", "*", "/", "+", "-", "*", "**")
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+# The words that forms are made of.
+WORDS = {
+    "unary": """abs acos asin atan ceil cos cosh erf exp exp2 expm1 float32 floor gelu gelu_tanh log log1p log2 neg relu round rsqrt
+        sigmoid sign silu sin sinh sqrt tan tanh trunc""".split(),
+    "binary": "atan2 max maximum maximum_nan min minimum minimum_nan add sub mul div".split(),
+    "operator": "+ - * / + - * **".split(),
+    "comparison": "< <= > >= == !=".split(),
+    "combines": "& | ^".split(),
+    "test": "isnan isinf isfinite bool".split(),
+}
+# How often each form of a number and of a condition is written.
+FORMS = {
+    "number": {
+        "{leaf}": 10,
+        "{unary}({number})": 30,
+        "{binary}({number}, {number})": 10,
+        "fma({number}, {number}, {number})": 5,
+        "where({condition}, {number}, {number})": 15,
+        "-{number}": 5,
+        "({number} {operator} {number})": 15,
+        "{number} {operator} {number}": 10,
+    },
+    "condition": {
+        "{leaf}": 10,
+        "({number} {comparison} {number})": 50,
+        "({condition} {combines} {condition})": 20,
+        "~{condition}": 10,
+        "{test}({number})": 10,
+    },
+}
 NOISE, TOLERANCE = 1e-11, 1e-8
 
 
@@ -23,33 +48,25 @@ class Writer:
 
     def number(self, depth):
         """A number, of so many levels at most."""
-        pick = self.random.random()
-        if depth == 0 or pick < 0.1:
-            return self.random.choice([*self.numbers, *self.numbers, self.literal()])
-        if pick < 0.4:
-            return f"{self.random.choice(UNARY)}({self.number(depth - 1)})"
-        if pick < 0.5:
-            return f"{self.random.choice(BINARY)}({self.number(depth - 1)}, {self.number(depth - 1)})"
-        if pick < 0.55:
-            return f"fma({self.number(depth - 1)}, {self.number(depth - 1)}, {self.number(depth - 1)})"
-        if pick < 0.7:
-            return f"where({self.condition(depth - 1)}, {self.number(depth - 1)}, {self.number(depth - 1)})"
-        if pick < 0.75:
-            return f"-{self.number(depth - 1)}"
-        text = f"{self.number(depth - 1)} {self.random.choice(OPERATORS)} {self.number(depth - 1)}"
-        return f"({text})" if self.random.random() < 0.6 else text
+        return self.written("number", depth)
 
     def condition(self, depth):
-        pick = self.random.random()
-        if depth == 0 or pick < 0.1:
-            return self.random.choice(self.conditions)
-        if pick < 0.6:
-            return f"({self.number(depth - 1)} {self.random.choice(COMPARISONS)} {self.number(depth - 1)})"
-        if pick < 0.8:
-            return f"({self.condition(depth - 1)} {self.random.choice('&|^')} {self.condition(depth - 1)})"
-        if pick < 0.9:
-            return f"~{self.condition(depth - 1)}"
-        return f"{self.random.choice(('isnan', 'isinf', 'isfinite', 'bool'))}({self.number(depth - 1)})"
+        return self.written("condition", depth)
+
+    def written(self, kind, depth):
+        forms = FORMS[kind]
+        form = self.random.choices(list(forms), forms.values())[0] if depth else "{leaf}"
+
+        def part(match):
+            word = match[1]
+            if word == "leaf":
+                return self.leaf(kind)
+            return self.written(word, depth - 1) if word in FORMS else self.random.choice(WORDS[word])
+
+        return re.sub(r"\{(\w+)\}", part, form)
+
+    def leaf(self, kind):
+        return self.random.choice([*self.numbers, *self.numbers, self.literal()] if kind == "number" else self.conditions)
 
     def literal(self):
         return str(self.random.choice([0, 1, 2, 3, 0.5, round(self.random.uniform(0, 4), 3), "1e-3", "inf"]))

@@ -11,9 +11,9 @@ namespace {
 
 struct Named {
   std::string_view op, reduction;
-  DTypeSet
-      dtypes;  // 16-bit floats have no sum and product: these would be rounded once instead of at each step
+  DTypeSet dtypes;
 };
+// Sums and products of 16-bit floats keep their region, which rounds at each step; a reduction rounds once.
 constexpr DTypeSet whole = dtypes::integers | dtypes::wide_floats;
 constexpr Named table[] = {
     {"add", "reduce_sum", whole},

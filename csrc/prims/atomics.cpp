@@ -44,8 +44,7 @@ namespace rows {
                    "{flat}: 1: one integer tile instead of them, offsets from the array's first element, " \
                    "without bounds and strides.\n"                                                         \
                    "{order}: relaxed (the default of the IR), acquire, release or acq_rel.\n"              \
-                   "{scope}: block, device (the default) or system, which memory needs that other "        \
-                   "processes change too.\n"                                                               \
+                   "{scope}: block, device (the default) or system.\n"                                     \
                    "Outside of the array and where the mask is false nothing is done, and the result is "  \
                    "0, or for atomic_cas the expected value.\n" RESULT_##GIVES                             \
        "GPU: without an instruction, as for 1- and 2-byte elements and max and min of floats, a loop of "  \

@@ -1,5 +1,7 @@
 """Elements at index tiles: more than are addressed at once, every integer as an index, masks, strides, atomic sums."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -112,7 +114,7 @@ def test_atomic_sums(dtype, blocks, scope):
 
 
 @pytest.mark.parametrize("dtype", SUMMED)
-@pytest.mark.parametrize("scope", ["device", "system"])
+@pytest.mark.parametrize("scope", ["block", "device", "system"])
 def test_old_values_of_atomic_sums(dtype, scope):
     i, x, (got, _, _, old) = summed(dtype, scope, 1, "\nstore %d, %q, %z {{steps=[{n}]}}")
     left = torch.zeros(64, dtype=torch.float64)
@@ -123,20 +125,22 @@ def test_old_values_of_atomic_sums(dtype, scope):
     same(got, left)
 
 
-def test_launches_of_two_threads_add_to_one_array():
-    """No sum is lost, whether a launch finds another one or not."""
-    body = """kernel k(%a: array<i64,1>, %b: array<i64,1>) {
+ADD_ONES = """kernel k(%a: array<i64,1>, %b: array<i64,1>) {
 %z: i32 = constant {dtype=i32, value=0}
 %i: i64[300] = load %b, %z {pad=0, shape=[300], steps=[300]}
 %one: i64 = constant {dtype=i64, value=1}
 %x: i64[300] = broadcast %one {shape=[300]}
 %q: i64[300] = atomic_add %a, %x, %i
 }"""
+
+
+def test_launches_of_threads_add_to_one_array():
+    """No sum is lost."""
     memory, index = torch.zeros(50, dtype=torch.int64), torch.arange(300) % 50
 
     def launch():
         for _ in range(300):
-            _C.run_ir(body, (1, 1, 1), [memory, index])
+            _C.run_ir(ADD_ONES, (1, 1, 1), [memory, index])
 
     threads = [threading.Thread(target=launch) for _ in range(3)]
     for thread in threads:
@@ -144,3 +148,24 @@ def test_launches_of_two_threads_add_to_one_array():
     for thread in threads:
         thread.join()
     same(memory, torch.full((50,), 3 * 300 * 6))
+
+
+@pytest.mark.slow
+def test_launches_of_processes_add_to_one_array():
+    """No sum is lost in memory that processes share, each of which runs on one thread."""
+    code = f"""import os, torch
+from tile_ops import _C
+torch.set_num_threads(1)
+memory, index = torch.zeros(50, dtype=torch.int64).share_memory_(), torch.arange(300) % 50
+child = os.fork()
+for _ in range(2000):
+    _C.run_ir({ADD_ONES!r}, (1, 1, 1), [memory, index])
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert (memory == 2 * 2000 * 6).all(), memory
+"""
+    # Python 3.12 warns of a fork of a process that has threads.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

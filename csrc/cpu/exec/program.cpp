@@ -8,7 +8,6 @@
 
 #include "cpu/exec/block_ranges.h"
 #include "cpu/exec/parallel.h"
-#include "cpu/interpreter/atomic_launch.h"
 #include "cpu/interpreter/gemm_view.h"
 #include "cpu/interpreter/lowering_context.h"
 #include "cpu/interpreter/stream.h"
@@ -57,7 +56,6 @@ Program::Program(Function function) : function_(std::move(function)) {
   scratch_bytes_ = lower.scratch_bytes();
   node_states_ = lower.node_state_count();
   needs_panels_ = lower.needs_panels();
-  needs_atomics_ = lower.needs_atomics();
   block_cost_ = cost_of(function_.body());
   blocks_between_looks_ = Glance::every(block_cost_);
 }
@@ -86,7 +84,6 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   for (size_t bytes : slot_bytes_) arena_bytes += bytes;
   PackedOperands* shared = nullptr;
   Watch watch;
-  std::optional<AtomicLaunch> atomics;
   auto work = [&](int64_t worker, auto next) {
     int64_t begin, end;
     if (!next(begin, end)) return;
@@ -109,7 +106,6 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     if (needs_panels_) thread.panels.clear();
     frame.shared_panels = shared;
     frame.watch = &watch;
-    frame.atomics = atomics ? &*atomics : nullptr;
     Glance glance(blocks_between_looks_);
     auto slots = take_node_states(worker);
     frame.node_states = slots.get();
@@ -132,9 +128,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   };
   const ParallelRuntime& runtime = parallel_runtime();
   const int threads = runtime.threads();
-  const bool serial = threads <= 1 || total == 1 || static_cast<double>(total) * block_cost_ < serial_below;
-  if (needs_atomics_) atomics.emplace(serial);
-  if (serial) {
+  if (threads <= 1 || total == 1 || static_cast<double>(total) * block_cost_ < serial_below) {
     bool done = false;
     work(0, [&](int64_t& begin, int64_t& end) {
       begin = 0;

@@ -27,7 +27,7 @@ class Program {
   std::vector<int> array_arguments_, scalar_arguments_;  // indices in the frame
   std::vector<size_t> slot_bytes_;
   size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, node_states_ = 0;
-  bool needs_panels_ = false, needs_atomics_ = false;
+  bool needs_panels_ = false;
   double block_cost_ = 0;  // approximate number of elements processed
   int blocks_between_looks_ = 1;
   mutable NodeStateCache idle_;  // state kept by workers that have finished

@@ -2,6 +2,7 @@
 // they order other accesses too.
 #include "cpu/interpreter/atomic_change.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -28,8 +29,7 @@ std::atomic_ref<Word> at(const char* address, Word) {
 
 }  // namespace
 
-AtomicChange::AtomicChange(DType dtype, std::string_view combination, MemoryScope scope)
-    : in_process_(scope != MemoryScope::system) {
+ChangeFunction atomic_change(DType dtype, std::string_view combination, MemoryScope scope) {
   static constexpr std::pair<std::string_view, ChangeFunctions AtomicRow::*> all[] = {
       {"", &AtomicRow::exchange},
       {"add", &AtomicRow::add},
@@ -38,18 +38,10 @@ AtomicChange::AtomicChange(DType dtype, std::string_view combination, MemoryScop
       {"bitwise_and", &AtomicRow::bitwise_and},
       {"bitwise_or", &AtomicRow::bitwise_or},
       {"bitwise_xor", &AtomicRow::bitwise_xor}};
-  const AtomicRow& row = atomic_rows().data[static_cast<int>(dtype)];
-  for (const auto& [name, functions] : all)
-    if (name == combination) functions_ = row.*functions;
-}
-
-void AtomicChange::operator()(const AtomicLaunch* launch, char* data, const int64_t* offsets,
-                              const char* lanes, char* before, int64_t n) const {
-  constexpr int64_t few = 8;  // atomic changes of so many cost less than a section
-  if (n <= few || !in_process_ || !launch || !launch->enter())
-    return functions_.atomic(data, offsets, lanes, before, n);
-  functions_.plain(data, offsets, lanes, before, n);
-  launch->leave();
+  const auto* row =
+      std::find_if(std::begin(all), std::end(all), [&](const auto& row) { return row.first == combination; });
+  const ChangeFunctions& functions = atomic_rows().data[static_cast<int>(dtype)].*row->second;
+  return scope == MemoryScope::block ? functions.plain : functions.atomic;
 }
 
 uint64_t AtomicElement::element_of(const char* lane) const {

@@ -1,26 +1,15 @@
 // Atomic accesses to elements of memory.
 #pragma once
-#include "cpu/interpreter/atomic_launch.h"
 #include "cpu/interpreter/element_tables.h"
 #include "ir/atomic.h"
 
 namespace tile::cpu {
 
-// Applies an elementwise primitive to elements and operands.
-class AtomicChange {
- public:
-  AtomicChange() = default;
-  // If `combination` is empty, the operand replaces the element. The dtype must have it.
-  AtomicChange(DType dtype, std::string_view combination, MemoryScope scope);
-  // As ChangeFunction, for a thread of `launch`.
-  void operator()(const AtomicLaunch* launch, char* data, const int64_t* offsets, const char* lanes,
-                  char* before, int64_t n) const;
-  explicit operator bool() const { return functions_.atomic != nullptr; }
-
- private:
-  ChangeFunctions functions_{};
-  bool in_process_ = false;  // other processes do not change the elements
-};
+// Returns the function that applies an elementwise primitive to elements and operands; if `combination` is
+// empty, the operand replaces the element. The dtype must have it. A block runs on one thread, so that its
+// scope needs no locked instructions. In the others it does, even if the launch has one thread only: another
+// launch, thread or process may change the same memory.
+ChangeFunction atomic_change(DType dtype, std::string_view combination, MemoryScope scope);
 
 // Accesses to one element.
 class AtomicElement {

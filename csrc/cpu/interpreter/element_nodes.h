@@ -52,9 +52,4 @@ struct WriteNode final : OpNode {
   }
 };
 
-template <class SomeNode>
-std::unique_ptr<OpNode> lower_addresses(LoweringContext& lower, const Op& op) {
-  return std::make_unique<SomeNode>(lower, op);
-}
-
 }  // namespace tile::cpu

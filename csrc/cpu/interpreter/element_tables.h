@@ -39,7 +39,6 @@ struct ChangeFunctions {
   ChangeFunction atomic, plain;  // plain: other threads must not change the elements meanwhile
 };
 struct AtomicRow {
-  DType dtype;
   // Null for dtypes that lack them.
   ChangeFunctions exchange, add, maximum, minimum, bitwise_and, bitwise_or, bitwise_xor;
 };

@@ -105,7 +105,6 @@ struct NodeStateSlot {
   bool ran = false;
 };
 
-class AtomicLaunch;
 class Watch;
 
 struct Frame {
@@ -121,7 +120,6 @@ struct Frame {
   PackedOperands* shared_panels = nullptr;  // shared by the launch's threads; null: each thread has its own
   void (*give_back)() = nullptr;            // releases registers that products acquired
   Watch* watch = nullptr;                   // of this launch
-  const AtomicLaunch* atomics = nullptr;    // of this launch, if it has atomic accesses
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_iteration };

@@ -36,6 +36,11 @@ struct LoweringRule {
 struct AddLoweringRule {
   explicit AddLoweringRule(const LoweringRule& lowering);
 };
+// Lowers an op by a node's constructor.
+template <class SomeNode>
+std::unique_ptr<OpNode> lower_as(LoweringContext& lower, const Op& op) {
+  return std::make_unique<SomeNode>(lower, op);
+}
 const LoweringRule* find_lowering(const LoweringContext& lower, const Op& op);
 bool has_cpu_body(std::string_view primitive);  // some implementation exists
 
@@ -72,9 +77,8 @@ class LoweringContext {
   bool keeps_lanes(const Op& cast) const;  // casts a narrow float in memory to f32: its lanes are f32 already
   int new_node_state() { return static_cast<int>(node_states_++); }  // an index into Frame::node_states
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
-  void need_panels() { needs_panels_ = true; }    // for blocked products
-  void need_atomics() { needs_atomics_ = true; }  // for atomic accesses
-  OpNodes block(const Block& block);              // lowers a region; defined in cpu/fusion
+  void need_panels() { needs_panels_ = true; }  // for blocked products
+  OpNodes block(const Block& block);            // lowers a region; defined in cpu/fusion
   // Returns a tile input for a node. A scalar gets a descriptor, made by a node that is added to `before`.
   int input(const Value* value, OpNodes& before);
 
@@ -86,7 +90,6 @@ class LoweringContext {
   size_t node_state_count() const { return node_states_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
   bool needs_panels() const { return needs_panels_; }
-  bool needs_atomics() const { return needs_atomics_; }
 
  private:
   friend class BlockPlan;
@@ -101,7 +104,7 @@ class LoweringContext {
   InPlaceLoads in_place_;
   std::unordered_set<const Value*> last_used_here_;  // operands that the current op may overwrite
   size_t scratch_bytes_ = 0, node_states_ = 0;
-  bool needs_panels_ = false, needs_atomics_ = false;
+  bool needs_panels_ = false;
 };
 
 // Views of tiles move no elements, so that liveness and slots refer to the viewed tile.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu/interpreter/atomic_change.h"
+#include "cpu/interpreter/elements.h"
 #include "cpu/interpreter/operand.h"
 
 namespace tile::cpu {
@@ -10,17 +11,17 @@ namespace {
 struct AddTileNode final : OpNode {
   TileAddress address;
   WholeOperand value;
-  AtomicChange add;
+  ChangeFunction add;
 
   Signal run(Frame& frame) const override {
-    constexpr int64_t most = 256;
+    constexpr int64_t most = Elements::most;
     const size_t mark = frame.scratch.mark();
     const ArrayRef& to = frame.arrays[static_cast<size_t>(address.array)];
     const Shape& shape = address.shape;
     const char* from = value.lanes(frame);
     if (shape.empty()) {
       const int64_t here = 0;
-      if (to.there) add(frame.atomics, to.data, &here, from, nullptr, 1);
+      if (to.there) add(to.data, &here, from, nullptr, 1);
       frame.scratch.release(mark);
       return Signal::next;
     }
@@ -42,7 +43,7 @@ struct AddTileNode final : OpNode {
       for (int64_t done = low; inside && done < high; done += most) {
         const int64_t n = std::min(high - done, most);
         for (int64_t i = 0; i < n; ++i) offsets[i] = offset + (done + i) * to.stride[last];
-        add(frame.atomics, to.data, offsets, from + (line + done) * element, nullptr, n);
+        add(to.data, offsets, from + (line + done) * element, nullptr, n);
       }
       for (size_t axis = last; axis-- > 0;) {
         if (++at[axis] < shape[axis]) break;
@@ -57,8 +58,7 @@ std::unique_ptr<OpNode> lower_add_tile(LoweringContext& lower, const Op& op) {
   auto node = std::make_unique<AddTileNode>();
   node->address = lower.address(op, 2, op.type(1).shape);
   node->value = WholeOperand::of(lower, op.operands[1]);
-  node->add = AtomicChange(node->value.dtype, "add", MemoryScope::device);
-  lower.need_atomics();
+  node->add = atomic_change(node->value.dtype, "add", MemoryScope::device);
   return node;
 }
 

@@ -13,7 +13,7 @@ struct AtomicNode final : OpNode {
   Elements elements;
   std::vector<WholeOperand> values;
   std::optional<WholeResult> result;
-  AtomicChange change;
+  ChangeFunction change = nullptr;  // null: a load, a store or a comparison
   AtomicElement element;
   DType dtype = DType::f32;
   bool releases = false;
@@ -27,8 +27,7 @@ struct AtomicNode final : OpNode {
     char* out = result ? result->lanes(frame) : nullptr;
     elements.each(frame, [&](int64_t first, char* data, const int64_t* offsets, int64_t n, bool) {
       if (change)
-        return change(frame.atomics, data, offsets, lanes[0] + first * bytes,
-                      out ? out + first * bytes : nullptr, n);
+        return change(data, offsets, lanes[0] + first * bytes, out ? out + first * bytes : nullptr, n);
       for (int64_t i = 0; i < n; ++i) {
         char* const address = offsets[i] == no_element ? nullptr : data + offsets[i];
         access(address, (first + i) * bytes, lanes, out, bytes);
@@ -66,10 +65,9 @@ std::unique_ptr<OpNode> lower_atomic(LoweringContext& lower, const Op& op) {
   node->releases = releases(memory_order(op));
   node->element = AtomicElement(node->dtype);
   if (node->kind->values == 1 && node->kind->gives)
-    node->change = AtomicChange(node->dtype, node->kind->combination, memory_scope(op));
+    node->change = atomic_change(node->dtype, node->kind->combination, memory_scope(op));
   if (node->kind->gives && (!node->change || lower.is_read(op.results[0])))
     node->result = WholeResult::of(lower, op.results[0]);
-  lower.need_atomics();
   return node;
 }
 

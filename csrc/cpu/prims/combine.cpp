@@ -20,17 +20,17 @@ struct Combination {
   };
   std::vector<Call> calls;
   std::vector<int> yields;
-  std::vector<bool> keeps;     // by yield: its lanes become the accumulator's, without a copy
-  std::vector<int64_t> bytes;  // of a lane, by value
+  std::vector<bool> keeps;  // by yield: its lanes become the accumulator's, without a copy
   std::vector<std::pair<int, Scalar>> constants;
   std::vector<std::pair<int, int>> outer;  // a value that is a scalar of the frame
   std::vector<Lane> lanes;                 // by value
+
+  int64_t bytes(size_t value) const { return lane_bytes(lanes[value]); }
 
   Combination(LoweringContext& lower, const Block& region) {
     std::unordered_map<const Value*, int> numbers;
     const auto add = [&](const Value* value) {
       lanes.push_back(lane_of(value->type.dtype));
-      bytes.push_back(lane_bytes(lanes.back()));
       const int number = static_cast<int>(numbers.size());
       numbers.emplace(value, number);
       return number;
@@ -105,11 +105,11 @@ class Combiner {
  public:
   static constexpr int64_t most = 512;
   static size_t scratch_bytes(const Combination& combination) {
-    return static_cast<size_t>(most * 8 + 64) * (combination.bytes.size() + combination.count());
+    return static_cast<size_t>(most * 8 + 64) * (combination.lanes.size() + combination.count());
   }
 
   Combiner(const Combination& combination, Frame& frame) : combination_(combination) {
-    values_.resize(combination.bytes.size());
+    values_.resize(combination.lanes.size());
     for (Rows& value : values_) value.at = frame.scratch.take(most * 8);
     spare_.resize(combination.count());
     for (char*& spare : spare_) spare = frame.scratch.take(most * 8);
@@ -120,21 +120,21 @@ class Combiner {
 
   void shape(int64_t rows, int64_t cols) {
     rows_ = rows, cols_ = cols;
-    for (size_t v = 0; v < values_.size(); ++v) values_[v].row = cols * combination_.bytes[v];
+    for (size_t v = 0; v < values_.size(); ++v) values_[v].row = cols * combination_.bytes(v);
   }
   // Copies the result to rows that are `row` bytes apart.
   void finish(size_t t, char* to, int64_t row) const {
     copy_rows(to, rows_ == 1 ? values_[t].row : row, values_[t].at, values_[t].row, rows_, values_[t].row);
   }
   void start(size_t t, const char* from, int64_t row) {
-    copy_rows(values_[t].at, values_[t].row, from, row, rows_, cols_ * combination_.bytes[t]);
+    copy_rows(values_[t].at, values_[t].row, from, row, rows_, cols_ * combination_.bytes(t));
   }
   // Combines the accumulated rows with new ones, which are `row` bytes apart.
   template <class From>
   void step(const From& from, int64_t row_lanes) {
     const size_t n = combination_.count();
     for (size_t t = 0; t < n; ++t)
-      values_[n + t] = {const_cast<char*>(from(t)), row_lanes * combination_.bytes[t]};
+      values_[n + t] = {const_cast<char*>(from(t)), row_lanes * combination_.bytes(t)};
     for (const Combination::Call& call : combination_.calls) run(call);
     for (size_t t = 0; t < n; ++t) {
       const auto yield = static_cast<size_t>(combination_.yields[t]);
@@ -184,7 +184,7 @@ class Reducer {
       : combination_(combination), frame_(frame), combiner_(combination, frame) {
     for (size_t t = 0; t < combination.count(); ++t)
       turned_.push_back(
-          frame.scratch.take(static_cast<size_t>(Combiner::most * longest * combination.bytes[t])));
+          frame.scratch.take(static_cast<size_t>(Combiner::most * longest * combination.bytes(t))));
   }
   static size_t scratch_bytes(const Combination& combination, const AxisSplit& split) {
     const auto results = static_cast<size_t>(split.outer * split.inner * (split.size / 2 + 64));
@@ -204,7 +204,7 @@ class Reducer {
     std::vector<const char*> in(n);
     for (size_t t = 0; t < n; ++t)
       in[t] = parts[t] = frame_.scratch.take(
-          static_cast<size_t>(split.outer * segments * split.inner * combination_.bytes[t]));
+          static_cast<size_t>(split.outer * segments * split.inner * combination_.bytes(t)));
     fold(from, {split.outer, split.size, segments, segment}, segment, split.inner, parts, false);
     AxisSplit rest = split;
     rest.size = segments;
@@ -213,7 +213,7 @@ class Reducer {
     const int64_t whole = segments * segment;
     if (whole == split.size) return;
     std::vector<const char*> tail(n);
-    for (size_t t = 0; t < n; ++t) tail[t] = from[t] + whole * split.inner * combination_.bytes[t];
+    for (size_t t = 0; t < n; ++t) tail[t] = from[t] + whole * split.inner * combination_.bytes(t);
     fold(tail, {split.outer, split.size, 1, split.size}, split.size - whole, split.inner, to, true);
   }
 
@@ -245,17 +245,17 @@ class Reducer {
                  int64_t distance, const std::vector<char*>& to, int64_t result, bool more) {
     const size_t n = combination_.count();
     const auto at = [&](size_t t, int64_t k) {
-      return from[t] + (first + k * inner) * combination_.bytes[t];
+      return from[t] + (first + k * inner) * combination_.bytes(t);
     };
     for (size_t t = 0; t < n; ++t) {
-      const int64_t bytes = combination_.bytes[t];
+      const int64_t bytes = combination_.bytes(t);
       more ? combiner_.start(t, to[t] + result * bytes, inner * bytes)
            : combiner_.start(t, at(t, 0), distance * inner * bytes);
     }
     for (int64_t k = more ? 0 : 1; k < steps; ++k)
       combiner_.step([&](size_t t) { return at(t, k); }, distance * inner);
     for (size_t t = 0; t < n; ++t)
-      combiner_.finish(t, to[t] + result * combination_.bytes[t], inner * combination_.bytes[t]);
+      combiner_.finish(t, to[t] + result * combination_.bytes(t), inner * combination_.bytes(t));
   }
 
   // The same with [steps, starts, inner] in scratch memory, some steps at a time: one row of many lanes.
@@ -265,25 +265,25 @@ class Reducer {
     for (int64_t r = 0, rows = Combiner::most / inner; r < starts.count(); r += rows) {
       const int64_t here = std::min(rows, starts.count() - r), lanes = here * inner;
       combiner_.shape(1, lanes);
-      for (size_t t = 0; t < n && more; ++t) combiner_.start(t, to[t] + r * inner * combination_.bytes[t], 0);
+      for (size_t t = 0; t < n && more; ++t) combiner_.start(t, to[t] + r * inner * combination_.bytes(t), 0);
       for (int64_t first = 0; first < steps; first += longest) {
         const int64_t count = std::min(longest, steps - first);
         for (size_t t = 0; t < n; ++t) turn(t, from[t], starts, r, here, first, count, inner);
         for (int64_t k = 0; k < count; ++k) {
-          const auto at = [&](size_t t) { return turned_[t] + k * lanes * combination_.bytes[t]; };
+          const auto at = [&](size_t t) { return turned_[t] + k * lanes * combination_.bytes(t); };
           if (first + k > 0 || more)
             combiner_.step(at, lanes);
           else
             for (size_t t = 0; t < n; ++t) combiner_.start(t, at(t), 0);
         }
       }
-      for (size_t t = 0; t < n; ++t) combiner_.finish(t, to[t] + r * inner * combination_.bytes[t], 0);
+      for (size_t t = 0; t < n; ++t) combiner_.finish(t, to[t] + r * inner * combination_.bytes(t), 0);
     }
   }
   // Copies [rows, count, inner], from `first` of each row, as [count, rows, inner].
   void turn(size_t t, const char* from, const Starts& starts, int64_t row, int64_t rows, int64_t first,
             int64_t count, int64_t inner) {
-    const int64_t bytes = combination_.bytes[t], cell = inner * bytes, distance = starts.step() * cell;
+    const int64_t bytes = combination_.bytes(t), cell = inner * bytes, distance = starts.step() * cell;
     for (int64_t done = 0; done < rows;) {
       const int64_t at = row + done,
                     here =
@@ -382,7 +382,7 @@ struct ScanNode final : CombineNode {
         for (int64_t step = 0; step < split.size; ++step) {
           const int64_t k = reverse ? split.size - 1 - step : step;
           const auto offset = [&](size_t t) {
-            return ((o * split.size + k) * split.inner + i) * combination.bytes[t];
+            return ((o * split.size + k) * split.inner + i) * combination.bytes(t);
           };
           if (step > 0)
             combiner.step([&](size_t t) { return in[t] + offset(t); }, cols);
@@ -431,13 +431,8 @@ struct ScanNode final : CombineNode {
   }
 };
 
-template <class SomeNode>
-std::unique_ptr<OpNode> lower_combine(LoweringContext& lower, const Op& op) {
-  return std::make_unique<SomeNode>(lower, op);
-}
-
-const AddLoweringRule reduce_{{"reduce", lower_combine<ReduceNode>}};
-const AddLoweringRule scan_{{"scan", lower_combine<ScanNode>}};
+const AddLoweringRule reduce_{{"reduce", lower_as<ReduceNode>}};
+const AddLoweringRule scan_{{"scan", lower_as<ScanNode>}};
 
 }  // namespace
 }  // namespace tile::cpu

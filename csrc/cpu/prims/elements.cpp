@@ -61,13 +61,8 @@ struct ScatterNode final : OpNode {
   }
 };
 
-template <class SomeNode>
-std::unique_ptr<OpNode> lower_elements(LoweringContext& lower, const Op& op) {
-  return std::make_unique<SomeNode>(lower, op);
-}
-
-const AddLoweringRule gather_{{"gather", lower_elements<GatherNode>}};
-const AddLoweringRule scatter_{{"scatter", lower_elements<ScatterNode>}};
+const AddLoweringRule gather_{{"gather", lower_as<GatherNode>}};
+const AddLoweringRule scatter_{{"scatter", lower_as<ScatterNode>}};
 
 }  // namespace
 }  // namespace tile::cpu

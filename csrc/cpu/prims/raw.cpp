@@ -28,8 +28,8 @@ struct Offsets {
   }
 };
 
-const AddLoweringRule load_offset_{{"load_offset", lower_addresses<ReadNode<Offsets>>}};
-const AddLoweringRule store_offset_{{"store_offset", lower_addresses<WriteNode<Offsets>>}};
+const AddLoweringRule load_offset_{{"load_offset", lower_as<ReadNode<Offsets>>}};
+const AddLoweringRule store_offset_{{"store_offset", lower_as<WriteNode<Offsets>>}};
 
 }  // namespace
 }  // namespace tile::cpu

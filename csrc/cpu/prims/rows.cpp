@@ -148,8 +148,8 @@ std::unique_ptr<OpNode> lower_copy(LoweringContext& lower, const Op& store) {
   return std::make_unique<CopyNode>(lower, store, *gathered(lower, store));
 }
 
-const AddLoweringRule gather_rows_{{"gather_rows", lower_addresses<ReadNode<Rows>>}};
-const AddLoweringRule scatter_rows_{{"scatter_rows", lower_addresses<WriteNode<Rows>>}};
+const AddLoweringRule gather_rows_{{"gather_rows", lower_as<ReadNode<Rows>>}};
+const AddLoweringRule scatter_rows_{{"scatter_rows", lower_as<WriteNode<Rows>>}};
 const AddLoweringRule copy_{
     {"store", lower_copy, false,
      [](const LoweringContext& lower, const Op& op) { return gathered(lower, op) != nullptr; }, copy_needs}};

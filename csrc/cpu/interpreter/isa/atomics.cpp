@@ -1,7 +1,6 @@
 // Changes of elements by one elementwise primitive, one after another, each atomic on its own.
 #include "cpu/interpreter/element_tables.h"
-#include "cpu/interpreter/isa/elementwise.h"
-#include "cpu/vecmath/format.h"
+#include "cpu/interpreter/isa/dtype_rows.h"
 #include "cpu/vecmath/meaning.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -94,34 +93,26 @@ struct Change {
   static constexpr ChangeFunctions functions{all<atomic>, all<plain>};
 };
 
-template <class M, bool is_bool = std::is_same_v<M, Bool>>
-constexpr AtomicRow row(DType dtype) {
+template <class M>
+constexpr AtomicRow row() {
   AtomicRow row{};
-  row.dtype = dtype;
   row.exchange = Change<Exchange, M>::functions;
   if constexpr (std::is_integral_v<typename Format<M>::Lane>) {
     row.bitwise_and = Change<And, M>::functions;
     row.bitwise_or = Change<Or, M>::functions;
     row.bitwise_xor = Change<Xor, M>::functions;
   }
-  if constexpr (!is_bool) {
+  if constexpr (!std::is_same_v<M, Bool>) {
     row.add = Change<Add, M>::functions;
     row.maximum = Change<Maximum, M>::functions;
     row.minimum = Change<Minimum, M>::functions;
   }
   return row;
 }
-constexpr AtomicRow table[] = {
-    row<Bool>(DType::boolean),  row<int8_t>(DType::i8),     row<int16_t>(DType::i16),
-    row<int32_t>(DType::i32),   row<int64_t>(DType::i64),   row<uint8_t>(DType::u8),
-    row<uint16_t>(DType::u16),  row<uint32_t>(DType::u32),  row<uint64_t>(DType::u64),
-    row<f8e4m3>(DType::f8e4m3), row<f8e5m2>(DType::f8e5m2), row<f16>(DType::f16),
-    row<bf16>(DType::bf16),     row<tf32>(DType::tf32),     row<float>(DType::f32),
-    row<double>(DType::f64)};
-static_assert(sizeof(table) / sizeof(AtomicRow) == dtype_count);
+constexpr auto table = dtype_rows<AtomicRow>([]<class M>(DType) { return row<M>(); });
 
 }  // namespace
 
-extern const Span<AtomicRow> atomic_rows = {table, dtype_count};
+extern const Span<AtomicRow> atomic_rows = table.all();
 
 }  // namespace tile::cpu::TILE_ISA

@@ -1,7 +1,7 @@
 // Moves between memory of any dtype and strides, and lanes.
 #include "cpu/interpreter/isa/chunk.h"
+#include "cpu/interpreter/isa/dtype_rows.h"
 #include "cpu/interpreter/isa/parts.h"
-#include "cpu/vecmath/format.h"
 #include "cpu/vecmath/transpose.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -188,17 +188,10 @@ constexpr MoveRow row(DType dtype) {
   else
     return {dtype, load<M>, store<M>, stream<M>, fill<M>, round_chunk<M>};
 }
-constexpr MoveRow table[] = {
-    row<Bool>(DType::boolean),  row<int8_t>(DType::i8),     row<int16_t>(DType::i16),
-    row<int32_t>(DType::i32),   row<int64_t>(DType::i64),   row<uint8_t>(DType::u8),
-    row<uint16_t>(DType::u16),  row<uint32_t>(DType::u32),  row<uint64_t>(DType::u64),
-    row<f8e4m3>(DType::f8e4m3), row<f8e5m2>(DType::f8e5m2), row<f16>(DType::f16),
-    row<bf16>(DType::bf16),     row<tf32>(DType::tf32),     row<float>(DType::f32),
-    row<double>(DType::f64)};
-static_assert(sizeof(table) / sizeof(MoveRow) == dtype_count);
+constexpr auto table = dtype_rows<MoveRow>([]<class M>(DType dtype) { return row<M>(dtype); });
 
 }  // namespace
 
-extern const Span<MoveRow> move_rows = {table, dtype_count};
+extern const Span<MoveRow> move_rows = table.all();
 
 }  // namespace tile::cpu::TILE_ISA
