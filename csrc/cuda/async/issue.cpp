@@ -228,11 +228,7 @@ class Issuer {
       replace_uses(*region, awaited_);
       block(*region);
     }
-    Block& to = build.block();
-    op->parent = &to;
-    for (Value* result : op->results) result->owner = &to;
-    to.ops.push_back(std::move(op));
-    release(*to.ops.back(), build);
+    release(build.insert(std::move(op)), build);
   }
   // Keeps the emitter from moving elementwise ops across the start of an early product and the wait for it:
   // ops before the start read sums whose registers the product takes, and ops before the wait run beside it.

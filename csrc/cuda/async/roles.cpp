@@ -38,9 +38,7 @@ class Divider {
                                         [&](const Value* operand) { return operand->owner == &groups; });
       acts = acts || (!outside && (op->traits().acts() || !op->regions.empty()));
       Block& to = outside ? function_.body() : groups;
-      op->parent = &to;
-      for (Value* result : op->results) result->owner = &to;
-      to.ops.push_back(std::move(op));
+      Builder(function_, to).insert(std::move(op));
     }
     Builder build(function_, groups);
     for (const bool of_epilogue : {false, true}) {
@@ -121,10 +119,7 @@ class Divider {
       build.location = op->location;
       const bool all_known = std::all_of(op->operands.begin(), op->operands.end(),
                                          [&](Value* operand) { return known(operand); });
-      if (is_scalar_or_view(*op) && all_known) {
-        Op& made = build.insert(clone(*op, function_, copies_));
-        for (Value* result : made.results) result->owner = made.parent;
-      }
+      if (is_scalar_or_view(*op) && all_known) build.insert(clone(*op, function_, copies_));
       if (op->is("for") && contains_ring(*op)) produce_loop(*op, build);
       if (const RingUse* use = use_of(*op)) fill(*use, build);
     }
