@@ -88,8 +88,9 @@ class Divider {
   // Returns the use of one of the producer's rings whose last load the op is, or null.
   const RingUse* use_of(const Op& op) const {
     const auto [ring, use] = plan_.use_of(op);
-    const bool is_own = use && plan_.rings[static_cast<size_t>(ring)].of_epilogue == of_epilogue_;
-    return is_own && use->last == &op ? use : nullptr;
+    if (!use || use->last != &op) return nullptr;
+    const AsyncRing::Kind kind = plan_.rings[static_cast<size_t>(ring)].kind;
+    return (kind == AsyncRing::of_epilogue) == of_epilogue_ ? use : nullptr;
   }
   bool contains_ring(const Op& op) const {
     bool found = false;
@@ -203,7 +204,7 @@ class Divider {
   // Replaces the loads of epilogues that a producer copies.
   void read_loads(Builder& build) {
     for (const AsyncRing& ring : plan_.rings) {
-      if (!ring.of_epilogue) continue;
+      if (ring.kind != AsyncRing::of_epilogue) continue;
       const int64_t number = number_of(ring);
       for (const RingUse& use : ring.uses) {
         const Op& load = *use.last;
