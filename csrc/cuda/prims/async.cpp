@@ -386,24 +386,16 @@ void emit_leave_unless(Emitter& emitter, const Op& op) {
   emitter.line(op, str("if (!", emitter.name(op.operands[0]), ") return;"));
 }
 
+const AddGroupedRules grouped_{
+    {"roles", emit_roles},           {"ring_fill", emit_fill},       {"ring_load", emit_ring_load},
+    {"ring_next", emit_next},        {"ring_wait", emit_wait},       {"ring_tile", emit_ring_tile},
+    {"ring_left", emit_ring_left},   {"ring_row", emit_ring_row},    {"ring_free", emit_free},
+    {"ring_drain", emit_drain},      {"ring_release", emit_release}, {"mma_retire", emit_mma_retire},
+    {"put_shared", emit_put_shared}, {"undefined", emit_undefined},  {"store_async", emit_store_async},
+    {"store_wait", emit_store_wait},
+};
 const AddLoweringRule rules_[] = {
-    AddLoweringRule(grouped_rule("roles", emit_roles)),
-    AddLoweringRule(grouped_rule("ring_fill", emit_fill)),
-    AddLoweringRule(grouped_rule("ring_load", emit_ring_load)),
-    AddLoweringRule(grouped_rule("ring_next", emit_next)),
-    AddLoweringRule(grouped_rule("ring_wait", emit_wait)),
-    AddLoweringRule(grouped_rule("ring_tile", emit_ring_tile)),
-    AddLoweringRule(grouped_rule("ring_left", emit_ring_left)),
     AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
-    AddLoweringRule(grouped_rule("ring_row", emit_ring_row)),
-    AddLoweringRule(grouped_rule("ring_free", emit_free)),
-    AddLoweringRule(grouped_rule("ring_drain", emit_drain)),
-    AddLoweringRule(grouped_rule("ring_release", emit_release)),
-    AddLoweringRule(grouped_rule("mma_retire", emit_mma_retire)),
-    AddLoweringRule(grouped_rule("put_shared", emit_put_shared)),
-    AddLoweringRule(grouped_rule("undefined", emit_undefined)),
-    AddLoweringRule(grouped_rule("store_async", emit_store_async)),
-    AddLoweringRule(grouped_rule("store_wait", emit_store_wait)),
     AddLoweringRule({.name = "leave_unless", .emit = emit_leave_unless}),
     AddLoweringRule(
         {.name = "zero_unless", .emit = emit_zero_unless, .relate = relate_zero_unless, .grouped = true}),
