@@ -117,8 +117,6 @@ bool only_stores(const Function& function) {
   return holds;
 }
 
-int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
-
 // Returns the bytes of the operands that neighbouring blocks share; 0 if they cannot be pairs.
 int64_t shared_bytes(const Function& function, const std::unordered_set<const Value*>& differ) {
   int64_t shared = 0;

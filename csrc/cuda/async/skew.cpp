@@ -133,9 +133,7 @@ bool fits_registers(const Halves& halves) {
   const bool three = rows == 192;
   const int64_t blocks = three ? 1 : std::max<int64_t>(1, rows / 128);
   int64_t words = product.type(2).shape[1] / 2 * blocks;
-  for (const Value* value : halves.passed)
-    words +=
-        element_count(value->type.shape) * info(value->type.dtype).bytes / 4 / (rows / blocks) * blocks / 2;
+  for (const Value* value : halves.passed) words += bytes_of(value->type) / 4 / (rows / blocks) * blocks / 2;
   int64_t most = 0;
   for (const auto& op : halves.loop->region().ops)
     if (op->is("mma") && op.get() != &product) most = std::max(most, op->type(2).shape[1] / 2 * blocks);
