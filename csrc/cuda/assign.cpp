@@ -22,8 +22,6 @@ namespace {
 constexpr int64_t elements_a_thread = 16;
 constexpr int most_warps = 16;  // with more, only one CTA fits on a multiprocessor
 
-int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
-
 // Returns true if rows are summed: each warp then has sums of all columns, and fewer warps exchange less.
 bool sums_columns(const Function& function) {
   bool found = false;

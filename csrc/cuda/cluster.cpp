@@ -12,9 +12,7 @@
 namespace tile::cuda {
 namespace {
 
-int64_t bytes_of(const Value* value) {
-  return is_tile(value) ? element_count(value->type.shape) * info(value->type.dtype).bytes : 0;
-}
+int64_t bytes_of(const Value* value) { return is_tile(value) ? cuda::bytes_of(value->type) : 0; }
 
 // Returns true if the op computes its result element by element from tiles in registers.
 bool streams(const Op& op) {

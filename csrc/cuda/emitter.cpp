@@ -281,7 +281,7 @@ std::string Emitter::write_shared(const Op& op, const Value* tile, int64_t& byte
   need("move.cuh");
   const Type& type = tile->type;
   const std::string memory = shared_pointer(type.dtype, bytes);
-  bytes += (element_count(type.shape) * info(type.dtype).bytes + 15) / 16 * 16;
+  bytes += (bytes_of(type) + 15) / 16 * 16;
   need_shared(op, bytes);
   line(op, str("write_shared<", weights_text(row_major(type.shape)), ">(", memory, ", ", name(tile), ", ",
                line_number(op), ");"));

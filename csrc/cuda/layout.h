@@ -91,6 +91,7 @@ class Layout {
 // first axes.
 Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks = 1);
 
+inline int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 inline bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 
 // Returns true if all registers hold one number: the value fits any layout, and its uses need not

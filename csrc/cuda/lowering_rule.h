@@ -1,5 +1,6 @@
 // How a primitive is emitted as source: one record per primitive, in cuda/prims/<family>.cpp.
 #pragma once
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,10 +52,14 @@ struct LoweringRule {
 struct AddLoweringRule {
   explicit AddLoweringRule(const LoweringRule& lowering);
 };
-// A rule of an op that runs within a group of warps.
-inline LoweringRule grouped_rule(std::string_view name, void (*emit)(Emitter&, const Op&)) {
-  return {.name = name, .emit = emit, .grouped = true};
-}
+// Registers rules of ops that run within a group of warps, and whose layouts nothing relates.
+struct AddGroupedRules {
+  using Rule = std::pair<std::string_view, void (*)(Emitter&, const Op&)>;
+  AddGroupedRules(std::initializer_list<Rule> rules) {
+    for (const auto& [name, emit] : rules)
+      AddLoweringRule(LoweringRule{.name = name, .emit = emit, .grouped = true});
+  }
+};
 const LoweringRule* find_lowering(std::string_view primitive);
 bool has_cuda_body(std::string_view primitive);
 bool reduces(const Op& op);

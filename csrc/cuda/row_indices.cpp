@@ -6,6 +6,7 @@
 #include <deque>
 #include <utility>
 
+#include "ir/build.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -23,15 +24,12 @@ class Separation {
     if (copy) return copy;
     ValueMap map;
     for (Value* operand : made->operands) map[operand] = copy_of(operand);
-    std::unique_ptr<Op> op = clone(*made, function_, map);
     Block& block = *made->parent;
-    op->parent = &block;
-    Value* result = op->results[0];
-    result->owner = &block;
     const auto at = std::find_if(block.ops.begin(), block.ops.end(),
                                  [&](const auto& each) { return each.get() == made; });
-    block.ops.insert(at + 1, std::move(op));
-    return copies_[value] = result;
+    Builder build(function_, block);
+    build.at(block, static_cast<size_t>(at - block.ops.begin()) + 1);
+    return copies_[value] = build.insert(clone(*made, function_, map)).result();
   }
 
  private:

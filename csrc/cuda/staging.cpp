@@ -12,7 +12,6 @@ namespace tile::cuda {
 namespace {
 
 bool is_vector(const Type& type) { return !type.is_array() && type.rank() == 1; }
-int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 
 #include "cuda/array_facts.h"
 #include "cuda/lowering_rule.h"
+#include "ir/build.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -179,13 +180,10 @@ class Repeater {
     if (copy) return copy;
     ValueMap map;
     for (Value* operand : value->definition->operands) map[operand] = near(operand);
-    std::unique_ptr<Op> op = clone(*value->definition, function_, map);
-    op->parent = &block_;
-    copy = op->results[0];
-    copy->owner = &block_;
+    Op& op = Builder(function_, block_).insert(clone(*value->definition, function_, map));
+    copy = op.result();
     made_[copy] = part_;
-    if (widens(*op)) op->attributes.set(here, int64_t{1});
-    block_.ops.push_back(std::move(op));
+    if (widens(op)) op.attributes.set(here, int64_t{1});
     return copy;
   }
 

@@ -75,6 +75,7 @@ Op& Builder::create(const Primitive& primitive, std::vector<Value*> operands, At
 Op& Builder::insert(std::unique_ptr<Op> op) {
   op->parent = block_;
   infer_results(*function_, *op);
+  for (Value* result : op->results) result->owner = block_;
   for (auto& region : op->regions) region->parent = op.get();
   Op& inserted = *op;
   if (position_ == SIZE_MAX)

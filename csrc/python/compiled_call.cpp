@@ -429,8 +429,7 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 constexpr const char* doc =
-    "CompiledCall(kernel, layout): a launch of a kernel with arrays that are described beforehand. Calling "
-    "it "
+    "CompiledCall(kernel, layout): a launch of a kernel with arrays that are described beforehand. A call "
     "with tensors, then numbers, runs the kernel in the current stream.\n\n"
     "layout: a tuple of an entry for each parameter of the kernel, and the grid, three numbers. Entries are "
     "(\"array\", tensor, offset, sizes, strides), where tensor is the index of an argument and the others "

@@ -7,7 +7,7 @@
 
 #include "cuda/async/wgmma_text.h"
 #include "cuda/shared_layout.h"
-#include "python/module.h"
+#include "python/ir_builder.h"
 #include "runtime/inspection.h"
 #include "runtime/tensor_maps.h"
 
@@ -194,11 +194,6 @@ PyObject* tensor_map(PyObject*, PyObject* arguments) {
   return Py_BuildValue("(NNN)", list(shape.sizes), list(shape.strides), list(shape.box));
 }
 
-DType dtype_named(std::string_view name) {
-  for (size_t i = 0; i < dtype_table.size(); ++i)
-    if (dtype_table[i].name == name) return static_cast<DType>(i);
-  fail(ErrorKind::value, "there is no dtype '", name, "'");
-}
 // Returns the statements of a product in a struct of a text that tests write.
 PyObject* wgmma_statement(PyObject*, PyObject* arguments) {
   const char *left, *right;

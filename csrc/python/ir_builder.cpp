@@ -43,12 +43,7 @@ std::string_view text_of(PyObject* value) {
   if (!text) throw PythonError();
   return {text, static_cast<size_t>(size)};
 }
-DType dtype_of(PyObject* value) {
-  const std::string_view name = text_of(value);
-  for (int i = 0; i < dtype_count; ++i)
-    if (dtype_table[static_cast<size_t>(i)].name == name) return static_cast<DType>(i);
-  fail(ErrorKind::type, "there is no dtype ", name);
-}
+DType dtype_of(PyObject* value) { return dtype_named(text_of(value)); }
 std::vector<int64_t> integers(PyObject* tuple) {
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
@@ -186,6 +181,12 @@ PyType_Spec spec = {"tile_ops._C.IrBuilder", sizeof(BuilderObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 }  // namespace
+
+DType dtype_named(std::string_view name) {
+  for (size_t i = 0; i < dtype_table.size(); ++i)
+    if (dtype_table[i].name == name) return static_cast<DType>(i);
+  fail(ErrorKind::type, "there is no dtype '", name, "'");
+}
 
 BuiltFunction::BuiltFunction(Function& function, Block& block)
     : state_(std::make_unique<IrBuilder>(function, block)) {

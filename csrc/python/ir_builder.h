@@ -1,5 +1,8 @@
 // The builder of Tile IR as a Python object, for kernels written in Python.
 #pragma once
+#include <string_view>
+
+#include "ir/dtype.h"
 #include "python/module.h"
 
 namespace tile {
@@ -12,6 +15,9 @@ struct Block;
 namespace tile::python {
 
 struct IrBuilder;
+
+// Throws an error where there is none.
+DType dtype_named(std::string_view name);
 
 // A function that Python fills. After the destructor, each method of the builder raises an error.
 class BuiltFunction {

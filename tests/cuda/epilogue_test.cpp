@@ -22,11 +22,16 @@ const std::string epilogue =
 )",
                 128);
 
-TEST(Epilogue, IsRepeatedForPanels) {
-  Function function = parse(epilogue);
+// Returns the text of a kernel after the pass.
+std::string divided(const std::string& kernel) {
+  Function function = parse(kernel);
   divide_epilogues(function);
   verify(function, "divide_epilogues");
-  const std::string text = print(function, false);
+  return print(function, false);
+}
+
+TEST(Epilogue, IsRepeatedForPanels) {
+  const std::string text = divided(epilogue);
   EXPECT_EQ(text.substr(text.find("  %17")),
             R"(  %17: f32[8,1] = load %0, %4, %6 {pad=0.0, shape=[8,1], steps=[8,1]}
   %18: i32 = constant {dtype=i32, value=0}
@@ -59,11 +64,7 @@ TEST(Epilogue, IsRepeatedForPanels) {
 )");
 }
 
-TEST(Epilogue, ComputesTheSame) {
-  Function function = parse(epilogue);
-  divide_epilogues(function);
-  EXPECT_EQ(run_product(print(function, false)), run_product(epilogue));
-}
+TEST(Epilogue, ComputesTheSame) { EXPECT_EQ(run_product(divided(epilogue)), run_product(epilogue)); }
 
 // A store of a tile that no sum is part of, beside one of a sum with the same tile.
 const std::string two_stores =
@@ -77,10 +78,7 @@ const std::string two_stores =
                 128);
 
 TEST(Epilogue, StoresOfOtherTilesAreRepeatedToo) {
-  Function function = parse(two_stores);
-  divide_epilogues(function);
-  verify(function, "divide_epilogues");
-  const std::string text = print(function, false);
+  const std::string text = divided(two_stores);
   EXPECT_EQ(text.substr(text.find("  %17"), text.find("  %30") - text.find("  %17")),
             R"(  %17: i32 = constant {dtype=i32, value=0}
   %18: i32 = constant {dtype=i32, value=0}
@@ -106,9 +104,7 @@ TEST(Epilogue, StoresOfOtherTilesAreRepeatedToo) {
 TEST(Epilogue, OtherStoresMayStayWhole) {
   const auto whole = [](const std::string& from, const std::string& to) {
     EXPECT_NE(two_stores.find(from), std::string::npos) << from;
-    Function function = parse(with(two_stores, from, to));
-    divide_epilogues(function);
-    const std::string text = print(function, false);
+    const std::string text = divided(with(two_stores, from, to));
     EXPECT_NE(text.find("{panel=1, steps=[8,64]}"), std::string::npos) << text;
     return text.find(",128]}", text.find("yield")) != std::string::npos;
   };
@@ -122,9 +118,7 @@ TEST(Epilogue, OtherStoresMayStayWhole) {
       with(two_stores, "  %zs:", R"(  %w: f32[8,128] = load %a, %j, %i {pad=0.0, shape=[8,128], steps=[8,128]}
   store %bias, %w, %i, %j {steps=[8,128]}
   %zs:)");
-  Function function = parse(first);
-  divide_epilogues(function);
-  const std::string text = print(function, false);
+  const std::string text = divided(first);
   EXPECT_NE(text.find("{steps=[8,128]}"), std::string::npos);
   EXPECT_NE(text.find("{panel=1, steps=[8,64]}"), std::string::npos);
 }
@@ -133,10 +127,8 @@ TEST(Epilogue, OtherStoresMayStayWhole) {
 TEST(Epilogue, StaysWholeIfPanelsWouldDiffer) {
   const auto changed = [](const std::string& from, const std::string& to) {
     EXPECT_NE(epilogue.find(from), std::string::npos) << from;
-    Function function = parse(with(epilogue, from, to));
-    const std::string before = print(function, false);
-    divide_epilogues(function);
-    return print(function, false) != before;
+    const std::string kernel = with(epilogue, from, to);
+    return divided(kernel) != print(parse(kernel), false);
   };
   EXPECT_TRUE(changed("mul %s, %columns", "sub %s, %columns"));
   // An op that moves elements to other columns.

@@ -88,7 +88,7 @@ def test_options_do_not_keep_tensors_from_being_copied():
 
 
 def test_copies_have_a_bound():
-    """Of 40 MiB: three tensors of the forward have 32 MiB, and the four of the gradient 48."""
+    """At most 40 MiB are copied: three tensors of the forward have 32 MiB, and the four of the gradient 48."""
     assert paths(spread, 8192, 8192, batch=4, grad_layout=spread) == ["wgmma", "mma.sync"]
     assert paths(spread, 8192, 8192, batch=6, grad_layout=spread) == ["mma.sync", "mma.sync"]
 

@@ -23,11 +23,7 @@ bool leave_instead_of_branch(Function& function) {
   build.create(leave_unless, {branch->operands[0]});
   std::vector<std::unique_ptr<Op>>& ops = branch->region(0).ops;
   ops.pop_back();
-  for (auto& op : ops) {
-    op->parent = &body;
-    for (Value* result : op->results) result->owner = &body;
-    body.ops.push_back(std::move(op));
-  }
+  for (auto& op : ops) build.insert(std::move(op));
   return true;
 }
 

@@ -153,7 +153,7 @@ class Issuer {
       for (const auto& region : op.regions) walk(*region, visit);
       if (!used) return false;
       const Location at = std::exchange(build.location, read.load->location);
-      const bool is_row = plan_.rings[static_cast<size_t>(read.ring)].of_rows;
+      const bool is_row = plan_.rings[static_cast<size_t>(read.ring)].kind == AsyncRing::of_rows;
       awaited_[read.load->results[0]] =
           read_stage(build, is_row ? ring_row : ring_read, read.ring, loaded->type);
       build.location = at;
@@ -228,11 +228,7 @@ class Issuer {
       replace_uses(*region, awaited_);
       block(*region);
     }
-    Block& to = build.block();
-    op->parent = &to;
-    for (Value* result : op->results) result->owner = &to;
-    to.ops.push_back(std::move(op));
-    release(*to.ops.back(), build);
+    release(build.insert(std::move(op)), build);
   }
   // Keeps the emitter from moving elementwise ops across the start of an early product and the wait for it:
   // ops before the start read sums whose registers the product takes, and ops before the wait run beside it.

@@ -85,12 +85,6 @@ class Difference {
   std::unordered_set<const Value*> differ_;
 };
 
-// Returns the values that blocks of the grid may compute differently if only their indices along the axis
-// differ.
-std::unordered_set<const Value*> differing(const Function& function, const KernelArrays& arrays, int axis) {
-  return Difference(arrays, axis).of(function);
-}
-
 // Returns true if blocks run the ops of this block of ops equally often.
 bool runs_alike(const Block& block, const std::unordered_set<const Value*>& differ) {
   for (const Op* around = block.parent; around; around = around->parent->parent)
@@ -116,8 +110,6 @@ bool only_stores(const Function& function) {
   });
   return holds;
 }
-
-int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
 // Returns the bytes of the operands that neighbouring blocks share; 0 if they cannot be pairs.
 int64_t shared_bytes(const Function& function, const std::unordered_set<const Value*>& differ) {
@@ -146,14 +138,14 @@ std::optional<int> pair_axis(const Function& function, const KernelArrays& array
   std::optional<int> best;
   int64_t most = 0;
   for (int axis = 0; axis < 3; ++axis) {
-    const int64_t bytes = shared_bytes(function, differing(function, arrays, axis));
+    const int64_t bytes = shared_bytes(function, Difference(arrays, axis).of(function));
     if (bytes > most) best = axis, most = bytes;
   }
   return best;
 }
 
 void share_tiles(AsyncPlan& plan, const Function& function, const KernelArrays& arrays) {
-  const std::unordered_set<const Value*> differ = differing(function, arrays, 0);
+  const std::unordered_set<const Value*> differ = Difference(arrays, 0).of(function);
   for (AsyncRing& ring : plan.rings) {
     if (ring.read_by_warps() || !std::all_of(ring.uses.begin(), ring.uses.end(), [&](const RingUse& use) {
           return runs_alike(*use.block, differ);

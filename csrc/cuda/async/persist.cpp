@@ -68,17 +68,14 @@ void make_persistent(Function& function, std::optional<int> pair_axis) {
     });
   };
   for (auto& op : all) {
-    Block& to = is_invariant(*op, inside) ? body : inside;
-    op->parent = &to;
-    for (Value* result : op->results) result->owner = &to;
-    to.ops.push_back(std::move(op));
+    Builder& to = is_invariant(*op, inside) ? outside : build;
+    to.insert(std::move(op));
   }
   replace(inside, replace);
   replace_uses(inside, replaced);
   build.create(primitive("yield"), {});
 
   const int64_t launched = pair_axis ? 1 : 0;
-  outside.to_end(body);
   Value *first = outside.emit("bid", {}, {{"axis", launched}}),
         *step = outside.emit("num_blocks", {}, {{"axis", launched}}),
         *count = outside.emit("mul", {outside.emit("mul", {counts[0], counts[1]}), counts[2]});

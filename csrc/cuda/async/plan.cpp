@@ -72,11 +72,11 @@ void RingUse::add(const Op& load) {
 }
 void AsyncRing::add(RingTile tile) {
   tile.offset = stage_bytes;
-  stage_bytes += of_rows ? tile.layout.stage_bytes() : round_up(tile.layout.stage_bytes());
+  stage_bytes += kind == of_rows ? tile.layout.stage_bytes() : round_up(tile.layout.stage_bytes());
   tiles.push_back(std::move(tile));
 }
 int64_t AsyncRing::copied_bytes() const {
-  if (of_epilogue) return tiles[0].layout.stage_bytes();
+  if (kind == of_epilogue) return tiles[0].layout.stage_bytes();
   int64_t bytes = 0;
   for (const RingTile& tile : tiles) bytes += tile.layout.stage_bytes();
   return bytes;
@@ -121,7 +121,7 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     if (!all([&](const Op& mma) { return fits(mma); })) return;
     std::vector<Together> together;
     if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma, together); })) return;
-    add_rings(std::move(together), {});
+    add_rings(std::move(together), AsyncRing::of_operands);
     add_rows(function, arrays);
     add_tiles(function, arrays);
     if (may_hold) held = held_operands(function, *this);
@@ -304,7 +304,7 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
     rows.emplace_back();
     rows.back().push_back(std::move(tile));
   });
-  add_rings(std::move(rows), {.of_rows = true});
+  add_rings(std::move(rows), AsyncRing::of_rows);
 }
 
 bool AsyncPlan::in_sums_layout(const Shape& shape) const {
@@ -323,12 +323,12 @@ void AsyncPlan::add_tiles(const Function& function, const KernelArrays& arrays) 
     tiles.emplace_back();
     tiles.back().push_back({std::move(tile)});
   }
-  add_rings(std::move(tiles), {.of_tiles = true});
+  add_rings(std::move(tiles), AsyncRing::of_tiles);
 }
 
 // Adds the rings of products that end in their block. Blocks that load the same tiles, such as the parts of a
 // loop, use the same ring.
-void AsyncPlan::add_rings(std::vector<Together> all, const AsyncRing& like) {
+void AsyncPlan::add_rings(std::vector<Together> all, AsyncRing::Kind kind) {
   for (Together& tiles : all) {
     const Block* block = tiles[0].access->parent;
     const auto is_free = [&](const AsyncRing& ring) {
@@ -337,7 +337,7 @@ void AsyncPlan::add_rings(std::vector<Together> all, const AsyncRing& like) {
                known.access->results[0]->type == tile.access->results[0]->type &&
                known.access->integers("steps") == tile.access->integers("steps");
       };
-      return ring.of_rows == like.of_rows && ring.of_tiles == like.of_tiles &&
+      return ring.kind == kind &&
              std::equal(ring.tiles.begin(), ring.tiles.end(), tiles.begin(), tiles.end(), same) &&
              std::none_of(ring.uses.begin(), ring.uses.end(),
                           [&](const RingUse& use) { return use.block == block; });
@@ -346,7 +346,7 @@ void AsyncPlan::add_rings(std::vector<Together> all, const AsyncRing& like) {
     for (const RingTile& tile : tiles) use.add(*tile.access);
     auto ring = std::find_if(rings.begin(), rings.end(), is_free);
     if (ring == rings.end()) {
-      ring = rings.insert(rings.end(), like);
+      ring = rings.insert(rings.end(), {.kind = kind});
       for (RingTile& tile : tiles) ring->add(std::move(tile));
     }
     ring->uses.push_back(std::move(use));
@@ -478,7 +478,7 @@ void AsyncPlan::add_epilogue(const Function& function, const KernelArrays& array
   // Where products are awaited in their block, the groups read several rings already, in an order of their
   // own.
   if (awaits) return;
-  AsyncRing ring{.of_epilogue = true};
+  AsyncRing ring{.kind = AsyncRing::of_epilogue};
   for (CopiedTile& load : epilogue_loads(function, arrays, shape, stores)) {
     ring.uses.push_back({.block = load.access->parent, .first_tile = ring.tiles.size()});
     ring.uses.back().add(*load.access);

@@ -38,9 +38,7 @@ class Divider {
                                         [&](const Value* operand) { return operand->owner == &groups; });
       acts = acts || (!outside && (op->traits().acts() || !op->regions.empty()));
       Block& to = outside ? function_.body() : groups;
-      op->parent = &to;
-      for (Value* result : op->results) result->owner = &to;
-      to.ops.push_back(std::move(op));
+      Builder(function_, to).insert(std::move(op));
     }
     Builder build(function_, groups);
     for (const bool of_epilogue : {false, true}) {
@@ -90,8 +88,9 @@ class Divider {
   // Returns the use of one of the producer's rings whose last load the op is, or null.
   const RingUse* use_of(const Op& op) const {
     const auto [ring, use] = plan_.use_of(op);
-    const bool is_own = use && plan_.rings[static_cast<size_t>(ring)].of_epilogue == of_epilogue_;
-    return is_own && use->last == &op ? use : nullptr;
+    if (!use || use->last != &op) return nullptr;
+    const AsyncRing::Kind kind = plan_.rings[static_cast<size_t>(ring)].kind;
+    return (kind == AsyncRing::of_epilogue) == of_epilogue_ ? use : nullptr;
   }
   bool contains_ring(const Op& op) const {
     bool found = false;
@@ -121,10 +120,7 @@ class Divider {
       build.location = op->location;
       const bool all_known = std::all_of(op->operands.begin(), op->operands.end(),
                                          [&](Value* operand) { return known(operand); });
-      if (is_scalar_or_view(*op) && all_known) {
-        Op& made = build.insert(clone(*op, function_, copies_));
-        for (Value* result : made.results) result->owner = made.parent;
-      }
+      if (is_scalar_or_view(*op) && all_known) build.insert(clone(*op, function_, copies_));
       if (op->is("for") && contains_ring(*op)) produce_loop(*op, build);
       if (const RingUse* use = use_of(*op)) fill(*use, build);
     }
@@ -208,7 +204,7 @@ class Divider {
   // Replaces the loads of epilogues that a producer copies.
   void read_loads(Builder& build) {
     for (const AsyncRing& ring : plan_.rings) {
-      if (!ring.of_epilogue) continue;
+      if (ring.kind != AsyncRing::of_epilogue) continue;
       const int64_t number = number_of(ring);
       for (const RingUse& use : ring.uses) {
         const Op& load = *use.last;

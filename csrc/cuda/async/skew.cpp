@@ -133,9 +133,7 @@ bool fits_registers(const Halves& halves) {
   const bool three = rows == 192;
   const int64_t blocks = three ? 1 : std::max<int64_t>(1, rows / 128);
   int64_t words = product.type(2).shape[1] / 2 * blocks;
-  for (const Value* value : halves.passed)
-    words +=
-        element_count(value->type.shape) * info(value->type.dtype).bytes / 4 / (rows / blocks) * blocks / 2;
+  for (const Value* value : halves.passed) words += bytes_of(value->type) / 4 / (rows / blocks) * blocks / 2;
   int64_t most = 0;
   for (const auto& op : halves.loop->region().ops)
     if (op->is("mma") && op.get() != &product) most = std::max(most, op->type(2).shape[1] / 2 * blocks);
@@ -239,10 +237,6 @@ class Skew {
     inside.create(primitive("yield"), std::move(yielded));
     return build_.insert(std::move(made)).results;
   }
-  void copy(const Op& op, Builder& to, ValueMap& map) {
-    Op& made = to.insert(clone(op, function_, map));
-    for (Value* result : made.results) result->owner = made.parent;
-  }
   static bool is_back(const Halves& part, const Op& op) {
     return !part.shared.count(&op) && std::find(part.back.begin(), part.back.end(), &op) != part.back.end();
   }
@@ -285,7 +279,8 @@ class Skew {
               [&](Builder& inside, const std::vector<Value*>& arguments) {
                 ValueMap map = own_arguments(part, arguments);
                 for (const auto& op : part.loop->region().ops)
-                  if (!is_back(part, *op) && !op->traits().terminator) copy(*op, inside, map);
+                  if (!is_back(part, *op) && !op->traits().terminator)
+                    inside.insert(clone(*op, function_, map));
                 return results_of(part, map);
               }),
          carried, passed);
@@ -316,7 +311,7 @@ class Skew {
           };
           for (const auto& op : part.loop->region().ops) {
             if (is_back(part, *op) || op->traits().terminator) continue;
-            copy(*op, inside, map);
+            inside.insert(clone(*op, function_, map));
             if (op->is("mma") && !sum) add();
           }
           std::vector<Value*> yielded = results_of(part, map);
@@ -339,7 +334,7 @@ class Skew {
     const Block& body = part.loop->region();
     ValueMap map{{body.arguments[0], index}, {body.arguments[part.sum + 1], before}};
     for (size_t i = 0; i < passed.size(); ++i) map[part.passed[i]] = passed[i];
-    for (const Op* op : part.back) copy(*op, to, map);
+    for (const Op* op : part.back) to.insert(clone(*op, function_, map));
     return map.at(part.back.back()->results[0]);
   }
 

@@ -125,57 +125,42 @@ std::vector<std::string> coordinates(Emitter& emitter, const Op& op, size_t firs
   return at;
 }
 
-// Emits the copies of half a tile to both CTAs of a pair: of half the panels, or of half of each panel's
-// rows.
-void emit_shared_load(Emitter& emitter, const Op& op) {
+// Emits a copy for each panel of the tile. Of a tile that both CTAs of a pair read, each copies half to both:
+// half the panels, or half of each panel's rows.
+void emit_ring_load(Emitter& emitter, const Op& op) {
   const size_t number = ring_number(op);
   const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
   const SharedLayout& layout = tile.layout;
   const std::string type = ring_type(emitter, number);
   const int unit = emitter.facts(op.operands[0]).unit;
-  const bool panels = tile.halves_panels();
-  const int64_t rows = panels ? layout.rows : layout.rows / 2,
-                copies = panels ? layout.panels() / 2 : layout.panels(),
-                half_bytes = panels ? copies * layout.panel_bytes() : layout.panel_bytes() / 2;
-  TensorMapSpec spec = tile.map(unit);
+  const bool shared = op.has("shared"), halves_panels = shared && tile.halves_panels(),
+             halves_rows = shared && !halves_panels;
+  const int64_t copies = halves_panels ? layout.panels() / 2 : layout.panels(), rows = layout.rows / 2;
   const auto is_halved = [&](int axis) {
-    return tile.axes[static_cast<size_t>(axis)] >= 0 && panels == (axis == unit);
+    return (axis == unit ? halves_panels : halves_rows) && tile.axes[static_cast<size_t>(axis)] >= 0;
   };
+  TensorMapSpec spec = tile.map(unit);
   for (size_t axis = 0; axis < spec.box.size(); ++axis)
-    if (!panels && is_halved(static_cast<int>(axis))) spec.box[axis] = static_cast<int>(rows);
+    if (halves_rows && is_halved(static_cast<int>(axis))) spec.box[axis] = static_cast<int>(rows);
   const std::string map = emitter.tensor_map(spec);
   std::vector<std::string> first = coordinates(emitter, op, 1, spec);
   const std::vector<int> axes = axes_of(spec);
   for (size_t i = 0; i < axes.size(); ++i)
-    if (is_halved(axes[i])) first[i] += str(" + half * ", panels ? copies * layout.panel : rows);
-  emitter.need("pairs.cuh");
+    if (is_halved(axes[i])) first[i] += str(" + half * ", halves_panels ? copies * layout.panel : rows);
+  std::string function = "copy_tensor", own_half, receivers;
+  if (shared) {
+    emitter.need("pairs.cuh");
+    function = "copy_tensor_to_cluster";
+    own_half = str(" + half * ", halves_panels ? copies * layout.panel_bytes() : layout.panel_bytes() / 2);
+    receivers = "both_of_pair, ";
+  }
   for (int64_t panel = 0; panel < copies; ++panel) {
     std::vector<std::string> at = first;
     if (panel) at[0] += str(" + ", panel * layout.panel);
-    emitter.line(op, str("copy_tensor_to_cluster<", at.size(), ">(stage_address<", type, ">(ring", number,
-                         ", memory) + ", tile.offset + panel * layout.panel_bytes(), " + half * ", half_bytes,
-                         ", ", map, ", full_barrier<", type, ">(ring", number, ", memory), {", join(at),
-                         "}, both_of_pair, ", line_number(op), ");"));
-  }
-}
-
-// Emits a copy for each panel of the tile.
-void emit_ring_load(Emitter& emitter, const Op& op) {
-  if (op.has("shared")) return emit_shared_load(emitter, op);
-  const size_t number = ring_number(op);
-  const RingTile& tile = ring_of(emitter, op).tiles[static_cast<size_t>(op.integer("tile"))];
-  const std::string type = ring_type(emitter, number);
-  const int unit = emitter.facts(op.operands[0]).unit;
-  const TensorMapSpec spec = tile.map(unit);
-  const std::string map = emitter.tensor_map(spec);
-  const std::vector<std::string> first = coordinates(emitter, op, 1, spec);
-  for (int64_t panel = 0; panel < tile.layout.panels(); ++panel) {
-    std::vector<std::string> at = first;
-    if (panel) at[0] += str(" + ", panel * tile.layout.panel);
-    emitter.line(
-        op, str("copy_tensor<", at.size(), ">(stage_address<", type, ">(ring", number, ", memory) + ",
-                tile.offset + panel * tile.layout.panel_bytes(), ", ", map, ", full_barrier<", type, ">(ring",
-                number, ", memory), {", join(at), "}, ", line_number(op), ");"));
+    emitter.line(op,
+                 str(function, "<", at.size(), ">(stage_address<", type, ">(ring", number, ", memory) + ",
+                     tile.offset + panel * layout.panel_bytes(), own_half, ", ", map, ", full_barrier<", type,
+                     ">(ring", number, ", memory), {", join(at), "}, ", receivers, line_number(op), ");"));
   }
 }
 
@@ -401,24 +386,16 @@ void emit_leave_unless(Emitter& emitter, const Op& op) {
   emitter.line(op, str("if (!", emitter.name(op.operands[0]), ") return;"));
 }
 
+const AddGroupedRules grouped_{
+    {"roles", emit_roles},           {"ring_fill", emit_fill},       {"ring_load", emit_ring_load},
+    {"ring_next", emit_next},        {"ring_wait", emit_wait},       {"ring_tile", emit_ring_tile},
+    {"ring_left", emit_ring_left},   {"ring_row", emit_ring_row},    {"ring_free", emit_free},
+    {"ring_drain", emit_drain},      {"ring_release", emit_release}, {"mma_retire", emit_mma_retire},
+    {"put_shared", emit_put_shared}, {"undefined", emit_undefined},  {"store_async", emit_store_async},
+    {"store_wait", emit_store_wait},
+};
 const AddLoweringRule rules_[] = {
-    AddLoweringRule(grouped_rule("roles", emit_roles)),
-    AddLoweringRule(grouped_rule("ring_fill", emit_fill)),
-    AddLoweringRule(grouped_rule("ring_load", emit_ring_load)),
-    AddLoweringRule(grouped_rule("ring_next", emit_next)),
-    AddLoweringRule(grouped_rule("ring_wait", emit_wait)),
-    AddLoweringRule(grouped_rule("ring_tile", emit_ring_tile)),
-    AddLoweringRule(grouped_rule("ring_left", emit_ring_left)),
     AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
-    AddLoweringRule(grouped_rule("ring_row", emit_ring_row)),
-    AddLoweringRule(grouped_rule("ring_free", emit_free)),
-    AddLoweringRule(grouped_rule("ring_drain", emit_drain)),
-    AddLoweringRule(grouped_rule("ring_release", emit_release)),
-    AddLoweringRule(grouped_rule("mma_retire", emit_mma_retire)),
-    AddLoweringRule(grouped_rule("put_shared", emit_put_shared)),
-    AddLoweringRule(grouped_rule("undefined", emit_undefined)),
-    AddLoweringRule(grouped_rule("store_async", emit_store_async)),
-    AddLoweringRule(grouped_rule("store_wait", emit_store_wait)),
     AddLoweringRule({.name = "leave_unless", .emit = emit_leave_unless}),
     AddLoweringRule(
         {.name = "zero_unless", .emit = emit_zero_unless, .relate = relate_zero_unless, .grouped = true}),

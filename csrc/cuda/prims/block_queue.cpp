@@ -33,12 +33,9 @@ void emit_close(Emitter& emitter, const Op& op) {
   emitter.line(op, str("close_queue(block_counter, ", line_number(op), ");"));
 }
 
-const AddLoweringRule rules_[] = {
-    AddLoweringRule(grouped_rule("block_loop", emit_block_loop)),
-    AddLoweringRule(grouped_rule("queue_draw", emit_draw)),
-    AddLoweringRule(grouped_rule("queue_put", emit_put)),
-    AddLoweringRule(grouped_rule("queue_take", emit_take)),
-    AddLoweringRule(grouped_rule("queue_close", emit_close)),
+const AddGroupedRules grouped_{
+    {"block_loop", emit_block_loop}, {"queue_draw", emit_draw},   {"queue_put", emit_put},
+    {"queue_take", emit_take},       {"queue_close", emit_close},
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ struct Operand {
   bool transposed;       // when it is read
   const Staged* staged;  // null: it was computed
   bool in_registers;     // 16-bit accumulators have the layout of a left operand's fragments
-  int64_t bytes() const { return element_count(value->type.shape) * info(value->type.dtype).bytes; }
+  int64_t bytes() const { return bytes_of(value->type); }
 };
 Operand operand_of(const Emitter& emitter, const Op& op, size_t i) {
   const MmaOperand read = mma_operand(op.operands[i]);

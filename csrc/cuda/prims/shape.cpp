@@ -74,7 +74,7 @@ void emit_cat(Emitter& emitter, const Op& op) {
   const Type& type = op.results[0]->type;
   const Weights weights = row_major(type.shape);
   const auto axis = static_cast<size_t>(op.integer("axis"));
-  emitter.need_shared(op, element_count(type.shape) * info(type.dtype).bytes);
+  emitter.need_shared(op, bytes_of(type));
   emitter.result(
       op, str("cat<", emitter.layout(emitter.layout_of(op.results[0])), ", ", weights_text(weights), ">(",
               emitter.name(op.operands[0]), ", ", emitter.name(op.operands[1]), ", ",

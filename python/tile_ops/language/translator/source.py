@@ -71,8 +71,8 @@ _DEF = re.compile(r"\s*(async\s+)?def\b")
 
 
 def _found_by_indentation(code):
-    """Returns the Source of a function, or None if its lines are not plainly indented. inspect takes milliseconds: it
-    goes through all modules and reads the function token by token."""
+    """Returns the Source of a function, or None if its lines are not plainly indented. inspect takes longer: it goes
+    through all modules and reads the function token by token."""
     linecache.checkcache(code.co_filename)
     lines, first = linecache.getlines(code.co_filename), code.co_firstlineno
     end = next((at + 1 for at in range(first - 1, len(lines)) if _DEF.match(lines[at])), None)  # decorators come first
@@ -110,7 +110,7 @@ def _lambda(code, line, whole):
     )
 
 
-# Fields of the syntax whose nodes are only signs, such as Load and Add; most nodes of a function are of these.
+# Fields of the syntax whose nodes are only signs, such as Load and Add.
 _SIGNS = {"ctx", "op", "ops"}
 
 
