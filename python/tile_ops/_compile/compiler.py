@@ -1,34 +1,20 @@
-"""torch.compile(model, backend="tile"): inductor's graphs, with kernels of ours and without a C++ compiler."""
+"""Compiles a graph of Dynamo: inductor makes the kernels with our scheduling, and refused operators are called."""
 
 import copy
 import functools
 import logging
-import sys
 import time
 
 import torch
+from torch._inductor.decomposition import select_decomp_table
 
-from .._on_import import on_import
-from . import ladder, report
+from . import cache_key, compat, ladder, lowerings, patterns, report, templates
 from . import options as option_rules
 from .active import Compile, Refused, compiling, current
+from .lowerings import KEPT, KEPT_ON_CPU
+from .scheduling import TileScheduling
 
-_log = logging.getLogger("tile_ops")
 ATTEMPTS = 20
-_REGISTRY = "torch._dynamo.backends.registry"
-
-
-def register():
-    """Lets torch.compile find the backend by its name once tile_ops is imported; installed packages also have an entry point."""
-
-    def tell(registry):
-        if "tile" not in registry._COMPILER_FNS:
-            registry.register_backend(backend, name="tile")
-
-    if _REGISTRY in sys.modules:
-        tell(sys.modules[_REGISTRY])
-    else:
-        on_import(_REGISTRY, tell)
 
 
 class _Quiet(logging.Filter):
@@ -40,9 +26,6 @@ class _Quiet(logging.Filter):
 
 @functools.cache
 def _install():
-    from . import compat, lowerings, templates
-    from .scheduling import TileScheduling
-
     lowerings.install()
     templates.install()
     compat.note_sources(lambda text: current() and current().sources.append(text))
@@ -70,8 +53,6 @@ def _generate(compile, gm, example_inputs, arguments):
     """Returns the graph with our kernels; operators that were refused are called."""
     from torch._inductor.compile_fx import compile_fx_inner
 
-    from . import lowerings
-
     for _ in range(ATTEMPTS):
         try:
             with compiling(compile):
@@ -88,29 +69,21 @@ def _generate(compile, gm, example_inputs, arguments):
 
 
 def _without(kept):
-    from torch._inductor.decomposition import select_decomp_table
-
     return {op: of for op, of in select_decomp_table().items() if op not in kept}
 
 
 # Inductor's tables without the operators that we keep. Its caches know these functions by their names.
 def _decompositions_on_cpu():
-    from .lowerings import KEPT, KEPT_ON_CPU
-
     return _without((*KEPT, *KEPT_ON_CPU))
 
 
 def _decompositions_on_gpu():
-    from .lowerings import KEPT
-
     return _without(KEPT)
 
 
-def backend(gm, example_inputs, *, mode=None, options=None):
-    """Compiles a graph of Dynamo."""
+def compile_graph(gm, example_inputs, mode, options):
+    """Returns a function that computes the graph. mode, options: those of torch.compile."""
     from torch._inductor.compile_fx import compile_fx
-
-    from . import cache_key, compat, lowerings, patterns
 
     own, settings = option_rules.split(options)
     _install()

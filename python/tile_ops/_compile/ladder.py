@@ -4,6 +4,7 @@ import warnings
 
 import torch
 
+from . import compat
 from .active import compiling
 from .options import FALLBACK
 
@@ -82,9 +83,7 @@ def _by_inductor(gm, example_inputs, arguments, before):
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
 
-    from .compat import has_compiler
-
-    if not all(map(has_compiler, _devices(example_inputs) or {"cpu"})):
+    if not all(map(compat.has_compiler, _devices(example_inputs) or {"cpu"})):
         return None
     try:
         with config.patch(before), compiling(None):
