@@ -80,7 +80,8 @@ class Before(CustomGraphPass):
 
 
 def test_a_pass_of_the_user_runs_before_ours_and_is_in_the_key(device):
-    keys = {patched({"post_grad_custom_pre_pass": Before(name)}, {})["post_grad_custom_pre_pass"].uuid() for name in "ab"}
+    name = "post_grad_custom_pre_pass"
+    keys = {patched({name: Before(each)}, {}, None)[name].uuid() for each in "ab"}
     keys |= {Pass(None, {}).uuid(), Pass(None, {"products": "tile"}).uuid()}
     assert len(keys) == 4
     assert Pass(Before(None), {}).uuid() is None and Pass(lambda graph: None, {}).uuid() is None

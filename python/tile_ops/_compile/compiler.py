@@ -122,8 +122,7 @@ def compile_graph(gm, example_inputs, mode, options):
         patches.update(list_mode_options(mode))
     begun = time.perf_counter()
     joint = Compile(own, on_gpu)
-    patches = cache_key.patched(patches, own)
-    patches.update(compat.joint_pass(functools.partial(patterns.replace_all, compile=joint), cache_key.version(), patches))
+    patches = cache_key.patched(patches, own, functools.partial(patterns.replace_all, compile=joint))
     with compiling(joint):
         made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
     if not graphs:  # autograd's cache had them
