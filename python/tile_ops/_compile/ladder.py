@@ -66,6 +66,14 @@ def computed_otherwise(gm, example_inputs, arguments, options, before, error, pl
     return made, name
 
 
+def reason_to_stay(error, place, options):
+    """Returns the reason for a call that stays torch's after an error; raises the error if the options ask for that."""
+    if passes_on(error) or options.get(FALLBACK) == "error":
+        raise error
+    _warn(place, error, "Torch computes its attention")
+    return described(error)
+
+
 def _warn(place, error, what):
     text = (
         f'torch.compile(backend="tile") could not generate code for the graph of {place or "unknown lines"} '
