@@ -18,6 +18,7 @@ import unittest
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from inductor_names import has  # noqa: E402
 from torch_suite_reasons import normalised, reason_of  # noqa: E402
 
 
@@ -120,20 +121,10 @@ def supply_missing_names(path, seen):
             with contextlib.suppress(ImportError):
                 module = importlib.import_module(node.module)
                 for alias in node.names:
-                    if not has_name(module, alias.name):
+                    if alias.name != "*" and not has(node.module, alias.name):
                         setattr(module, alias.name, Missing(f"{node.module}.{alias.name}"))
         elif sibling.exists():
             supply_missing_names(sibling, seen)
-
-
-def has_name(module, name):
-    if name == "*" or hasattr(module, name):
-        return True
-    try:
-        importlib.import_module(f"{module.__name__}.{name}")
-    except ImportError:
-        return False
-    return True
 
 
 class Runner:
