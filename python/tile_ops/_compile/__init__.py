@@ -1,10 +1,6 @@
 """torch.compile(model, backend="tile"): inductor's graphs, with kernels of ours and without a C++ compiler."""
 
-import sys
-
-from .._on_import import on_import
-
-_REGISTRY = "torch._dynamo.backends.registry"
+from .._on_import import when_imported
 
 
 def register():
@@ -14,10 +10,7 @@ def register():
         if "tile" not in registry._COMPILER_FNS:
             registry.register_backend(backend, name="tile")
 
-    if _REGISTRY in sys.modules:
-        tell(sys.modules[_REGISTRY])
-    else:
-        on_import(_REGISTRY, tell)
+    when_imported("torch._dynamo.backends.registry", tell)
 
 
 def backend(gm, example_inputs, *, mode=None, options=None):
