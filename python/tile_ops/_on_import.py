@@ -49,3 +49,11 @@ def on_import(name, action):
     the first one waits does nothing."""
     if not any(isinstance(finder, _Finder) and finder.name == name for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(name, action))
+
+
+def when_imported(name, action):
+    """Calls action(module) now if the module of this name is imported, or else as on_import does."""
+    if name in sys.modules:
+        action(sys.modules[name])
+    else:
+        on_import(name, action)

@@ -1,16 +1,14 @@
 """Compiled graphs that add to gathered elements, and read or return the sums afterwards in other layouts."""
 
 import pytest
-import tile_ops  # noqa: F401 registers the backend
 import torch
+from compiled_calls import compiled
 from torch.nn import functional
 
 
-def results(function, inputs, backend):
+def results(function, inputs):
     """Returns the loss and the gradients."""
     inputs = [x.detach().clone().requires_grad_() for x in inputs]
-    torch._dynamo.reset()
-    function = torch.compile(function, backend=backend, dynamic=False) if backend else function
     loss = function(*inputs)
     loss.backward()
     return [loss.detach(), *(x.grad for x in inputs)]
@@ -31,8 +29,8 @@ def picked(x, y, weight, scale):
 def test_a_gradient_of_gathered_elements_is_read_twice(function, channels, device):
     shapes = (1, channels, 3, 7), (1, channels, 3, 7), (channels, channels, 1, 1), (1, channels, 6, 14)
     inputs = [torch.randn(shape, device=device) for shape in shapes]
-    exact = results(function, [x.double() for x in inputs], None)
-    for own, wide in zip(results(function, inputs, "tile"), exact, strict=True):
+    exact = results(function, [x.double() for x in inputs])
+    for own, wide in zip(results(compiled(function), inputs), exact, strict=True):
         torch.testing.assert_close(own.double(), wide, rtol=1e-5, atol=1e-5 * wide.abs().max().item())
 
 
@@ -46,8 +44,6 @@ def added(kind, x, index, y):
 
 @pytest.mark.parametrize("kind", ["index_put", "index_add", "scatter_add"])
 def test_sums_into_elements_leave_their_argument_alone(kind, device):
-    torch._dynamo.reset()
-
     def function(x, index, y):
         x = x * 2
         total = added(kind, x, index, y)
@@ -55,6 +51,6 @@ def test_sums_into_elements_leave_their_argument_alone(kind, device):
 
     x, y = torch.randn(5, 7, device=device), torch.randn(9, 7, device=device)
     index = torch.tensor([0, 4, 4, 1, 0, 0, 3, 4, 2], device=device)
-    found = torch.compile(function, backend="tile", dynamic=False)(x, index, y)
+    found = compiled(function)(x, index, y)
     for own, wide in zip(found, function(x.double(), index, y.double()), strict=True):
         torch.testing.assert_close(own.double(), wide, rtol=1e-6, atol=1e-5)

@@ -2,6 +2,7 @@
 
 import functools
 
+import compiled_calls
 import pytest
 import torch
 import torch.nn.functional as F
@@ -25,9 +26,8 @@ def no_caches():
         yield
 
 
-def compiled(function, options=None, dynamic=False):
-    torch._dynamo.reset()
-    return torch.compile(function, backend="tile", options=options or {"attention": "tile"}, dynamic=dynamic, fullgraph=True)
+def compiled(function, options=None, **arguments):
+    return compiled_calls.compiled(function, options=options or {"attention": "tile"}, **arguments)
 
 
 def calls_in(function, args):

@@ -10,6 +10,7 @@ import pytest
 import tile_ops
 import torch
 from tile_ops._compile.cache_key import Pass, patched
+from tile_ops._compile.launch import tile_call, tile_kernel
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 PROGRAM = """
@@ -80,7 +81,8 @@ class Before(CustomGraphPass):
 
 
 def test_a_pass_of_the_user_runs_before_ours_and_is_in_the_key(device):
-    keys = {patched({"post_grad_custom_pre_pass": Before(name)}, {})["post_grad_custom_pre_pass"].uuid() for name in "ab"}
+    name = "post_grad_custom_pre_pass"
+    keys = {patched({name: Before(each)}, {}, None)[name].uuid() for each in "ab"}
     keys |= {Pass(None, {}).uuid(), Pass(None, {"products": "tile"}).uuid()}
     assert len(keys) == 4
     assert Pass(Before(None), {}).uuid() is None and Pass(lambda graph: None, {}).uuid() is None
@@ -93,6 +95,20 @@ def test_a_pass_of_the_user_runs_before_ours_and_is_in_the_key(device):
     with torch._inductor.config.patch(fx_graph_cache=False):
         torch.compile(lambda x: x * 2 - 1, backend="tile", options={"post_grad_custom_pre_pass": before})(torch.ones(3))
     assert before.calls == 2
+
+
+def test_kernels_of_one_name_keep_their_sources():
+    """Modules of a cache come from several processes, each of which numbers its kernels from 0."""
+
+    def text(change):
+        return f"def k(a0, o1):\n    tl.store(o1, (0,), tl.load(a0, (0,), (4,)) {change})\n"
+
+    layout = tuple(("array", which, 0, (4,), (1,)) for which in (0, 1))
+    calls = [tile_call(tile_kernel("k", text(change)), layout, (1, 1, 1)) for change in ("+ 1", "* 10")]
+    results = [torch.zeros(4) for _ in calls]
+    for call, result in zip(calls, results):
+        call(torch.ones(4), result)
+    assert [result.tolist() for result in results] == [[2] * 4, [10] * 4]
 
 
 def test_the_key_follows_the_sources():

@@ -7,7 +7,7 @@ import numerics
 import pytest
 import tile_ops
 import torch
-from tile_ops._compile import compat, ladder
+from tile_ops._compile import compat, ladder, patterns
 from tile_ops._compile.kernel import TileKernel
 
 
@@ -113,6 +113,30 @@ def test_inductor_generates_the_code_if_it_has_a_compiler(has_compiler, monkeypa
         numerics.check(result, plain(x), plain(x.double()))
         (graph,) = tile_ops.compile_report(reset=True).graphs
         assert graph.computed_by == ("inductor" if has_compiler else "eager")
+
+
+@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
+def test_attention_stays_torchs_after_an_error(trains, monkeypatch):
+    def failing(values, ends):
+        raise KeyError("a mistake")
+
+    monkeypatch.setattr(patterns, "_results", failing)
+
+    def attend(x):
+        return torch.nn.functional.scaled_dot_product_attention(x * 2, x, x)
+
+    x = torch.randn(1, 2, 33, 16, requires_grad=trains)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        numerics.check_call(torch.compile(attend, backend="tile", options={"attention": "tile"}), attend, (x,))
+    found = [str(each.message) for each in caught if "backend" in str(each.message)]
+    assert found and all("(KeyError: 'a mistake'). Torch computes its attention; options=" in each for each in found)
+    for graph in tile_ops.compile_report().graphs:
+        reasons = [why for name, (_, why) in graph.called.items() if "_scaled_dot_product" in name and "backward" not in name]
+        assert graph.computed_by == "tile" and reasons == ["KeyError: 'a mistake'"] * (graph.kind != "backward")
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="KeyError: 'a mistake'"):
+        torch.compile(attend, backend="tile", options={"attention": "tile", "fallback": "error"})(x)
 
 
 def test_lengths_that_vary_and_changed_inputs_survive_an_error(monkeypatch):

@@ -365,3 +365,10 @@ def test_no_compiler_is_started(device, tmp_path):
     command = [sys.executable, "-c", AUDITED, device.type]
     done = subprocess.run(command, env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow  # starts a process
+def test_the_import_of_the_package_waits_for_no_part_of_the_backend():
+    code = "import sys, tile_ops; print([name for name in sys.modules if name.startswith('tile_ops._compile.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == "[]\n", done.stderr[-3000:]

@@ -18,6 +18,7 @@ import unittest
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from inductor_names import has  # noqa: E402
 from torch_suite_reasons import normalised, reason_of  # noqa: E402
 
 
@@ -44,14 +45,14 @@ def load_backend(name):
 
 
 def note_compiles():
-    from tile_ops import _compile
+    from tile_ops._compile import compiler
 
-    class Noted(_compile.Compile):
+    class Noted(compiler.Compile):
         def __init__(self, *args, **options):
             super().__init__(*args, **options)
             Counts.compiles.append(self)
 
-    _compile.Compile = Noted
+    compiler.Compile = Noted
 
 
 def kernels_and_refusals():
@@ -120,20 +121,10 @@ def supply_missing_names(path, seen):
             with contextlib.suppress(ImportError):
                 module = importlib.import_module(node.module)
                 for alias in node.names:
-                    if not has_name(module, alias.name):
+                    if alias.name != "*" and not has(node.module, alias.name):
                         setattr(module, alias.name, Missing(f"{node.module}.{alias.name}"))
         elif sibling.exists():
             supply_missing_names(sibling, seen)
-
-
-def has_name(module, name):
-    if name == "*" or hasattr(module, name):
-        return True
-    try:
-        importlib.import_module(f"{module.__name__}.{name}")
-    except ImportError:
-        return False
-    return True
 
 
 class Runner:

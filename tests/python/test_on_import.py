@@ -6,7 +6,7 @@ import inspect
 import sys
 
 import pytest
-from tile_ops._on_import import on_import
+from tile_ops._on_import import on_import, when_imported
 
 
 @pytest.fixture
@@ -35,6 +35,17 @@ def test_it_runs_once_after_the_module(module):
     assert inspect.getsource(made) == "VALUE = 3\n"
     importlib.reload(made)
     assert found == [3]
+
+
+def test_a_module_that_may_be_imported_already(module):
+    name, _ = module
+    found = []
+    when_imported(name, lambda each: found.append(each.VALUE))
+    assert found == []
+    importlib.import_module(name)
+    assert found == [3]
+    when_imported(name, lambda each: found.append("at once"))
+    assert found == [3, "at once"]
 
 
 def test_a_module_that_is_only_looked_for(module):

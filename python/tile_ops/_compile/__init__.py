@@ -1,21 +1,6 @@
 """torch.compile(model, backend="tile"): inductor's graphs, with kernels of ours and without a C++ compiler."""
 
-import copy
-import functools
-import logging
-import sys
-import time
-
-import torch
-
-from .._on_import import on_import
-from . import ladder, report
-from . import options as option_rules
-from .active import Compile, Refused, compiling, current
-
-_log = logging.getLogger("tile_ops")
-ATTEMPTS = 20
-_REGISTRY = "torch._dynamo.backends.registry"
+from .._on_import import when_imported
 
 
 def register():
@@ -25,134 +10,11 @@ def register():
         if "tile" not in registry._COMPILER_FNS:
             registry.register_backend(backend, name="tile")
 
-    if _REGISTRY in sys.modules:
-        tell(sys.modules[_REGISTRY])
-    else:
-        on_import(_REGISTRY, tell)
-
-
-class _Quiet(logging.Filter):
-    """Drops inductor's report of a node that we refuse: the graph is compiled again without it."""
-
-    def filter(self, record):
-        return current() is None or not str(record.msg).startswith("Error in codegen for")
-
-
-@functools.cache
-def _install():
-    from . import compat, lowerings, templates
-    from .scheduling import TileScheduling
-
-    lowerings.install()
-    templates.install()
-    compat.note_sources(lambda text: current() and current().sources.append(text))
-    compat.leave_out_scaled_softmax(lambda: current() is not None)
-    compat.let_sums_into_elements_be_calls(lambda: current() is not None)
-    logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
-    for device in ("cpu", "cuda"):
-
-        def make(own):
-            return lambda scheduler: TileScheduling(scheduler) if current() else own(scheduler)
-
-        compat.set_scheduling(device, make)
-
-
-def _cause(error):
-    """Returns the Refused that an error was raised from."""
-    return next((each for each in ladder.causes(error) if isinstance(each, Refused)), None)
-
-
-def _copy(gm):
-    return torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
-
-
-def _generate(compile, gm, example_inputs, arguments):
-    """Returns the graph with our kernels; operators that were refused are called."""
-    from torch._inductor.compile_fx import compile_fx_inner
-
-    from . import lowerings
-
-    for _ in range(ATTEMPTS):
-        try:
-            with compiling(compile):
-                return compile_fx_inner(_copy(gm), example_inputs, **arguments)
-        except Exception as error:
-            refused = _cause(error)
-            if refused is None or refused.targets <= compile.fallbacks:
-                raise
-            for target in refused.targets:
-                compile.reasons.setdefault(str(target), f"refused: {refused}")
-                lowerings.let_call(target)
-            compile.fallbacks |= refused.targets
-    raise RuntimeError("too many operators without a kernel")
-
-
-def _without(kept):
-    from torch._inductor.decomposition import select_decomp_table
-
-    return {op: of for op, of in select_decomp_table().items() if op not in kept}
-
-
-# Inductor's tables without the operators that we keep. Its caches know these functions by their names.
-def _decompositions_on_cpu():
-    from .lowerings import KEPT, KEPT_ON_CPU
-
-    return _without((*KEPT, *KEPT_ON_CPU))
-
-
-def _decompositions_on_gpu():
-    from .lowerings import KEPT
-
-    return _without(KEPT)
+    when_imported("torch._dynamo.backends.registry", tell)
 
 
 def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles a graph of Dynamo."""
-    from torch._inductor.compile_fx import compile_fx
+    from .compiler import compile_graph  # here, so that `import tile_ops` does not wait for it
 
-    from . import cache_key, compat, lowerings, patterns
-
-    own, settings = option_rules.split(options)
-    _install()
-    graphs, place = [], report.place_of_graph(gm)
-
-    def inner(gm, example_inputs, **arguments):
-        compile, begun = Compile(own, on_gpu, reasons=dict(joint.reasons)), time.perf_counter()
-        if "get_decomp_fn" in arguments:  # since torch 2.13; inductor's own of a table has no key in its caches
-            arguments["get_decomp_fn"] = decompositions
-        kind = "backward" if arguments.get("is_backward") else "inference" if arguments.get("is_inference") else "forward"
-        graph = report.Graph(kind, report.place_of_graph(gm) or place)
-        try:
-            made = _generate(compile, gm, example_inputs, arguments)
-            found = report.read(compat.source_of(made), lambda name: compile.reasons.get(name) or lowerings.reason_of(name))
-            graph.kernels, graph.products, graph.called = found
-            graph.cached = bool(graph.kernels or graph.products) and not compile.kernels
-        except Exception as error:
-            if ladder.passes_on(error):
-                raise
-            at = compile.place or graph.place
-            made, graph.computed_by = ladder.computed_otherwise(_copy(gm), example_inputs, arguments, own, before, error, at)
-            graph.error = ladder.described(error)
-        graph.seconds = time.perf_counter() - begun
-        graphs.append(graph)
-        report.add(graph)
-        return made
-
-    on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
-    decompositions = _decompositions_on_gpu if on_gpu else _decompositions_on_cpu
-    patches = compat.config_patches(on_gpu)
-    before = compat.config_values(patches)
-    patches.update(settings)
-    if mode is not None:
-        from torch._inductor import list_mode_options
-
-        patches.update(list_mode_options(mode))
-    begun = time.perf_counter()
-    joint = Compile(own, on_gpu)
-    patches = cache_key.patched(patches, own)
-    patches.update(compat.joint_pass(functools.partial(patterns.replace_all, compile=joint), cache_key.version(), patches))
-    with compiling(joint):
-        made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
-    if not graphs:  # autograd's cache had them
-        report.add_cached(joint.sources, place, time.perf_counter() - begun, lowerings.reason_of)
-    return made
+    return compile_graph(gm, example_inputs, mode, options)

@@ -20,7 +20,7 @@ class Compile:
     options: dict
     on_gpu: bool = False
     fallbacks: set = dataclasses.field(default_factory=set)  # torch operators that are called, not fused
-    kernels: list = dataclasses.field(default_factory=list)  # (name, names of the operators in it)
+    kernels: list = dataclasses.field(default_factory=list)  # names: kernels, products with their texts, attention
     reasons: dict = dataclasses.field(default_factory=dict)  # operator: why it is called
     sources: list = dataclasses.field(default_factory=list)  # texts of generated modules
     place: str = ""  # the user's line of the kernel that could not be generated

@@ -4,7 +4,9 @@ import functools
 import hashlib
 import pathlib
 
-from .._inductor import _Fusion
+from torch._inductor import config
+
+from .._inductor import LaterPass, _Fusion
 
 
 @functools.cache
@@ -26,9 +28,28 @@ class Pass(_Fusion):
         return own and ("torch.compile(backend='tile')", version(), repr(sorted(self.options.items())), *own)
 
 
-def patched(patches, options):
-    """Adds our pass to settings of inductor, after one that they or inductor's own have."""
-    from torch._inductor import config
+class JointPass(LaterPass):
+    """Changes the joint graph of forward and backward, behind inductor's own patterns and the passes that the user set."""
 
-    name = "post_grad_custom_pre_pass"
-    return {**patches, name: Pass(patches.get(name, getattr(config, name)), options)}
+    def __init__(self, before, change):
+        super().__init__(before)
+        self.change = change
+
+    def uuid(self):
+        return self.key("tile", version())
+
+
+def patched(patches, options, change_joint):
+    """Adds our passes to settings of inductor, after those that they or inductor's own have.
+
+    change_joint(graph): changes a joint graph.
+    """
+
+    def before(name):
+        return patches.get(name, getattr(config, name))
+
+    return {
+        **patches,
+        "post_grad_custom_pre_pass": Pass(before("post_grad_custom_pre_pass"), options),
+        "joint_custom_post_pass": JointPass(before("joint_custom_post_pass"), change_joint),
+    }

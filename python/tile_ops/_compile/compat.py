@@ -5,10 +5,7 @@ import torch
 from torch._inductor.codegen import common
 from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.graph import GraphLowering
-from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.virtualized import V
-
-from .._inductor import _as_tuple
 
 print_size = PythonPrinter().doprint
 UNKNOWN_SIZE = 8192
@@ -163,33 +160,6 @@ def leave_out_scaled_softmax(is_ours):
             if getattr(getattr(entry, "handler", None), "__name__", "") in ("mul_softmax_pattern", "div_softmax_pattern"):
                 own = entry.extra_check
                 entry.extra_check = lambda match, own=own: not is_ours() and own(match)
-
-
-class JointPass(CustomGraphPass):
-    """Changes the joint graph of forward and backward, behind inductor's own patterns and the passes that a user set.
-
-    key: what else decides the generated code; inductor's caches keep it apart from other code of equal graphs.
-    """
-
-    def __init__(self, change, key, before):
-        self.change, self.key, self.before = change, key, _as_tuple(before)
-
-    def __call__(self, graph):
-        for each in self.before:
-            each(graph)
-        self.change(graph)
-
-    def uuid(self):
-        keys = [each.uuid() if isinstance(each, CustomGraphPass) else None for each in self.before]
-        return None if None in keys else ("tile", self.key, *keys)
-
-
-def joint_pass(change, key, patches):
-    """Returns the setting that lets a function change joint graphs. patches: settings of the user."""
-    from torch._inductor import config
-
-    name = "joint_custom_post_pass"
-    return {name: JointPass(change, key, patches.get(name, getattr(config, name)))}
 
 
 def let_sums_into_elements_be_calls(is_ours):

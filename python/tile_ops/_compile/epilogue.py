@@ -16,6 +16,7 @@ from .active import Refused
 from .compat import GraphFacts, real_name
 from .ops import SIGNS, literal
 
+SPECIAL = {"nan": "nan", "inf": "inf", "-inf": "(-inf)"}  # numbers that the language of texts names
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 MOST_OPERANDS, MOST_RESULTS = 12, 4
 
@@ -118,6 +119,8 @@ class TextHandler(DefaultHandler):
         if mode is not None or dtype not in (*FLOATS, torch.bool) or (dtype == torch.bool) != (value.dtype == torch.bool):
             raise Refused("a store of an epilogue")
         place = self.place(index)
+        if any(stride == 0 and extent != 1 for stride, extent in zip(place[1], self.matrix)):
+            raise Refused("a result in which several elements share memory")
         self.stored[name] = (value, *place)
         self.values[name], self.places[name] = value, self.comparable(*place)
 
@@ -125,9 +128,8 @@ class TextHandler(DefaultHandler):
         if dtype == torch.bool:
             raise Refused("a condition that is known")
         number = float(value)
-        return Value(
-            f"({literal(number)})" if number == number and abs(number) != float("inf") else _special(number), torch.float32
-        )
+        text = SPECIAL.get(str(number)) or f"({literal(number)})"
+        return Value(text, torch.float32)
 
     def to_dtype(self, x, dtype, src_dtype=None, use_compute_types=True):
         if x.dtype == torch.bool:
@@ -153,10 +155,6 @@ class TextHandler(DefaultHandler):
         if x.dtype == torch.bool:
             self.refuse("where")
         return self.name(f"where({condition}, {x}, {y})", torch.float32)
-
-
-def _special(number):
-    return "nan" if number != number else "inf" if number > 0 else "(-inf)"
 
 
 # (the text, whether it gives a condition)

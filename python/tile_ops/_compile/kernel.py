@@ -203,8 +203,7 @@ class TileKernel(Reductions, SIMDKernel):
         return self.known[key].parameter
 
     def affine(self, index):
-        found = axis_rules.affine(index, self.range_tree_nodes)
-        return found
+        return axis_rules.affine(index, self.range_tree_nodes)
 
     def memory(self, buffer):
         return self.flat.setdefault(real_name(buffer), f"f{len(self.flat)}")
@@ -293,19 +292,15 @@ class TileKernel(Reductions, SIMDKernel):
         live = [each for each in self.accesses if re.search(rf"\b(LOAD|STORE)\({each.parameter}\b", text)]
         flat = {buffer: parameter for buffer, parameter in self.flat.items() if re.search(rf"\b{parameter}\b", text)}
         coordinates = [symbol for symbol in self.coordinates if f"COORDINATE_{symbol}" in text]
-        digits = {
-            symbol: axis_rules.Digit(entry.root.prefix, entry.divisor, entry.length)
-            for symbol, entry in self.range_tree_nodes.items()
-        }
         reductions = {tree.prefix for tree in self.range_trees if tree.is_reduction}
         sizes = {tree.prefix: tree.numel for tree in self.range_trees if not tree.is_reduction or self.features.is_reduction()}
         uses = [each.strides for each in live] + [{symbol: sympy.Integer(1)} for symbol in coordinates]
         # The number of an element of a reduction, which argmax asks for, is one more use.
         number = [{self.full_symbol(prefix): sympy.Integer(1)} for prefix in sizes if prefix in reductions and "PLACE" in text]
-        for use in number:
-            for symbol in use:
-                entry = self.range_tree_nodes[symbol]
-                digits[symbol] = axis_rules.Digit(entry.root.prefix, entry.divisor, entry.length)
+        digits = {
+            symbol: axis_rules.Digit(entry.root.prefix, entry.divisor, entry.length)
+            for symbol, entry in self.range_tree_nodes.items()
+        }
         made = axis_rules.split(uses + number, digits, sizes, facts)
         if made is None:
             return self.by_numbers(text, sizes, reductions, digits)

@@ -4,6 +4,7 @@ import warnings
 
 import torch
 
+from . import compat
 from .active import compiling
 from .options import FALLBACK
 
@@ -65,6 +66,14 @@ def computed_otherwise(gm, example_inputs, arguments, options, before, error, pl
     return made, name
 
 
+def reason_to_stay(error, place, options):
+    """Returns the reason for a call that stays torch's after an error; raises the error if the options ask for that."""
+    if passes_on(error) or options.get(FALLBACK) == "error":
+        raise error
+    _warn(place, error, "Torch computes its attention")
+    return described(error)
+
+
 def _warn(place, error, what):
     text = (
         f'torch.compile(backend="tile") could not generate code for the graph of {place or "unknown lines"} '
@@ -82,9 +91,7 @@ def _by_inductor(gm, example_inputs, arguments, before):
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
 
-    from .compat import has_compiler
-
-    if not all(map(has_compiler, _devices(example_inputs) or {"cpu"})):
+    if not all(map(compat.has_compiler, _devices(example_inputs) or {"cpu"})):
         return None
     try:
         with config.patch(before), compiling(None):

@@ -1,5 +1,6 @@
 """Makes kernels from their source, and launches them, for generated modules."""
 
+import hashlib
 import linecache
 
 import tile_ops.language as tl
@@ -11,7 +12,8 @@ _kernels = {}
 def tile_kernel(name, text):
     """Returns the kernel of a text; equal texts are one kernel."""
     if text not in _kernels:
-        file = f"<{name}>"
+        # Modules of inductor's caches may have kernels of one name, and a kernel reads its source when it is launched first.
+        file = f"<{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         space = {"tl": tl, "__name__": "tile_ops_generated"}
         exec(compile(text, file, "exec"), space)

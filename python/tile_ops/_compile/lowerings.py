@@ -16,6 +16,12 @@ def _overloads(packet):
     return [getattr(packet, name) for name in packet.overloads()]
 
 
+def _functional(names):
+    """Returns the overloads of torch's operators without those that write to `out` or name dimensions."""
+    found = [each for name in names.split() for each in _overloads(getattr(aten, name))]
+    return frozenset(each for each in found if "out" not in each._overloadname and "dimname" not in each._overloadname)
+
+
 # Rows that are gathered are faster in one call than inside of each kernel that reads them.
 _GATHERED = (aten.embedding.default, aten.embedding_dense_backward.default)
 # Kernels have no atomic stores of inductor's kind: torch's own are deterministic where torch says so.
@@ -35,7 +41,6 @@ _UNWRITTEN = (
     "atanh bucketize searchsorted ldexp gcd"
 ).split()
 
-
 _PRODUCTS = "mm addmm bmm baddbmm convolution convolution_backward".split()
 _ONE_CALL = "faster as one call"
 # {operator: why it is called}
@@ -52,12 +57,7 @@ REASONS = {
 CALLED = frozenset(REASONS)
 KEPT = (aten.embedding_dense_backward.default, aten.embedding_backward.default)  # they are not decomposed
 # On a CPU, elements that are gathered one by one inside of a kernel cost more than a call that copies rows.
-_CALLED_ON_CPU = frozenset(
-    each
-    for name in "index _unsafe_index index_select upsample_nearest1d upsample_nearest2d upsample_nearest3d".split()
-    for each in _overloads(getattr(aten, name))
-    if "out" not in each._overloadname and "dimname" not in each._overloadname
-)
+_CALLED_ON_CPU = _functional("index _unsafe_index index_select upsample_nearest1d upsample_nearest2d upsample_nearest3d")
 KEPT_ON_CPU = tuple(each for each in _CALLED_ON_CPU if "upsample" in str(each))
 
 _REASON_TEXTS = {str(target): why for target, why in [*dict.fromkeys(_CALLED_ON_CPU, _ONE_CALL).items(), *REASONS.items()]}
@@ -65,9 +65,10 @@ _REASON_TEXTS = {str(target): why for target, why in [*dict.fromkeys(_CALLED_ON_
 
 def reason_of(name):
     """Returns why a graph calls an operator, where no kernel was refused. name: aten.mm, or with the overload."""
-    if name.split(".")[1] in _PRODUCTS:
+    library, operator = name.split(".")[:2]
+    if library == "aten" and operator in _PRODUCTS:
         return _ONE_CALL
-    return _REASON_TEXTS.get(name, "an operator of another library" if not name.startswith("aten.") else "inductor calls it")
+    return _REASON_TEXTS.get(name, "inductor calls it" if library == "aten" else "an operator of another library")
 
 
 @functools.cache
@@ -95,12 +96,7 @@ def is_called(target):
 
 # Costly functions. Inductor computes them again for each element that reads them, also where a few values are broadcast to
 # many elements, as the angles of a rotary embedding are to all heads.
-COSTLY = frozenset(
-    each
-    for name in "sin cos tan exp log pow tanh sigmoid erf gelu silu sqrt rsqrt softplus expm1 log1p".split()
-    for each in _overloads(getattr(aten, name))
-    if "out" not in each._overloadname
-)
+COSTLY = _functional("sin cos tan exp log pow tanh sigmoid erf gelu silu sqrt rsqrt softplus expm1 log1p")
 BROADCAST = 4  # times as many elements read them
 
 
@@ -149,7 +145,6 @@ def let_call(target):
 _asking = set()
 
 
-@functools.cache
 def install():
     # Operators without a lowering get one that calls them.
     for target in (*KEPT, *KEPT_ON_CPU):

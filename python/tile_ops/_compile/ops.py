@@ -81,42 +81,6 @@ class Operations(OpOverrides):
         return f"tl.astype({text}, tl.float32)" if dtype in NARROW else text
 
     @staticmethod
-    def where(condition, x, y):
-        return f"tl.where({condition}, {x}, {y})"
-
-    @staticmethod
-    def maximum(a, b):
-        if a.dtype == torch.bool:
-            return f"({a} | {b})"
-        return f"tl.maximum({a}, {b}, propagate_nan=True)" if is_floating(a) else f"tl.maximum({a}, {b})"
-
-    @staticmethod
-    def minimum(a, b):
-        if a.dtype == torch.bool:
-            return f"({a} & {b})"
-        return f"tl.minimum({a}, {b}, propagate_nan=True)" if is_floating(a) else f"tl.minimum({a}, {b})"
-
-    @staticmethod
-    def _condition(x):
-        return x if x.dtype == torch.bool else f"({x} != 0)"
-
-    @staticmethod
-    def logical_not(x):
-        return f"tl.logical_not({Operations._condition(x)})"
-
-    @staticmethod
-    def logical_and(a, b):
-        return f"({Operations._condition(a)} & {Operations._condition(b)})"
-
-    @staticmethod
-    def logical_or(a, b):
-        return f"({Operations._condition(a)} | {Operations._condition(b)})"
-
-    @staticmethod
-    def logical_xor(a, b):
-        return f"({Operations._condition(a)} != {Operations._condition(b)})"
-
-    @staticmethod
     def bitwise_not(x):
         return f"tl.logical_not({x})" if x.dtype == torch.bool else f"(~{x})"
 
@@ -135,20 +99,8 @@ class Operations(OpOverrides):
         return f"{x}" if x.dtype in (torch.bool, torch.uint8) else f"tl.abs({x})"
 
     @staticmethod
-    def square(x):
-        return f"({x} * {x})"
-
-    @staticmethod
     def relu(x):
         return f"tl.where({x} <= 0, tl.astype(0, {name_of(x.dtype)}), {x})"
-
-    @staticmethod
-    def reciprocal(x):
-        return f"(1 / {x})"
-
-    @staticmethod
-    def int_truediv(a, b):
-        return f"(tl.astype({a}, tl.float32) / tl.astype({b}, tl.float32))"
 
     @staticmethod
     def truncdiv(a, b):
@@ -170,34 +122,6 @@ class Operations(OpOverrides):
         if not is_floating(a):
             raise Refused("pow")
         return f"tl.pow({a}, {b})"
-
-    @staticmethod
-    def fma(x, y, z):
-        return f"tl.fma({x}, {y}, {z})"
-
-    @staticmethod
-    def isnan(x):
-        return f"({x} != {x})"
-
-    @staticmethod
-    def log10(x):
-        return f"(tl.log({x}) * {1 / math.log(10)!r})"
-
-    @staticmethod
-    def round_to_int(x, dtype):
-        return f"tl.astype(tl.round({x}), {name_of(dtype)})"
-
-    @staticmethod
-    def trunc_to_int(x, dtype):
-        return f"tl.astype({x}, {name_of(dtype)})"
-
-    @staticmethod
-    def floor_to_int(x, dtype):
-        return f"tl.astype(tl.floor({x}), {name_of(dtype)})"
-
-    @staticmethod
-    def ceil_to_int(x, dtype):
-        return f"tl.astype(tl.ceil({x}), {name_of(dtype)})"
 
     @classmethod
     def index_expr(cls, expression, dtype):
@@ -229,20 +153,27 @@ class Operations(OpOverrides):
 
 def _define(name, text):
     """text: with {0}, {1} for the operands."""
-
-    def operation(*operands):
-        return text.format(*operands)
-
-    setattr(Operations, name, staticmethod(operation))
+    setattr(Operations, name, staticmethod(lambda *operands: text.format(*operands)))
 
 
 for _name in (
     "exp exp2 expm1 log log1p log2 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan floor ceil trunc round erf sigmoid isinf"
 ).split():
     _define(_name, f"tl.{_name}({{0}})")
-_define("atan2", "tl.atan2({0}, {1})")
-_define("identity", "{0}")
-_define("neg", "(-{0})")
+for _name, _text in {
+    "atan2": "tl.atan2({0}, {1})",
+    "fma": "tl.fma({0}, {1}, {2})",
+    "identity": "{0}",
+    "int_truediv": "(tl.astype({0}, tl.float32) / tl.astype({1}, tl.float32))",
+    "isnan": "({0} != {0})",
+    "log10": f"(tl.log({{0}}) * {1 / math.log(10)!r})",
+    "neg": "(-{0})",
+    "reciprocal": "(1 / {0})",
+    "square": "({0} * {0})",
+    "where": "tl.where({0}, {1}, {2})",
+}.items():
+    _define(_name, _text)
+
 # Operators of the language between two operands.
 SIGNS = {
     "add": "+",
@@ -271,6 +202,55 @@ SIGNS = {
 }
 for _name, _sign in SIGNS.items():
     _define(_name, f"({{0}} {_sign} {{1}})")
+
+
+def _define_of_conditions(name, text):
+    """Numbers become conditions first."""
+
+    def operation(*operands):
+        return text.format(*(each if each.dtype == torch.bool else f"({each} != 0)" for each in operands))
+
+    setattr(Operations, name, staticmethod(operation))
+
+
+for _name, _text in {
+    "logical_not": "tl.logical_not({0})",
+    "logical_and": "({0} & {1})",
+    "logical_or": "({0} | {1})",
+    "logical_xor": "({0} != {1})",
+}.items():
+    _define_of_conditions(_name, _text)
+
+
+def _define_extreme(name, sign):
+    """sign: computes it of conditions."""
+
+    def operation(a, b):
+        if a.dtype == torch.bool:
+            return f"({a} {sign} {b})"
+        return f"tl.{name}({a}, {b}{', propagate_nan=True' if is_floating(a) else ''})"
+
+    setattr(Operations, name, staticmethod(operation))
+
+
+_define_extreme("maximum", "|")
+_define_extreme("minimum", "&")
+
+
+def _define_rounding(name, text):
+    def operation(x, dtype):
+        return f"tl.astype({text.format(x)}, {name_of(dtype)})"
+
+    setattr(Operations, name, staticmethod(operation))
+
+
+for _name, _text in {
+    "round_to_int": "tl.round({0})",
+    "trunc_to_int": "{0}",
+    "floor_to_int": "tl.floor({0})",
+    "ceil_to_int": "tl.ceil({0})",
+}.items():
+    _define_rounding(_name, _text)
 
 
 def _refuse(name):

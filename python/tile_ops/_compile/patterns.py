@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .._inductor.graph import erase_unused, fake_result, is_call, keep_strides, same_numbers, value_of
-from . import choice
+from . import choice, ladder, report
 
 aten = torch.ops.aten
 attention = torch.ops.tile.attention.default
@@ -260,8 +260,20 @@ def _lengths_agree(query, key):
     return statically_known_true(query.shape[2] == key.shape[2])
 
 
-def replace_attention(graph, node, compile):
-    """Replaces a call of torch's attention by ours, if choice.py wants it; returns why not, or None."""
+@dataclasses.dataclass
+class Replacement:
+    """What takes the place of a call of torch's attention, `node`, and of its gradients."""
+
+    node: torch.fx.Node
+    operands: list
+    options: dict
+    values: tuple  # of our call
+    results: list
+    gradients: list  # of (torch's call, the incoming gradient, options, the values of our call, the results)
+
+
+def plan(node, compile):
+    """Returns the Replacement of a call of torch's attention, or why it stays; it changes nothing."""
     name, backward = FORWARD[node.target]
     given = arguments(node)
     operands = [given[each] for each in ("query", "key", "value")]
@@ -293,17 +305,16 @@ def replace_attention(graph, node, compile):
     }
     narrow = [before_repetition(each) if choice.reads_heads_once(call) else None for each in operands[1:]]
     if None not in narrow and statically_known_true(value_of(narrow[0]).shape[1] == value_of(narrow[1]).shape[1]):
-        if _replace(graph, node, calls, [operands[0], *narrow], options, wants_bias, value_of(narrow[0]).shape[1]) is None:
-            return None
-    return _replace(graph, node, calls, operands, options, wants_bias)
+        found = _fitting(node, calls, [operands[0], *narrow], options, wants_bias, value_of(narrow[0]).shape[1])
+        if isinstance(found, Replacement):
+            return found
+    return _fitting(node, calls, operands, options, wants_bias)
 
 
-def _replace(graph, node, calls, operands, options, wants_bias, heads=None):
-    """Replaces calls; returns why it cannot, or None. heads: of key and value if torch's were repetitions of them."""
-    # Nothing is changed before all values are known to fit.
-    target = attention_saving if calls else attention
+def _fitting(node, calls, operands, options, wants_bias, heads=None):
+    """Returns the Replacement, or why its values do not fit. heads: of key and value if torch's were repetitions of them."""
     try:
-        values = fake_result(target, tuple(operands), options)
+        values = fake_result(attention_saving if calls else attention, tuple(operands), options)
         results = _results(values, {_OUT: _parts(node, _OUT)})
         rest = {"window": [-1, -1], "softcap": 0.0, "alibi_slopes": None, "sinks": None, "dropout_p": 0.0, "seed": None}
         gradients = []
@@ -323,20 +334,26 @@ def _replace(graph, node, calls, operands, options, wants_bias, heads=None):
         return str(error)
     if results is None or any(each[-1] is None for each in gradients):
         return "the results have other strides"
+    return Replacement(node, operands, options, values, results, gradients)
+
+
+def _replace(graph, found):
+    node, operands = found.node, found.operands
     with graph.inserting_before(node):
-        ours = _new(graph, target, tuple(operands), options, node, values)
+        target = attention_saving if found.gradients else attention
+        ours = _new(graph, target, tuple(operands), found.options, node, found.values)
         keep_strides(ours)
-        saved = [_part(graph, ours, index, node) for index in (0, 2, 3, 4)] if calls else []
-        _put(graph, ours, results)
-    for call, incoming, kwargs, made, grads in gradients:
+        saved = [_part(graph, ours, index, node) for index in (0, 2, 3, 4)] if found.gradients else []
+        _put(graph, ours, found.results)
+    for call, incoming, kwargs, made, grads in found.gradients:
         with graph.inserting_before(call):
             args = (incoming, None, *operands, *saved)
             new = _new(graph, attention_backward, args, kwargs, call, made)
             keep_strides(new)
             _put(graph, new, grads)
-    for each in (*calls, node):
-        _erase(each)
-    return None
+    for call, *_ in found.gradients:
+        _erase(call)
+    _erase(node)
 
 
 def _erase(call):
@@ -357,8 +374,13 @@ def replace_all(graph, compile):
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in FORWARD:
             continue
-        why_not = replace_attention(graph, node, compile)
-        if why_not is None:
+        try:
+            found = plan(node, compile)
+        except Exception as error:  # this pass runs before the graphs that ladder.py guards
+            place = report.place_of(node.meta.get("stack_trace"))
+            found = ladder.reason_to_stay(error, place, compile.options)
+        if isinstance(found, Replacement):
+            _replace(graph, found)
             compile.kernels.append("attention")
         else:
-            compile.reasons.setdefault(str(node.target), why_not)
+            compile.reasons.setdefault(str(node.target), found)

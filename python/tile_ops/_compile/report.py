@@ -175,9 +175,7 @@ def read(source, reason_of):
             kernels[found[1]].launches += 1
         elif found := _PRODUCT.match(line):
             key = origins, ast.literal_eval(found[1])
-            products[key] = (
-                dataclasses.replace(products[key], launches=products[key].launches + 1) if key in products else Product(*key)
-            )
+            products.setdefault(key, Product(*key, launches=0)).launches += 1
         elif (found := _CALL.match(line)) and not (found[2] or "").startswith("inductor."):
             calls[f"aten.{found[1]}" if found[1] else found[2]] += 1
     called = {name: (count, reasons.get(name) or reason_of(name)) for name, count in calls.items()}

@@ -10,11 +10,10 @@ from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from . import templates
 from .active import Refused, current
 from .kernel import TileKernel
 from .report import REASON, place_of
-from . import templates
-
 
 MOST_ACCESSES = 56  # of a group of nodes: a kernel has at most MOST_PARAMETERS, and sizes that vary are some of them
 
@@ -70,28 +69,24 @@ class TileScheduling(SIMDScheduling):
             named = [each for each in targets if why in str(each).split(".")[1]]
             raise Refused(why, named or targets) from error
         except Exception:
-            if current() is not None:
-                current().place = _place(kernel_features.scheduler_nodes())
+            current().place = _place(kernel_features.scheduler_nodes())
             raise
 
     def define_kernel(self, src_code, node_schedule, kernel):
         wrapper = V.graph.wrapper_code
-        if src_code in wrapper.src_to_kernel:
-            name = wrapper.src_to_kernel[src_code]
-            kernel.source = src_code.replace("def KERNEL(", f"def {name}(")
+        known = wrapper.src_to_kernel.get(src_code)
+        name = known or f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{next(self.count)}"
+        kernel.source = src_code.replace("def KERNEL(", f"def {name}(")
+        if known:
             return name
         if not wrapper.src_to_kernel:
             wrapper.header.writeline("from tile_ops._compile.launch import tile_call, tile_kernel")
-            for operator, why in current().reasons.items() if current() else ():
+            for operator, why in current().reasons.items():
                 wrapper.header.writeline(f"{REASON}{operator}: {' '.join(why.split())}")
-        name = f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{next(self.count)}"
         wrapper.src_to_kernel[src_code] = name
         origins, _ = get_kernel_metadata(node_schedule, wrapper)
-        text = kernel.source = src_code.replace("def KERNEL(", f"def {name}(")
-        wrapper.header.splice(f"\n{origins}\n{name} = tile_kernel({name!r}, r'''\n{text}''')\n")
-        compile = current()
-        if compile is not None:
-            compile.kernels.append(name)
+        wrapper.header.splice(f"\n{origins}\n{name} = tile_kernel({name!r}, r'''\n{kernel.source}''')\n")
+        current().kernels.append(name)
         return name
 
 

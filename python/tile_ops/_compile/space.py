@@ -59,7 +59,7 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
         """Returns axes of one dimension, and their extents in a tile: whole ones, and at most one that is cut, outside."""
         chosen, extents = [], []
         for i in candidates:
-            extent = exact(i) if is_static[i] else budget + 1
+            extent = exact(i)
             if extent > budget or not is_static[i]:
                 if budget > 1 or not chosen:
                     chosen.insert(0, i)
@@ -81,10 +81,7 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
             first = fill([crossed[-1]], 64 if is_gpu else 256)
         else:
             second = fill([column], elements if not others else elements // 4)
-            size = 1
-            for extent in second[1]:
-                size *= extent
-            first = fill(reversed(others), elements // size)
+            first = fill(reversed(others), elements // math.prod(second[1]))
         used = [*first[0], *second[0]]
         return Space([i for i in points if i not in used], [], (first[0], second[0]), (first[1], second[1]), None, False)
     fastest = _fastest(axes, rows)
@@ -97,10 +94,7 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
         beside = COLUMNS_GPU if is_gpu else COLUMNS
         walked = max(1, elements // beside // (1 if is_gpu else 2)) if across else 1024 if is_gpu else 4096
         extents = (min(power(hints[sums[-1]]), walked),)
-    size = 1
-    for extent in extents:
-        size *= extent
-    most = max(1, elements // size)
+    most = max(1, elements // math.prod(extents))
     if is_gpu and not across:  # few rows are given to as many blocks as there are
         most = min(most, max(1, math.prod(hints[i] for i in points) // GPU_BLOCKS))
     others = fill([fastest] if across else reversed(points), min(most, COLUMNS) if across else min(most, 64))

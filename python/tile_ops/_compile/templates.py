@@ -8,8 +8,8 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from .active import Refused, current
-from .compat import print_size
 from .choice import is_ours
+from .compat import print_size
 from .epilogue import text_of
 
 aten = torch.ops.aten
@@ -58,7 +58,7 @@ def call(scheduling, template_node, epilogue_nodes):
     for node in nodes:
         node.mark_run()
     size = template.get_size()
-    outs = [_out(name, offset, strides, size) for name, (_, offset, strides) in kept.items()]
+    outs = [_view(name, offset, strides, size) for name, (_, offset, strides) in kept.items()]
     results = [str(value) for value, _, _ in kept.values()]
     text = "; ".join([*handler.lines, *results])
     operands = [_view(buffer, offset, strides, size) for buffer, offset, strides in handler.operands]
@@ -66,17 +66,8 @@ def call(scheduling, template_node, epilogue_nodes):
     wrapper = V.graph.wrapper_code
     wrapper.writeline(get_kernel_metadata(nodes, wrapper)[0])
     wrapper.writeline(f"torch.ops.tile._matmul_into({inputs}, [{', '.join(operands)}], [{', '.join(outs)}], epilogue={text!r})")
-    compile = current()
-    if compile is not None:
-        compile.kernels.append(f"product with {len(epilogue_nodes)} nodes: {text}")
+    current().kernels.append(f"product with {len(epilogue_nodes)} nodes: {text}")
     scheduling.free_buffers_in_scheduler()
-
-
-def _out(name, offset, strides, size):
-    if any(stride == 0 and extent != 1 for stride, extent in zip(strides, size)):
-        raise Refused("a result in which several elements share memory")
-    strides = [sympy.Integer(1) if stride == 0 else stride for stride in strides]
-    return f"reinterpret_tensor({name}, ({', '.join(map(print_size, size))}), ({', '.join(map(print_size, strides))}), {print_size(offset)})"
 
 
 def _is_elementwise(user):

@@ -3,10 +3,8 @@
 torch._dynamo is slow to import and seldom needed, so it is taught about kernels only when it is imported.
 """
 
-import sys
-
 from .._C import TileKernel
-from .._on_import import on_import
+from .._on_import import when_imported
 
 _BUILDER = "torch._dynamo.variables.builder"
 
@@ -26,11 +24,4 @@ def _teach(module):
     module.VariableBuilder._wrap = wrapped
 
 
-def _install():
-    if _BUILDER in sys.modules:
-        _teach(sys.modules[_BUILDER])
-    else:
-        on_import(_BUILDER, _teach)
-
-
-_install()
+when_imported(_BUILDER, _teach)

@@ -21,12 +21,11 @@ def _as_tuple(passes):
     return tuple(passes) if isinstance(passes, (list, tuple)) else (passes,)
 
 
-class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
-    """Runs the passes that were set before, then ours."""
+class LaterPass(_aware_of_inference or custom_graph_pass.CustomGraphPass):
+    """Runs the passes that were set before, then its own change(graph)."""
 
     def __init__(self, before):
         self.before = before
-        self.enabled = True
 
     def __call__(self, graph, is_inference=False):
         for each in _as_tuple(self.before):
@@ -34,6 +33,25 @@ class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
                 each(graph, is_inference=is_inference)
             else:
                 each(graph)
+        self.change(graph)
+
+    def key(self, *own):
+        """Returns the key of all in inductor's caches; None, so that nothing is cached, if an earlier pass has none."""
+        before = []
+        for each in _as_tuple(self.before):
+            key = each.uuid() if isinstance(each, custom_graph_pass.CustomGraphPass) else None
+            if not key:
+                return None
+            before.append(key)
+        return (*own, *before)
+
+
+class _Fusion(LaterPass):
+    def __init__(self, before):
+        super().__init__(before)
+        self.enabled = True
+
+    def change(self, graph):
         if not self.enabled:
             return
         # Products come first: if a product can absorb a residual, that saves more than a norm after it.
@@ -46,14 +64,7 @@ class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
                     fold(graph, node)
 
     def uuid(self):
-        """Returns the key of this pass in inductor's caches; None, so that nothing is cached, if an earlier pass has none."""
-        before = []
-        for each in _as_tuple(self.before):
-            own = each.uuid() if isinstance(each, custom_graph_pass.CustomGraphPass) else None
-            if not own:
-                return None
-            before.append(own)
-        return ("tile_ops", _hash, self.enabled, torch.__version__, *before)
+        return self.key("tile_ops", _hash, self.enabled, torch.__version__)
 
 
 _active = None
