@@ -1,6 +1,6 @@
 """Ours or torch's for a product or attention: by what was measured, so that none is slower because of us.
 
-On an H100 or H200 products in 16 bits take 1.0 of cuBLAS' time and less (benchmarks/results/variants-h200.md), so that a fused
+On an H100 or H200 products in 16 bits are about as fast as cuBLAS' (benchmarks/results/products-h200.md), so that a fused
 epilogue saves its reads and writes. On a CPU, and for float32, MKL and cuBLAS are ahead of a fused epilogue's gain.
 """
 
@@ -53,7 +53,7 @@ def keeps_attention(compile, call):
 
 
 def reads_heads_once(call):
-    """Returns True if heads of keys that torch repeats are not to be repeated: it costs gradients in float32 on a CPU a fifth."""
+    """Returns True if heads of keys that torch repeats are not to be repeated: float32 gradients on a CPU are slower so."""
     return call.query.device.type != "cpu" or not call.trains or call.query.element_size() == 2
 
 
@@ -69,7 +69,7 @@ def _fills_tiles(length):
 
 
 def _on_cpu(call):
-    """By 33 shapes on AVX-512, one thread: 16 bits take 0.2 to 0.9 of torch's time, float32 0.45 to 1.0 where tiles are full."""
+    """Ours is faster in 16 bits, and in float32 where tiles are full; `benchmarks/run.py --only attention` compares."""
     if call.query.element_size() == 2:
         rows, keys = size_hint(call.query.shape[2]), size_hint(call.key.shape[2])
         return None if call.trains or keys >= TILE or rows * keys >= SCORES else "too few scores"
@@ -86,14 +86,16 @@ def _on_gpu(call):
         return "not measured in this dtype"
     if torch.cuda.get_device_capability(query.device) != (9, 0):
         return "not measured on this GPU"
-    if call.bias is not None:  # cuDNN and FlashAttention-2 take none, and the efficient form three times as long
+    if call.bias is not None:  # cuDNN and FlashAttention-2 take none
         return None
     depth, length = query.shape[3], size_hint(call.query.shape[2])
     if depth not in (64, 128, 256):
         return "not measured at this head dim"
-    if call.operator != "_scaled_dot_product_cudnn_attention":  # 1.3 to 2.5 times as long as ours
+    # benchmarks/results/attention-h200.md: FlashAttention-2 takes 1.3 to 2.5 times as long as ours, and cuDNN more time than ours
+    # where many keys are causal.
+    if call.operator != "_scaled_dot_product_cudnn_attention":
         return None
-    if call.is_causal and length >= 4096 and (depth < 256 or not call.trains):  # cuDNN takes 1.01 to 1.15 of our time
+    if call.is_causal and length >= 4096 and (depth < 256 or not call.trains):
         return None
     return "cuDNN is as fast"
 
