@@ -3,10 +3,12 @@
 import argparse
 import ast
 import doctest
+import gc
 import inspect
 import linecache
 import sys
 import textwrap
+import time
 import types
 import typing
 import unittest.mock
@@ -16,7 +18,8 @@ import tile_ops.language as tl
 import torch
 import torch._inductor.ir
 from raised import error_of
-from tile_ops.language.translator.source import source_of
+from threads import in_threads
+from tile_ops.language.translator.source import parsed, source_of
 
 MODULES = [argparse, ast, doctest, inspect, typing, unittest.mock, torch._inductor.ir, sys.modules[__name__]]
 
@@ -145,3 +148,18 @@ def test_errors_name_the_line_of_a_file():
 
     line = wrong._pyfunc.__code__.co_firstlineno + 2
     assert f"test_source.py:{line}" in error_of(wrong[1], torch.zeros(16))
+
+
+def test_threads_parse_one_at_a_time():
+    """Collections of garbage let other threads run while a tree is made, which CPython 3.11 does not expect."""
+    text = "\n".join(f"def f{i}(a, b):\n    return (a + b * {i}) if a else [x for x in (a, b) if x]" for i in range(40))
+    yields, threshold, interval = (lambda *_: time.sleep(0)), gc.get_threshold(), sys.getswitchinterval()
+    gc.callbacks.append(yields)
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    try:
+        in_threads(lambda: [parsed(text) for _ in range(20)], [()] * 4)
+    finally:
+        gc.callbacks.remove(yields)
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)

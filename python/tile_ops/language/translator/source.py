@@ -6,6 +6,7 @@ import inspect
 import linecache
 import re
 import textwrap
+import threading
 
 from ..core.errors import TileSyntaxError
 
@@ -44,12 +45,25 @@ def _source_of(code, _):
     return _found_by_indentation(code) or _parsed(code, *inspect.getsourcelines(code))
 
 
+_one_at_a_time = threading.Lock()
+
+
+def parsed(text):
+    """Returns ast.parse(text), for one thread at a time.
+
+    All threads of CPython 3.11 count the depth of their trees in one variable: two that parse at once, as those that compile
+    the configurations of a tuned kernel do, could get a SystemError about it (CPython's issue 106905).
+    """
+    with _one_at_a_time:
+        return ast.parse(text)
+
+
 def _parsed(code, lines, first):
     """Returns the Source of a function that these lines, from the line `first` on, define."""
     text = "".join(lines)
     dedented = textwrap.dedent(text) if text[:1].isspace() else text
     indent = len(lines[0]) - len(lines[0].lstrip()) - (len(dedented) - len(dedented.lstrip()))
-    tree = ast.parse("\n" * (first - 1) + dedented)
+    tree = parsed("\n" * (first - 1) + dedented)
     return Source(code.co_filename, tree.body[0], indent, _padded(dedented, first))
 
 
@@ -84,7 +98,7 @@ def _padded(text, first):
 
 def _lambda(code, line, whole):
     """Finds a lambda in the whole file, because its lines may not be a complete statement."""
-    tree = ast.parse(whole)
+    tree = parsed(whole)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == line]
     names = code.co_varnames[: code.co_argcount]
     found = [node for node in found if tuple(each.arg for each in node.args.posonlyargs + node.args.args) == names]
