@@ -8,6 +8,7 @@ rounds in one process. A case that fails is named with its error, and left out."
 
 import argparse
 import concurrent.futures
+import math
 import os
 import pathlib
 import re
@@ -19,7 +20,7 @@ import time
 import compiled_processes
 import torch
 from compiled_cases import DEVICES, all_names, lacking, section
-from report import Table, cpu_name, digits, driver, file_name, judged
+from report import Table, cells, cpu_name, digits, driver, file_name
 
 HEAD = [
     "case",
@@ -157,10 +158,9 @@ def missed(case, found, first, options):
         bars.append(("1x eager", eager / ours >= 1))
     if inductor and kind == "overhead":
         bars.append((f"inductor + {1e6 * OVERHEAD:g} us", ours <= inductor + OVERHEAD))
-    peer = errors.get("inductor", errors["eager"])
-    if peer == peer:
-        allowed = max(ERROR * peer, ROUNDING[options.dtype])
-        bars.append((f"{ERROR:g}x the error", errors["ours"] <= allowed))
+    theirs = errors.get("inductor", errors["eager"])
+    if not math.isnan(theirs):
+        bars.append((f"{ERROR:g}x the error", errors["ours"] <= max(ERROR * theirs, ROUNDING[options.dtype])))
     own, other = (first.get(peer, {}) for peer in ("ours", "inductor"))
     if "first" in own and "first" in other:
         ratio = FIRST[options.device]
@@ -169,7 +169,7 @@ def missed(case, found, first, options):
         bars.append(("1x warm call", own["warm"]["seconds"] <= other["warm"]["seconds"]))
     if "first" in own:
         bars.append(("no program", not programs_of(own)))
-    return judged(bar for bar in bars if not bar[1]).replace(", missed", "")
+    return "; ".join(text for text, reached in bars if not reached)
 
 
 def programs_of(first):
@@ -220,33 +220,32 @@ def summary(rows):
     return lines
 
 
-def header(options):
+def header(options, machine):
     gpu = options.device == "cuda"
-    where = f"Driver {driver()}, {cpu_name()}" if gpu else f"{cpu_name()}, {torch.get_num_threads()} threads"
     exact = "float32" if options.scale == "full" else "float64"
     return [
-        f"{where}. torch {torch.__version__}, {options.dtype}, {options.scale} models, backend {options.backend}.",
+        f"{machine}. torch {torch.__version__}, {options.dtype}, {options.scale} models, backend {options.backend}.",
         "Milliseconds of a call, medians of interleaved rounds in one process; inference without gradients, training with them.",
         "Small graphs run from a CUDA graph on a GPU. first: the first call of a process with empty caches, from torch.compile",
         "to the result; warm: of a process that finds these caches. kernels: calls of generated kernels"
-        f"{', and of torch, ' if gpu else ''} in a call. error: the",
+        f"{' and of torch' if gpu else ''} in a call. error: the",
         "largest of a result or gradient, relative to its largest element, against float64"
         f"{f' (models: {exact})' if exact != 'float64' else ''}. our programs:",
         "what the first calls of ours start. missed: bars that are not reached. Made by `python benchmarks/compiled.py --write`.",
     ]
 
 
-def chip_of(options):
-    """Returns (the chip of the title, the name of the table)."""
+def machine_of(options):
+    """Returns (the machine in words, the name of its table)."""
     if options.device == "cuda":
-        chip = torch.cuda.get_device_name()
-        name = chip
+        name = torch.cuda.get_device_name()
+        words = f"{name}, driver {driver()}; {cpu_name()}"
     else:
         import tile_ops._C
 
-        chip = f"CPU, {tile_ops._C.isa()}"
         name = f"{tile_ops._C.isa()} {options.machine}"
-    return chip, name if options.dtype == DEVICES[options.device][0] else f"{name} {options.dtype}"
+        words = f"{cpu_name()}, {torch.get_num_threads()} threads, {tile_ops._C.isa()}"
+    return words, name if options.dtype == DEVICES[options.device][0] else f"{name} {options.dtype}"
 
 
 def run(table, cases, options, save):
@@ -291,9 +290,9 @@ def main(arguments=None):
     left_out = {name: f"{lacking(name)} is not installed" for name in wanted if lacking(name)}
     for name, reason in left_out.items():
         complain(f"{name} is left out: {reason}")
-    chip, name = chip_of(options)
+    machine, name = machine_of(options)
     path = file_name("compiled", name)
-    table = Table(f"Compiled graphs, {chip}", header(options), HEAD, WORDS)
+    table = Table("Compiled graphs", header(options, machine), HEAD, WORDS)
     start, order = len(table.lines), {name: i for i, name in enumerate(all_names())}
     if options.add and path.exists():
         table.lines += kept_rows(path.read_text().splitlines(), table.lines[start - 2], set(order) - set(wanted))
@@ -309,7 +308,7 @@ def main(arguments=None):
 
 
 def case_of(line):
-    return line.strip("|").split("|")[0].strip()
+    return cells(line)[0]
 
 
 def kept_rows(lines, head, cases):
@@ -321,8 +320,7 @@ def kept_rows(lines, head, cases):
 
 def ending(rows, out):
     """Returns the lines after a table: the summary, and what is left out."""
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
-    lines = summary([dict(zip(HEAD, row)) for row in cells])
+    lines = summary([dict(zip(HEAD, cells(line))) for line in rows])
     lines += [f"- left out: {case}: {reason.replace('|', '/')}" for case, reason in out.items()]
     return ["", *lines] if lines else []
 

@@ -32,11 +32,10 @@ class Work:
         return [each.detach() for each in found] + [parameter.grad for parameter in self.parameters or ()]
 
 
-def graph_work(make_graphs, name, device, dtype):
+def graph_work(function, make_arguments, device, dtype):
     torch.manual_seed(0)
-    function, make = make_graphs()[name]
     with torch.device(device):
-        arguments = [model_families.cast(value, dtype) for value in make()]
+        arguments = [model_families.cast(value, dtype) for value in make_arguments()]
     wide = [model_families.cast(value, torch.float64) for value in arguments]
     return Work(function, arguments, exact=lambda: Work(function, wide))
 
@@ -79,9 +78,9 @@ def make(name, device, dtype, scale):
     """Returns the Work of a case."""
     kind = section(name)
     if kind == "graph":
-        return graph_work(lambda: compiled_graphs.graphs(scale), name.removeprefix("graph: "), device, dtype)
+        return graph_work(*compiled_graphs.graphs(scale)[name.removeprefix("graph: ")], device, dtype)
     if kind == "overhead":
-        return graph_work(compiled_graphs.overhead, name.removeprefix("overhead: "), device, dtype)
+        return graph_work(*compiled_graphs.overhead()[name.removeprefix("overhead: ")], device, dtype)
     return model_work(name.split(", ")[0], kind == "training", device, dtype, scale)
 
 

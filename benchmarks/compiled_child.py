@@ -1,5 +1,6 @@
 """The processes of compiled.py, each with a task as JSON: to make a first call, or to time cases. They print lines of JSON."""
 
+import importlib
 import json
 import os
 import sys
@@ -46,7 +47,7 @@ def loaded(backend):
     if ":" not in backend:
         return backend
     module, name = backend.split(":")
-    return getattr(__import__(module, fromlist=[name]), name)
+    return getattr(importlib.import_module(module), name)
 
 
 def wait(device):
@@ -92,7 +93,7 @@ def first(task):
 
 
 def made_calls(work, task, device):
-    """Returns ({name: (call, error)}, {name: reason}): eager and each backend, and those that fail."""
+    """Returns ({name: (call, error)}, {name: reason}): eager and each backend, and backends that fail."""
     import compiled_cases
     import torch
 
@@ -110,6 +111,8 @@ def made_calls(work, task, device):
                 wait(device)
             calls[name] = (lambda function=function: work.run(function)), error
         except Exception as error:
+            if not backend:
+                raise
             failed[name] = measure.reason(error)
     return calls, failed
 

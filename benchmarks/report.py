@@ -77,11 +77,15 @@ class Table:
         print(f"written: {path.relative_to(RESULTS.parent.parent)}")
 
 
+def cells(line):
+    """Returns the texts of a table's line."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def records(path):
     """Returns the rows of such a file, each as {column: text}."""
-    lines = [line.strip("|").split("|") for line in path.read_text().splitlines() if line.startswith("|")]
-    head, _, *cells = [[cell.strip() for cell in line] for line in lines]
-    return [dict(zip(head, each)) for each in cells]
+    head, _, *rows = [cells(line) for line in path.read_text().splitlines() if line.startswith("|")]
+    return [dict(zip(head, each)) for each in rows]
 
 
 def read(path):

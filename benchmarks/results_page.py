@@ -290,7 +290,8 @@ def page():
 torch version.
 
 {index()}
-The tables are from different versions of the library. `attention-h200.md` and `products-h200.md` are the newest. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
+The tables are from different versions of the library. `attention-h200.md`, `compiled-h200.md`,
+`products-h200.md` and `variants-h200.md` are the newest. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
 while the kernel before it ends. `python-h200.md` and `gpu-h200.md`, except its rows of add_rms_norm, measure earlier versions.
 
 ## GPU: the share of a copy's speed

@@ -6,6 +6,7 @@ Each function below is plain NumPy. A loop calls compiled steps, as it would cal
 set is output/mandelbrot.png; without it, letters on the terminal."""
 
 import argparse
+import functools
 import pathlib
 import time
 
@@ -106,12 +107,6 @@ def tile(function):
     return torch.compile(function, backend="tile", dynamic=False)
 
 
-def once(function):
-    """Returns a function that compiles another one the first time only."""
-    made = {}
-    return lambda each: made.setdefault(each, function(each))
-
-
 def timed(program, compiled, scale):
     start = time.perf_counter()
     results = program(compiled, scale)
@@ -149,7 +144,7 @@ def main():
     if unknown := [each for each in arguments.programs if each not in PROGRAMS]:
         parser.error(f"no program {unknown[0]}; the programs are {', '.join(PROGRAMS)}")
     for name in arguments.programs or PROGRAMS:
-        program, compiled = PROGRAMS[name], once(tile)
+        program, compiled = PROGRAMS[name], functools.cache(tile)
         _, first = timed(program, compiled, arguments.scale)
         ours, seconds = timed(program, compiled, arguments.scale)
         theirs, numpy = timed(program, lambda function: function, arguments.scale)

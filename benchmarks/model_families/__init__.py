@@ -69,3 +69,8 @@ def make(name, device="cpu", dtype=torch.float32, scale="small", seed=0):
 def cast(value, dtype):
     """Returns a tensor of floats in another dtype, and anything else as it is."""
     return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def squares(target):
+    """Returns the mean squared difference from a target as a loss."""
+    return lambda result: torch.nn.functional.mse_loss(result.float(), target)

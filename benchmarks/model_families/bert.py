@@ -4,28 +4,20 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from . import Made
-from .text import logits
+from .transformers_models import configured, logits
 
 SIZES = {
-    "tiny": (1, 64, 4, 112, 97, 2, 12),
-    "small": (2, 384, 6, 1536, 4096, 2, 128),
-    "full": (6, 768, 12, 3072, 30522, 32, 512),
+    "tiny": dict(layers=1, width=64, heads=4, inner=112, words=97, batch=2, length=12),
+    "small": dict(layers=2, width=384, heads=6, inner=1536, words=4096, batch=2, length=128),
+    "full": dict(layers=6, width=768, heads=12, inner=3072, words=30522, batch=32, length=512),
 }
 
 
 def bert(scale):
-    layers, width, heads, inner, words, batch, length = SIZES[scale]
-    config = BertConfig(
-        vocab_size=words,
-        hidden_size=width,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        max_position_embeddings=length,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    tokens = torch.randint(0, words, (batch, length))
+    sizes = SIZES[scale]
+    config = configured(BertConfig, sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    batch, length = sizes["batch"], sizes["length"]
+    tokens = torch.randint(0, sizes["words"], (batch, length))
     lengths = torch.randint(length // 2, length + 1, (batch, 1))
     mask = (torch.arange(length) < lengths).long()
     asked = torch.rand(batch, length) < 0.15

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from . import Made
+from . import Made, squares
 
 # layers, width, heads, side of a latent, batch
 SIZES = {"tiny": (1, 64, 4, 8, 2), "small": (2, 384, 6, 32, 1), "full": (8, 1152, 16, 32, 32)}
@@ -77,6 +77,5 @@ def dit(scale):
         "time": torch.randint(0, 1000, (batch,)),
         "label": torch.randint(0, CLASSES, (batch,)),
     }
-    target = torch.randn(batch, 2 * CHANNELS, side, side)
-    loss = lambda result: functional.mse_loss(result.float(), target)  # noqa: E731
+    loss = squares(torch.randn(batch, 2 * CHANNELS, side, side))
     return Made(DiT(layers, width, heads, side), inputs, lambda result: result, loss)

@@ -2,23 +2,15 @@
 
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from .text import language_model
+from .transformers_models import language_model
 
-SIZES = {"tiny": (1, 64, 4, 97, 2, 12), "small": (2, 384, 6, 4096, 1, 256), "full": (6, 768, 12, 50257, 8, 1024)}
+SIZES = {
+    "tiny": dict(layers=1, width=64, heads=4, words=97, batch=2, length=12),
+    "small": dict(layers=2, width=384, heads=6, words=4096, batch=1, length=256),
+    "full": dict(layers=6, width=768, heads=12, words=50257, batch=8, length=1024),
+}
 
 
 def gpt2(scale):
-    layers, width, heads, words, batch, length = SIZES[scale]
-    config = GPT2Config(
-        vocab_size=words,
-        n_embd=width,
-        n_layer=layers,
-        n_head=heads,
-        n_positions=length,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    return language_model(GPT2LMHeadModel, config, batch, length)
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    return language_model(GPT2LMHeadModel, GPT2Config, SIZES[scale], bos_token_id=0, eos_token_id=0, **no_dropout)

@@ -2,26 +2,15 @@
 
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from .text import language_model
+from .transformers_models import language_model
 
 SIZES = {
-    "tiny": (1, 64, 112, 4, 2, 97, 2, 12),
-    "small": (2, 512, 1408, 8, 4, 4096, 1, 256),
-    "full": (6, 2048, 8192, 32, 8, 32000, 4, 4096),
+    "tiny": dict(layers=1, width=64, inner=112, heads=4, key_heads=2, words=97, batch=2, length=12),
+    "small": dict(layers=2, width=512, inner=1408, heads=8, key_heads=4, words=4096, batch=1, length=256),
+    "full": dict(layers=6, width=2048, inner=8192, heads=32, key_heads=8, words=32000, batch=4, length=4096),
 }
 
 
 def llama(scale):
-    layers, width, inner, heads, key_heads, words, batch, length = SIZES[scale]
-    config = LlamaConfig(
-        vocab_size=words,
-        hidden_size=width,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=key_heads,
-        max_position_embeddings=length,
-        rms_norm_eps=1e-5,
-        rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
-    )
-    return language_model(LlamaForCausalLM, config, batch, length)
+    rope = {"rope_type": "default", "rope_theta": 500000.0}
+    return language_model(LlamaForCausalLM, LlamaConfig, SIZES[scale], rms_norm_eps=1e-5, rope_parameters=rope)

@@ -2,12 +2,12 @@
 
 from transformers import MixtralConfig, MixtralForCausalLM
 
-from .text import language_model
+from .transformers_models import language_model
 
 SIZES = {
-    "tiny": (1, 64, 112, 4, 2, 4, 97, 2, 12),
-    "small": (2, 256, 896, 4, 2, 8, 4096, 1, 128),
-    "full": (1, 4096, 14336, 32, 8, 8, 32000, 2, 2048),
+    "tiny": dict(layers=1, width=64, inner=112, heads=4, key_heads=2, experts=4, words=97, batch=2, length=12),
+    "small": dict(layers=2, width=256, inner=896, heads=4, key_heads=2, experts=8, words=4096, batch=1, length=128),
+    "full": dict(layers=1, width=4096, inner=14336, heads=32, key_heads=8, experts=8, words=32000, batch=2, length=2048),
 }
 
 
@@ -17,17 +17,6 @@ def one_expert_at_a_time(module):
 
 
 def mixtral(scale):
-    layers, width, inner, heads, key_heads, experts, words, batch, length = SIZES[scale]
-    config = MixtralConfig(
-        vocab_size=words,
-        hidden_size=width,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=key_heads,
-        num_local_experts=experts,
-        max_position_embeddings=length,
-    )
-    made = language_model(MixtralForCausalLM, config, batch, length)
+    made = language_model(MixtralForCausalLM, MixtralConfig, SIZES[scale])
     made.prepare_exact = one_expert_at_a_time
     return made

@@ -2,27 +2,15 @@
 
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from .text import language_model
+from .transformers_models import language_model
 
 SIZES = {
-    "tiny": (1, 64, 112, 4, 2, 32, 97, 2, 12),
-    "small": (2, 384, 1152, 6, 3, 128, 4096, 1, 256),
-    "full": (6, 1024, 3072, 16, 8, 128, 151936, 2, 4096),
+    "tiny": dict(layers=1, width=64, inner=112, heads=4, key_heads=2, head=32, words=97, batch=2, length=12),
+    "small": dict(layers=2, width=384, inner=1152, heads=6, key_heads=3, head=128, words=4096, batch=1, length=256),
+    "full": dict(layers=6, width=1024, inner=3072, heads=16, key_heads=8, head=128, words=151936, batch=2, length=4096),
 }
 
 
 def qwen3(scale):
-    layers, width, inner, heads, key_heads, head, words, batch, length = SIZES[scale]
-    config = Qwen3Config(
-        vocab_size=words,
-        hidden_size=width,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=key_heads,
-        head_dim=head,
-        max_position_embeddings=length,
-        tie_word_embeddings=True,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
-    )
-    return language_model(Qwen3ForCausalLM, config, batch, length)
+    rope = {"rope_type": "default", "rope_theta": 1000000.0}
+    return language_model(Qwen3ForCausalLM, Qwen3Config, SIZES[scale], tie_word_embeddings=True, rope_parameters=rope)

@@ -3,7 +3,7 @@
 import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel, logging
 
-from . import Made
+from . import Made, squares
 
 logging.set_verbosity_error()  # else casting a model warns
 
@@ -19,11 +19,6 @@ VAES = {
     "small": ((32, 64, 128, 128), 1, 32, 1, 16),
     "full": ((128, 256, 512, 512), 2, 32, 4, 64),
 }
-
-
-def squares(target):
-    """Returns the mean squared difference from a target as a loss."""
-    return lambda result: torch.nn.functional.mse_loss(result.float(), target)
 
 
 def sample(output):

@@ -4,31 +4,23 @@ import torch
 from transformers import ViTConfig, ViTForImageClassification
 
 from . import Made
-from .text import logits
+from .transformers_models import configured, logits
 
 SIZES = {
-    "tiny": (1, 64, 4, 112, 32, 8, 5, 2),
-    "small": (2, 512, 8, 2048, 224, 16, 100, 1),
-    "full": (8, 1024, 16, 4096, 224, 16, 1000, 64),
+    "tiny": dict(layers=1, width=64, heads=4, inner=112, side=32, patch=8, labels=5, batch=2),
+    "small": dict(layers=2, width=512, heads=8, inner=2048, side=224, patch=16, labels=100, batch=1),
+    "full": dict(layers=8, width=1024, heads=16, inner=4096, side=224, patch=16, labels=1000, batch=64),
 }
 
 
 def vit(scale):
-    layers, width, heads, inner, side, patch, labels, batch = SIZES[scale]
-    config = ViTConfig(
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=inner,
-        image_size=side,
-        patch_size=patch,
-        num_labels=labels,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    answers = torch.randint(0, labels, (batch,))
+    sizes = SIZES[scale]
+    config = configured(ViTConfig, sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    answers = torch.randint(0, sizes["labels"], (sizes["batch"],))
 
     def loss(scores):
         return torch.nn.functional.cross_entropy(scores.float(), answers)
 
-    return Made(ViTForImageClassification(config), {"pixel_values": torch.randn(batch, 3, side, side)}, logits, loss)
+    model = ViTForImageClassification(config)
+    images = torch.randn(sizes["batch"], 3, sizes["side"], sizes["side"])
+    return Made(model, {"pixel_values": images}, logits, loss)

@@ -132,6 +132,21 @@ def test_a_difference_is_relative_to_the_largest_element():
     assert math.isnan(compiled_cases.difference(own, exact))
 
 
+def test_a_backend_that_fails_is_named_and_eager_that_fails_ends_the_case():
+    import compiled_cases
+    import compiled_child
+
+    def work(function):
+        return compiled_cases.Work(function, (torch.ones(3),), exact=lambda: compiled_cases.Work(torch.neg, (torch.ones(3),)))
+
+    task = {"backends": {"ours": "no_such_backend"}, "caches": {"ours": {}}, "limit": 60}
+    calls, failed = compiled_child.made_calls(work(torch.neg), task, "cpu")
+    assert list(calls) == ["eager"] and calls["eager"][1] == 0
+    assert "no_such_backend" in failed["ours"]
+    with pytest.raises(ZeroDivisionError):
+        compiled_child.made_calls(work(lambda x: 1 // 0), task, "cpu")
+
+
 def test_called_kernels_are_counted_in_output_code():
     import compiled_kernels
 
@@ -265,6 +280,7 @@ def test_cases_go_on_in_another_process_after_one_that_ends(child):
 @pytest.mark.slow
 def test_the_table_of_a_backend(monkeypatch, tmp_path, capfd):
     import compiled
+    import report
 
     path = tmp_path / "results" / "compiled.md"
     monkeypatch.setattr(compiled, "file_name", lambda kind, chip: path)
@@ -275,9 +291,7 @@ def test_the_table_of_a_backend(monkeypatch, tmp_path, capfd):
     lines = path.read_text().splitlines()
     assert [compiled.case_of(line) for line in lines if line.startswith("| graph")] == ["graph: softmax", "graph: cat"]
     rows = {
-        compiled.case_of(line): dict(zip(compiled.HEAD, map(str.strip, line.strip("|").split("|"))))
-        for line in lines
-        if line.startswith("| graph")
+        compiled.case_of(line): dict(zip(compiled.HEAD, report.cells(line))) for line in lines if line.startswith("| graph")
     }
     assert rows["graph: softmax"]["our programs"] == "none" and float(rows["graph: softmax"]["first ours s"]) > 0
     assert rows["graph: softmax"]["error ours"] == rows["graph: softmax"]["error eager"]
