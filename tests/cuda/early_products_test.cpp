@@ -119,7 +119,7 @@ TEST(Rows, ComeThroughARing) {
   ASSERT_EQ(plan.why_not, "");
   std::vector<int64_t> bytes;
   for (const AsyncRing& ring : plan.rings)
-    if (ring.of_rows) bytes.push_back(ring.stage_bytes);
+    if (ring.kind == AsyncRing::Kind::rows) bytes.push_back(ring.stage_bytes);
   EXPECT_EQ(bytes, std::vector<int64_t>{64 * 4});
   const std::string text = divided_among_roles(function, plan);
   const size_t row = text.find("ring_row"), first = text.find("mma_issue"), await = text.find("mma_await");
@@ -139,7 +139,7 @@ TEST(Rows, OthersAreLoaded) {
     const AsyncPlan plan(function, KernelArrays(function), hopper, false);
     EXPECT_EQ(plan.why_not, "");
     return std::count_if(plan.rings.begin(), plan.rings.end(),
-                         [](const AsyncRing& ring) { return ring.of_rows; });
+                         [](const AsyncRing& ring) { return ring.kind == AsyncRing::Kind::rows; });
   };
   EXPECT_EQ(rings("  %k: bf16",
                   "  %z1: f32[1,4] = broadcast %z {shape=[1,4]}\n"

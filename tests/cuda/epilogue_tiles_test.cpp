@@ -67,7 +67,8 @@ std::string stages_of(const Text& of) {
   EXPECT_EQ(plan.why_not, "");
   const AsyncRing& last = plan.rings.back();
   return str(plan.rings[0].stages, ", ",
-             last.of_epilogue ? str(last.stages, " of ", last.uses.size()) : std::string("none"));
+             last.kind == AsyncRing::Kind::epilogue ? str(last.stages, " of ", last.uses.size())
+                                                    : std::string("none"));
 }
 std::string load(const std::string& to, const std::string& array, int n,
                  const std::string& indices = "%i, %j", const std::string& pad = "0.0") {

@@ -51,7 +51,7 @@ AsyncPlan plan_of(const Function& function, const Target& target = hopper) {
 std::vector<int64_t> tile_bytes(const AsyncPlan& plan) {
   std::vector<int64_t> bytes;
   for (const AsyncRing& ring : plan.rings)
-    if (ring.of_tiles) bytes.push_back(ring.stage_bytes);
+    if (ring.kind == AsyncRing::Kind::tiles) bytes.push_back(ring.stage_bytes);
   return bytes;
 }
 
@@ -79,7 +79,7 @@ TEST(LoopTiles, LieAcross) {
   ASSERT_EQ(plan.why_not, "");
   ASSERT_EQ(tile_bytes(plan), std::vector<int64_t>{128 * 64 * 2});
   for (const AsyncRing& ring : plan.rings)
-    if (ring.of_tiles) EXPECT_EQ(ring.tiles[0].layout.major, Major::rows);
+    if (ring.kind == AsyncRing::Kind::tiles) EXPECT_EQ(ring.tiles[0].layout.major, Major::rows);
 }
 
 TEST(LoopTiles, HaveElementsOfTwoOrFourBytes) {

@@ -153,7 +153,7 @@ class Issuer {
       for (const auto& region : op.regions) walk(*region, visit);
       if (!used) return false;
       const Location at = std::exchange(build.location, read.load->location);
-      const bool is_row = plan_.rings[static_cast<size_t>(read.ring)].kind == AsyncRing::of_rows;
+      const bool is_row = plan_.rings[static_cast<size_t>(read.ring)].kind == AsyncRing::Kind::rows;
       awaited_[read.load->results[0]] =
           read_stage(build, is_row ? ring_row : ring_read, read.ring, loaded->type);
       build.location = at;

@@ -72,11 +72,11 @@ void RingUse::add(const Op& load) {
 }
 void AsyncRing::add(RingTile tile) {
   tile.offset = stage_bytes;
-  stage_bytes += kind == of_rows ? tile.layout.stage_bytes() : round_up(tile.layout.stage_bytes());
+  stage_bytes += kind == Kind::rows ? tile.layout.stage_bytes() : round_up(tile.layout.stage_bytes());
   tiles.push_back(std::move(tile));
 }
 int64_t AsyncRing::copied_bytes() const {
-  if (kind == of_epilogue) return tiles[0].layout.stage_bytes();
+  if (kind == Kind::epilogue) return tiles[0].layout.stage_bytes();
   int64_t bytes = 0;
   for (const RingTile& tile : tiles) bytes += tile.layout.stage_bytes();
   return bytes;
@@ -121,7 +121,7 @@ AsyncPlan::AsyncPlan(const Function& function, const KernelArrays& arrays, const
     if (!all([&](const Op& mma) { return fits(mma); })) return;
     std::vector<Together> together;
     if (!all([&](const Op& mma) { return add_awaited(function, arrays, mma, together); })) return;
-    add_rings(std::move(together), AsyncRing::of_operands);
+    add_rings(std::move(together), AsyncRing::Kind::operands);
     add_rows(function, arrays);
     add_tiles(function, arrays);
     if (may_hold) held = held_operands(function, *this);
@@ -304,7 +304,7 @@ void AsyncPlan::add_rows(const Function& function, const KernelArrays& arrays) {
     rows.emplace_back();
     rows.back().push_back(std::move(tile));
   });
-  add_rings(std::move(rows), AsyncRing::of_rows);
+  add_rings(std::move(rows), AsyncRing::Kind::rows);
 }
 
 bool AsyncPlan::in_sums_layout(const Shape& shape) const {
@@ -323,7 +323,7 @@ void AsyncPlan::add_tiles(const Function& function, const KernelArrays& arrays) 
     tiles.emplace_back();
     tiles.back().push_back({std::move(tile)});
   }
-  add_rings(std::move(tiles), AsyncRing::of_tiles);
+  add_rings(std::move(tiles), AsyncRing::Kind::tiles);
 }
 
 // Adds the rings of products that end in their block. Blocks that load the same tiles, such as the parts of a
@@ -478,7 +478,7 @@ void AsyncPlan::add_epilogue(const Function& function, const KernelArrays& array
   // Where products are awaited in their block, the groups read several rings already, in an order of their
   // own.
   if (awaits) return;
-  AsyncRing ring{.kind = AsyncRing::of_epilogue};
+  AsyncRing ring{.kind = AsyncRing::Kind::epilogue};
   for (CopiedTile& load : epilogue_loads(function, arrays, shape, stores)) {
     ring.uses.push_back({.block = load.access->parent, .first_tile = ring.tiles.size()});
     ring.uses.back().add(*load.access);

@@ -47,12 +47,12 @@ struct RingUse {
 // Tiles that the producer copies to stages ahead of the groups, for products to read where nothing else is
 // said. All tiles of a stage are announced, awaited and freed together.
 struct AsyncRing {
-  // Each warp reads the stages of the other kinds to registers. of_epilogue: each use's tile is a stage of
-  // its own, which a second producer fills. of_rows, of_tiles: a stage is a row of numbers, or a tile, beside
-  // products that are awaited.
-  enum Kind { of_operands, of_epilogue, of_rows, of_tiles };
-  Kind kind = of_operands;
-  bool read_by_warps() const { return kind != of_operands; }
+  // Products read operands from the stages. Each warp reads those of the other kinds to registers. epilogue:
+  // a stage for the tile of each use, filled by a second producer. rows, tiles: a stage is a row of numbers,
+  // or a tile, beside products that are awaited.
+  enum class Kind { operands, epilogue, rows, tiles };
+  Kind kind = Kind::operands;
+  bool read_by_warps() const { return kind != Kind::operands; }
   // The loop whose products go on from iteration to iteration, all onto the same sums. Without one, products
   // are awaited in their block.
   const Op* loop = nullptr;
@@ -103,7 +103,7 @@ struct AsyncPlan {
   // has 255 from the start. Two producers, or one of a pair that fills several rings, take more: their code
   // is longer.
   bool moves_registers() const { return groups > 1; }
-  bool has_two_producers() const { return !rings.empty() && rings.back().kind == AsyncRing::of_epilogue; }
+  bool has_two_producers() const { return !rings.empty() && rings.back().kind == AsyncRing::Kind::epilogue; }
   bool has_long_producers() const { return has_two_producers() || (cluster > 1 && rings.size() > 1); }
   int producer_registers() const { return groups == 2 ? (has_long_producers() ? 40 : 24) : 32; }
   int group_registers() const { return groups == 2 ? (has_long_producers() ? 232 : 240) : 160; }

@@ -25,7 +25,7 @@ bool AsyncPlan::is_repeated(const AsyncRing& ring, const Function& function) con
 std::pair<int64_t, int64_t> AsyncPlan::stages_once_and_repeated(const Function& function) const {
   int64_t once = 0, repeated = 0;
   for (const AsyncRing& ring : rings)
-    if (ring.kind != AsyncRing::of_epilogue)
+    if (ring.kind != AsyncRing::Kind::epilogue)
       (is_repeated(ring, function) ? repeated : once) += ring.stage_bytes;
   return {once, repeated};
 }
@@ -34,7 +34,7 @@ void AsyncPlan::drop_tiles(const Function& function, int64_t room) {
   for (size_t r = rings.size(); r-- > 0;) {
     const auto [once, repeated] = stages_once_and_repeated(function);
     if (once + 2 * repeated <= room) return;
-    if (rings[r].kind == AsyncRing::of_tiles) rings.erase(rings.begin() + static_cast<ptrdiff_t>(r));
+    if (rings[r].kind == AsyncRing::Kind::tiles) rings.erase(rings.begin() + static_cast<ptrdiff_t>(r));
   }
 }
 
@@ -78,14 +78,14 @@ void AsyncPlan::place(const Function& function, const Target& target) {
   const int most = repeated ? static_cast<int>(std::min<int64_t>(left / repeated, most_stages)) : 1;
   int64_t offset = 0;
   const auto place_ring = [&](AsyncRing& ring) {
-    ring.stages = ring.kind == AsyncRing::of_epilogue ? of_epilogue
-                  : is_repeated(ring, function)       ? most
-                                                      : second;
+    ring.stages = ring.kind == AsyncRing::Kind::epilogue ? of_epilogue
+                  : is_repeated(ring, function)          ? most
+                                                         : second;
     ring.offset = offset;
     offset += ring.stages * ring.stage_bytes;
   };
   for (AsyncRing& ring : rings)
-    if (ring.kind != AsyncRing::of_rows) place_ring(ring);
+    if (ring.kind != AsyncRing::Kind::rows) place_ring(ring);
   for (SharedOperand& operand : operands) {
     operand.offset = offset;
     offset += shared_buffers * operand.layout.stage_bytes();
@@ -99,7 +99,7 @@ void AsyncPlan::place(const Function& function, const Target& target) {
   panels_offset = offset;
   offset += panels;
   for (AsyncRing& ring : rings)
-    if (ring.kind == AsyncRing::of_rows) place_ring(ring);
+    if (ring.kind == AsyncRing::Kind::rows) place_ring(ring);
   for (AsyncRing& ring : rings) {
     ring.full = offset;
     ring.empty = offset + 8 * ring.stages;

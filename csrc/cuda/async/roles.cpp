@@ -90,7 +90,7 @@ class Divider {
     const auto [ring, use] = plan_.use_of(op);
     if (!use || use->last != &op) return nullptr;
     const AsyncRing::Kind kind = plan_.rings[static_cast<size_t>(ring)].kind;
-    return (kind == AsyncRing::of_epilogue) == of_epilogue_ ? use : nullptr;
+    return (kind == AsyncRing::Kind::epilogue) == of_epilogue_ ? use : nullptr;
   }
   bool contains_ring(const Op& op) const {
     bool found = false;
@@ -204,7 +204,7 @@ class Divider {
   // Replaces the loads of epilogues that a producer copies.
   void read_loads(Builder& build) {
     for (const AsyncRing& ring : plan_.rings) {
-      if (ring.kind != AsyncRing::of_epilogue) continue;
+      if (ring.kind != AsyncRing::Kind::epilogue) continue;
       const int64_t number = number_of(ring);
       for (const RingUse& use : ring.uses) {
         const Op& load = *use.last;
