@@ -46,8 +46,9 @@ class TileScheduling(SIMDScheduling):
         if node1.is_template():
             if not isinstance(node1.get_template_node(), templates.TileProduct) or node2.is_template():
                 return False
-            nodes = [each for each in (*node1.get_nodes(), *node2.get_nodes()) if not each.is_template()]
-            return templates.fits(node1.get_template_node(), nodes)
+            (template,) = (each for each in node1.get_nodes() if each.is_template())
+            nodes = [each for each in (*node1.get_nodes(), *node2.get_nodes()) if each is not template]
+            return templates.fits(self.scheduler, template, nodes)
         return not node2.is_template() and _fits_a_kernel(node1, node2) and super().can_fuse(node1, node2)
 
     def can_fuse_horizontal(self, node1, node2):
