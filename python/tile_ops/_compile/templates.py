@@ -7,9 +7,10 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from . import ahead
 from .active import Refused, current
 from .choice import is_ours
-from .compat import print_size
+from .compat import hint, print_size
 from .epilogue import text_of
 
 aten = torch.ops.aten
@@ -31,10 +32,14 @@ def fits(template, nodes):
     return True
 
 
+def _axes(strides, sizes):
+    one = sympy.Integer(1)
+    return [one if stride == 0 else size for stride, size in zip(strides, sizes)], [stride or one for stride in strides]
+
+
 def _view(buffer, offset, strides, sizes):
     """Returns the text of a view of the result's shape; an axis without stride has one element, unless it has one anyway."""
-    sizes = [sympy.Integer(1) if stride == 0 else size for stride, size in zip(strides, sizes)]
-    strides = [sympy.Integer(1) if stride == 0 else stride for stride in strides]
+    sizes, strides = _axes(strides, sizes)
 
     def entries(values):
         return f"({', '.join(map(print_size, values))})"
@@ -66,8 +71,23 @@ def call(scheduling, template_node, epilogue_nodes):
     wrapper = V.graph.wrapper_code
     wrapper.writeline(get_kernel_metadata(nodes, wrapper)[0])
     wrapper.writeline(f"torch.ops.tile._matmul_into({inputs}, [{', '.join(operands)}], [{', '.join(outs)}], epilogue={text!r})")
+    outs = [(name, offset, strides) for name, (_, offset, strides) in kept.items()]
+    _compile_ahead(template, handler.operands, outs, text)
     current().kernels.append(f"product with {len(epilogue_nodes)} nodes: {text}")
     scheduling.free_buffers_in_scheduler()
+
+
+def _compile_ahead(template, operands, outs, text):
+    def place(dtype, offset, strides, sizes):
+        return dtype, hint(offset), tuple(map(hint, sizes)), tuple(map(hint, strides))
+
+    def view(buffer, offset, strides):
+        sizes, strides = _axes(strides, template.get_size())
+        return place(V.graph.get_dtype(buffer), offset, strides, sizes)
+
+    inputs = (place(each.get_dtype(), each.get_layout().offset, each.get_stride(), each.get_size()) for each in template.inputs)
+    views = (tuple(view(*each) for each in arrays) for arrays in (operands, outs))
+    ahead.compile_product(template.get_device(), text, tuple(inputs), *views)
 
 
 def _is_elementwise(user):
