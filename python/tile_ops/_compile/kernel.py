@@ -15,9 +15,9 @@ from torch._inductor.virtualized import V, ops
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from . import ahead, trial
 from . import axes as axis_rules
 from . import space as space_rules
-from . import trial
 from .active import Refused
 from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
@@ -379,6 +379,8 @@ class TileKernel(Reductions, SIMDKernel):
         grid = [number(each) for each in self.writer.blocks()]
         device = V.graph.get_current_device_or_throw()
         trial.trace(name, self.source, layout, likely, [(V.graph.get_dtype(each), device) for each in tensors])
+        stand_ins = tuple((V.graph.get_dtype(each), hint(storage_size(each))) for each in tensors)
+        ahead.compile_kernel(device, name, self.source, (*layout, tuple(grid)), stand_ins, tuple(likely.values()))
         arguments = [*tensors, *numbers]
         wrapper = V.graph.wrapper_code
         wrapper.tile_calls = getattr(wrapper, "tile_calls", 0) + 1

@@ -10,7 +10,7 @@ from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import templates
+from . import ahead, templates
 from .active import Refused, current
 from .kernel import TileKernel
 from .report import REASON, place_of
@@ -28,6 +28,11 @@ def _fits_a_kernel(node1, node2):
 class TileScheduling(SIMDScheduling):
     kernel_type = TileKernel
     count = itertools.count()
+
+    def __init__(self, scheduler):
+        super().__init__(scheduler)
+        if scheduler is not None:
+            ahead.compile_operators(V.graph.module.graph)
 
     @classmethod
     def get_backend_features(cls, device):

@@ -7,9 +7,10 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V, ops
 from torch.utils._ordered_set import OrderedSet
 
+from . import ahead
 from .active import Refused, current
 from .choice import is_ours, product_of_buffers
-from .compat import print_size
+from .compat import hint, print_size
 from .epilogue import MOST_RESULTS, Sum, kept_results, text_of
 from .pairs import is_elementwise, is_view, two_products
 
@@ -64,10 +65,14 @@ def fits(scheduler, template_node, nodes):
     return len(kept_results(scheduler, handler, [template_node, *nodes])) <= MOST_RESULTS
 
 
+def _axes(strides, sizes):
+    one = sympy.Integer(1)
+    return [one if stride == 0 else size for stride, size in zip(strides, sizes)], [stride or one for stride in strides]
+
+
 def _view(buffer, offset, strides, sizes):
     """Returns the text of a view of the result's shape; an axis without stride has one element, unless it has one anyway."""
-    sizes = [sympy.Integer(1) if stride == 0 else size for stride, size in zip(strides, sizes)]
-    strides = [sympy.Integer(1) if stride == 0 else stride for stride in strides]
+    sizes, strides = _axes(strides, sizes)
 
     def entries(values):
         return f"({', '.join(map(print_size, values))})"
@@ -93,8 +98,22 @@ def call(scheduling, template_node, epilogue_nodes):
     wrapper = V.graph.wrapper_code
     wrapper.writeline(get_kernel_metadata(nodes, wrapper)[0])
     wrapper.writeline(f"torch.ops.tile._matmul_into({', '.join(arguments)}, epilogue={text!r})")
+    _compile_ahead(template, handler.operands, [(each.buffer, each.offset, each.strides) for each in kept], text)
     current().kernels.append(f"product with {len(epilogue_nodes)} nodes: {text}")
     scheduling.free_buffers_in_scheduler()
+
+
+def _compile_ahead(template, operands, outs, text):
+    def place(dtype, offset, strides, sizes):
+        return dtype, hint(offset), tuple(map(hint, sizes)), tuple(map(hint, strides))
+
+    def view(buffer, offset, strides):
+        sizes, strides = _axes(strides, template.matrix())
+        return place(V.graph.get_dtype(buffer), offset, strides, sizes)
+
+    inputs = (place(each.get_dtype(), each.get_layout().offset, each.get_stride(), each.get_size()) for each in template.inputs)
+    views = (tuple(view(*each) for each in arrays) for arrays in (operands, outs))
+    ahead.compile_product(template.get_device(), text, tuple(inputs), *views)
 
 
 def has_epilogue(node):
