@@ -3,16 +3,18 @@
 import sympy
 import torch
 from torch._inductor import dependencies, ir, lowering
-from torch._inductor.utils import get_kernel_metadata
+from torch._inductor.utils import get_kernel_metadata, sympy_product
 from torch._inductor.virtualized import V, ops
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._ordered_set import OrderedSet
 
+from .._inductor.graph import is_call, value_of
 from . import ahead
 from .active import Refused, current
 from .choice import is_ours, product_of_buffers
-from .compat import hint, print_size
+from .compat import hint, is_reduction, print_size
 from .epilogue import MOST_RESULTS, Sum, kept_results, text_of
-from .pairs import is_elementwise, is_view, two_products
+from .pairs import MOST_STEPS, is_elementwise, is_view, two_products
 
 aten = torch.ops.aten
 
@@ -151,7 +153,48 @@ def _lower(target, own):
     return lowered
 
 
+def _is_reduced(node):
+    """Returns True if elementwise operators and views lead from the node to a reduction."""
+    elements, seen, waiting = value_of(node).numel(), set(), [node]
+    while waiting and len(seen) < MOST_STEPS:
+        for user in waiting.pop().users:
+            if user in seen:
+                continue
+            seen.add(user)
+            if is_reduction(user):
+                return True
+            made = value_of(user)
+            if made is not None and (is_elementwise(user) or is_view(user)) and statically_known_true(made.numel() == elements):
+                waiting.append(user)
+    return False
+
+
+def _adds_a_product(value):
+    """Returns True if a sum that is not in memory reads a product of ours, of which it has as many elements."""
+    for name in value.get_read_names():
+        buffer = V.graph.name_to_buffer.get(name)
+        if isinstance(buffer, TileProduct):
+            count = sympy_product(buffer.matrix())
+            return V.graph.sizevars.statically_known_equals(count, sympy_product(value.get_size()))
+    return False
+
+
+def _keep_sum(own):
+    """A sum that a reduction reads is stored by the product; kernels would else add its operands again, each of them."""
+
+    def lowered(*args, **kwargs):
+        result = own(*args, **kwargs)
+        node = V.graph.current_node
+        if current() is not None and is_call(node, aten.add.Tensor) and value_of(node) is not None:
+            if _adds_a_product(result) and _is_reduced(node):
+                result.realize()
+        return result
+
+    return lowered
+
+
 def install():
     for target in (aten.mm.default, aten.addmm.default, aten.bmm.default):
         lowering.lowerings[target] = _lower(target, lowering.lowerings[target])
+    lowering.lowerings[aten.add.Tensor] = _keep_sum(lowering.lowerings[aten.add.Tensor])
     lowering.lowerings[two_products] = lambda *args: ir.TensorBox.create(TileProduct(*args))
