@@ -63,7 +63,20 @@ def test_launches_ask_for_the_code_that_was_made(name, made):
     assert made["launched"] and made["launched"] <= made["ahead"]
 
 
-def test_products_ask_for_the_code_that_was_made(made, monkeypatch):
+def kept_pair(x):
+    one, two = x[:, :20] @ x[:20, :24], x[:, :20] @ x[2:22, :24]
+    return F.silu(one) * two, one, two
+
+
+PRODUCTS = {
+    "one": lambda x: F.relu(x @ x[:24] + x[0]) + 1,
+    "a pair": lambda x: F.silu(x @ x[:24]) * (x @ x[1:25]),
+    "a pair that others read": kept_pair,
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_ask_for_the_code_that_was_made(name, made, monkeypatch):
     calls = []
     own = torch.ops.tile._matmul_into
 
@@ -74,13 +87,12 @@ def test_products_ask_for_the_code_that_was_made(made, monkeypatch):
             calls.append((args, kwargs))
             return own(*args, **kwargs)
 
-    model = torch.nn.Linear(24, 40)
-    with torch.no_grad():
-        function = torch.compile(lambda x: F.relu(model(x)) + 1, backend="tile", options={"products": "tile"})
-        monkeypatch.setattr(torch.ops.tile, "_matmul_into", Into())
-        function(torch.randn(37, 24))
+    function = torch.compile(PRODUCTS[name], backend="tile", options={"products": "tile"})
+    monkeypatch.setattr(torch.ops.tile, "_matmul_into", Into())
+    function(torch.randn(37, 24))
     _, (args, kwargs) = calls  # the first one is the compiler's
-    args = torch.utils._pytree.tree_map(standing_in, args)
+    args, kwargs = torch.utils._pytree.tree_map(standing_in, (args, kwargs))
+    assert (kwargs.get("second") is not None) == (name != "one")
     assert texts(lambda: own(*args, **kwargs)) <= made["ahead"]
 
 
