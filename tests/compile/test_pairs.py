@@ -200,6 +200,10 @@ def test_nothing_is_moved_across_a_write():
     assert joined(function, *SQUARE)[0] == 0
 
 
+def test_random_numbers_are_drawn_in_their_order():
+    assert joined(lambda x, a, b: x.mm(a).bernoulli() * x.mm(b.bernoulli()), *SQUARE)[0] == 0
+
+
 def test_choice_decides():
     assert joined(lambda x, a, b: x.mm(a) * x.mm(b), *SQUARE, options={})[0] == 0
     assert joined(lambda x, a, b: x.mm(a) * x.mm(b), *SQUARE, options={"products": "torch"})[0] == 0

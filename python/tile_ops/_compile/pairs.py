@@ -73,8 +73,14 @@ def _fit(first, second):
     return all(each is not None and each.dtype == one.dtype for each in results)
 
 
+def _stays(node):
+    """Returns True if a node has effects or draws random numbers, whose order is the program's."""
+    tags = getattr(node.target, "tags", ())
+    return node.is_impure() or torch.Tag.nondeterministic_seeded in tags
+
+
 def _needed_before(first, wanted):
-    """Returns what computes `wanted` behind the node `first`, in order; None if that depends on `first`."""
+    """Returns what computes `wanted` behind the node `first`, in order; None if that depends on `first` or has to stay."""
     between, node = {}, first.next
     while node is not wanted.graph._root:
         between[node] = len(between)
@@ -87,7 +93,7 @@ def _needed_before(first, wanted):
         if node in between and node not in found:
             found.add(node)
             waiting += node.all_input_nodes
-    return None if any(node.is_impure() for node in found) else sorted(found, key=between.get)
+    return None if any(map(_stays, found)) else sorted(found, key=between.get)
 
 
 def _new(graph, target, args, like):
