@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 #include <ATen/ops/ones.h>
 
+#include "torch/threads.h"
+
 #include "../common/aligned_rows.h"
 #include "../common/arguments.h"
 #include "../common/tuning.h"
@@ -450,7 +452,8 @@ class Product {
     const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
                   summands = epilogue_.second == Second::summand ? 2 : 1;
     const ProductShape shape{.m = m_, .n = n_, .k = k_, .batches = of.all_batches(), .two = two};
-    const TileSize tile = cpu_tile_size(shape, summands * m_ * k_ * packed_element);
+    const TileSize tile =
+        cpu_tile_size(shape, summands * m_ * k_ * packed_element, matrices_[Y].column == 1, launch_threads());
     product.launch({ceil_div(m_, tile.m), ceil_div(n_, tile.n), of.all_batches()},
                    {.x = of.x,
                     .y = of.y,
