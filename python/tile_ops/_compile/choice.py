@@ -1,17 +1,21 @@
 """Ours or torch's for a product or attention: by what was measured, so that none is slower because of us.
 
 On sm_90, products in 16 bits take about cuBLAS' time (benchmarks/results/products-h200.md), so that a fused epilogue saves its
-reads and writes. On a CPU, and for float32, MKL and cuBLAS are ahead of a fused epilogue's gain.
+reads and writes. On a CPU, but for few rows, and for float32, MKL and cuBLAS are ahead of a fused epilogue's gain.
 """
 
 import dataclasses
 
+import sympy
 import torch
 
 from .compat import hint, size_hint
 
 # Smaller products are bound by launches, or by reading one operand.
 LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 64, 64, 64
+# Rows of products on a CPU that read weights in place (`benchmarks/run.py --only 'few rows'`), and the least weights for that.
+FEW_ROWS = {torch.float32: range(2, 9), torch.bfloat16: range(1, 5)}
+LEAST_WEIGHTS = 512 * 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,18 +27,20 @@ class Product:
     rows: int
     depth: int
     columns: int
+    rows_vary: bool = False
 
 
 def product(input, other):
     """Returns the Product of two fake tensors."""
     sizes = map(size_hint, (*input.shape[-2:], other.shape[-1]))
-    return Product(input.device, (input.dtype, other.dtype), *sizes)
+    return Product(input.device, (input.dtype, other.dtype), *sizes, not isinstance(input.shape[-2], int))
 
 
 def product_of_buffers(input, other):
     """Returns the Product of two buffers of inductor."""
     sizes = map(hint, (*input.get_size()[-2:], other.get_size()[-1]))
-    return Product(input.get_device(), (input.get_dtype(), other.get_dtype()), *sizes)
+    vary = not isinstance(input.get_size()[-2], (int, sympy.Integer))
+    return Product(input.get_device(), (input.get_dtype(), other.get_dtype()), *sizes, vary)
 
 
 def is_ours(compile, call):
@@ -45,6 +51,9 @@ def is_ours(compile, call):
         return False
     if wanted != "measured":
         return wanted == "tile"
+    if call.device.type == "cpu":
+        few = not call.rows_vary and call.rows in FEW_ROWS.get(dtype, ())
+        return few and call.depth * call.columns >= LEAST_WEIGHTS
     if call.device.type != "cuda" or dtype == torch.float32:
         return False
     if torch.cuda.get_device_capability(call.device) != (9, 0):
