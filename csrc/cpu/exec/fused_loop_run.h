@@ -58,6 +58,7 @@ class FusedLoopRun final : public NodeState {
   }
 
   // Compiles the loop to machine code if possible.
+  bool transposed(size_t input) const;  // the code reads it from a buffer, since its columns are not adjacent
   void assemble();
   bool describe(jit::FusedLoopForm& form) const;
   // Returns the number of columns processed.
