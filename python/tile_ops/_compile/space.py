@@ -8,8 +8,9 @@ GPU_ELEMENTS = 4096
 GPU_BLOCKS = 528  # four for each multiprocessor of an H100
 WHOLE_ROW = 16384  # longer rows are walked in a loop
 WHOLE_COLUMN = 64  # so are columns of arrays whose rows are contiguous
-WALKED = 262144  # of a tile of the CPU whose elements are only added up: none is kept
-WALKED_TWICE = 32768  # of one whose elements are kept
+# Elements of a CPU's tile that walks rows, or columns: none are kept if they are only added up. Sums of shorter parts of rows
+# are closer.
+WALKED, KEPT = (262144, 262144), (8192, 65536)
 COLUMNS, COLUMNS_GPU = 512, 32  # of these, which a tile has beside one another
 ALL_COLUMNS = 1024  # on a CPU, so many are not divided: reads of whole rows have no gaps
 SQUARE = 64  # on a GPU, the extents of a tile of arrays that are contiguous along two axes
@@ -28,7 +29,9 @@ class Space:
     extents: tuple  # for each group, the tile's extent along each of its axes
     reduced: int | None  # which group is reduced
     walked: bool  # a loop walks the reduced axis
-    batch: dict = dataclasses.field(default_factory=dict)  # axes of the tile outside of both groups, which may be cut: its extents
+    batch: dict = dataclasses.field(
+        default_factory=dict
+    )  # axes of the tile outside of both groups, which may be cut: its extents
 
     @property
     def covered(self):
@@ -57,11 +60,11 @@ def _part(length, most, is_static):
     return -(-length // -(-length // most)) if is_static else min(power(length), most)
 
 
-def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, walked=WALKED):
+def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WALKED):
     """Returns the Space of a kernel.
 
     rows: the strides of each array along the axes; hints: their likely extents; reduced: which axes are reduced; whole: the
-    reduced axes fit a tile; is_static: which extents are known; walked: the most elements of a CPU's tile that a loop walks.
+    reduced axes fit a tile; is_static: which extents are known; most_walked: elements of a CPU's tile that walks rows, or columns.
     """
     elements = GPU_ELEMENTS if is_gpu else CPU_ELEMENTS
     points = [i for i in range(len(axes)) if not reduced[i]]
@@ -111,7 +114,8 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, walked=WALKED):
         if is_gpu:
             extents = (min(power(hints[sums[-1]]), max(1, elements // beside) if across else 1024),)
         else:
-            extents = (_part(hints[sums[-1]], max(1, walked // beside) if across else walked, is_static[sums[-1]]),)
+            most = max(1, most_walked[1] // beside) if across else most_walked[0]
+            extents = (_part(hints[sums[-1]], most, is_static[sums[-1]]),)
     most = max(1, elements // math.prod(extents))
     if across:
         most = beside if not whole and not is_gpu else min(most, COLUMNS)

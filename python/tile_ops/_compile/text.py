@@ -46,7 +46,7 @@ class Source:
         self.extent = [kernel.size_text(axis.extent) for axis in self.axes]
         reduced = [axis.space in reductions for axis in self.axes]
         rows = [each.row for each in kernel.live] or [[0] * len(self.axes)]
-        walked = space_rules.WALKED_TWICE if kernel.keeps_elements or kernel.flat_live else space_rules.WALKED
+        walked = space_rules.KEPT if kernel.keeps_elements or kernel.flat_live else space_rules.WALKED
         self.space = space = space_rules.choose(
             self.axes, rows, self.hints, reduced, kernel.persistent_reduction, kernel.is_gpu, self.static, walked
         )
@@ -162,7 +162,12 @@ class Source:
         over = [self.order.index(i) for i in self.sums]
         points = tuple(1 if n in over else many for n, many in enumerate(self.shape))
         axis = str(over[0]) if len(over) == 1 else entries(over)
-        words = {"LAST": str(NO_PLACE[self.kernel.index_dtype]), "SHAPE": entries(self.shape), "POINTS": entries(points), "AXIS": axis}
+        words = {
+            "LAST": str(NO_PLACE[self.kernel.index_dtype]),
+            "SHAPE": entries(self.shape),
+            "POINTS": entries(points),
+            "AXIS": axis,
+        }
         line = re.sub(r"\b(LAST|SHAPE|POINTS|AXIS)\b", lambda match: words[match[1]], line)
         return re.sub(r"\bTILE\(", "(", line)
 
