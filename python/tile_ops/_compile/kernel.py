@@ -105,10 +105,12 @@ class TileKernel(Reductions, SIMDKernel):
     def should_use_persistent_reduction(self):
         if not self.features.is_reduction():
             return False
-        most = space_rules.WHOLE_ROW
-        if is_strided(self.features):
-            most = space_rules.WHOLE_COLUMN
+        most = space_rules.WHOLE_COLUMN if self.walks_columns else space_rules.WHOLE_ROW
         return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, most)
+
+    @property
+    def walks_columns(self):
+        return is_strided(self.features)
 
     def codegen_iteration_ranges_entry(self, entry):
         pass
@@ -331,7 +333,7 @@ class TileKernel(Reductions, SIMDKernel):
         self.axes, self.live, self.flat_live = axes, live, flat
         self.coordinate_rows = dict(zip(coordinates, rows[len(live) :]))
         self.place_row = rows[-1] if number else None
-        self.writer = Source(self, reductions)
+        self.writer = Source(self, reductions, text)
         return self.writer.write(text)
 
     def by_numbers(self, text, sizes, reductions, digits):
@@ -361,7 +363,7 @@ class TileKernel(Reductions, SIMDKernel):
             self.coordinate_rows[symbol] = [one if axis.space == entry.root.prefix else 0 for axis in self.axes]
             self.coordinate_cuts[symbol] = (entry.divisor, entry.length)
         self.place_row = [one if axis.space in reductions else 0 for axis in self.axes] if "PLACE" in text else None
-        self.writer = Source(self, reductions)
+        self.writer = Source(self, reductions, text)
         return self.writer.write(text)
 
     def full_symbol(self, prefix):

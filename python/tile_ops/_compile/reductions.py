@@ -176,7 +176,8 @@ class Reductions:
         """Returns mean, sum of squared differences and count of what a loop walks. Each lane of the tile has its own, so that
         squares of large numbers do not cancel; they are joined after the loop."""
         name = name_of(dtype)
-        if not self.is_gpu:
+        self.keeps_elements = True
+        if not self.is_gpu and self.walks_columns:  # a row's moments are closer with an accumulator for each lane
             return self.moments_of_tiles(dtype, mean, squares, count)
         added = self.cse.generate(self.compute, f"tl.astype(INSIDE(tl.broadcast_to({count}, SHAPE), 0), {name})", dtype=dtype)
         squares = self.cse.generate(
@@ -202,7 +203,7 @@ class Reductions:
 
     def moments_of_tiles(self, dtype, mean, squares, count):
         """Returns the same of a loop that computes the moments of each tile for itself."""
-        name, self.keeps_elements = name_of(dtype), True
+        name = name_of(dtype)
         own = [
             self.cse.generate(self.compute, f"tl.astype(tl.broadcast_to(INSIDE({each}, 0), SHAPE), {name})", dtype=dtype)
             for each in (mean, squares, count)

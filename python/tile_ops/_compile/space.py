@@ -6,11 +6,12 @@ import math
 CPU_ELEMENTS = 16384  # of a tile: its values stay in the first cache
 GPU_ELEMENTS = 4096
 GPU_BLOCKS = 528  # four for each multiprocessor of an H100
+ADDED_UP = 65536  # of a CPU's tile of whole rows of which nothing is kept but one reduction
 WHOLE_ROW = 16384  # longer rows are walked in a loop
 WHOLE_COLUMN = 64  # so are columns of arrays whose rows are contiguous
 # Elements of a CPU's tile that walks rows, or columns: none are kept if they are only added up. Sums of shorter parts of rows
 # are closer.
-WALKED, KEPT = (262144, 262144), (8192, 65536)
+WALKED, KEPT = (262144, 262144), (4096, 65536)
 COLUMNS, COLUMNS_GPU = 512, 32  # of these, which a tile has beside one another
 ALL_COLUMNS = 1024  # on a CPU, so many are not divided: reads of whole rows have no gaps
 SQUARE = 64  # on a GPU, the extents of a tile of arrays that are contiguous along two axes
@@ -60,13 +61,14 @@ def _part(length, most, is_static):
     return -(-length // -(-length // most)) if is_static else min(power(length), most)
 
 
-def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WALKED):
+def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WALKED, elements=None):
     """Returns the Space of a kernel.
 
     rows: the strides of each array along the axes; hints: their likely extents; reduced: which axes are reduced; whole: the
-    reduced axes fit a tile; is_static: which extents are known; most_walked: elements of a CPU's tile that walks rows, or columns.
+    reduced axes fit a tile; is_static: which extents are known; most_walked: elements of a CPU's tile that walks rows, or columns;
+    elements: of others.
     """
-    elements = GPU_ELEMENTS if is_gpu else CPU_ELEMENTS
+    elements = GPU_ELEMENTS if is_gpu else elements or CPU_ELEMENTS
     points = [i for i in range(len(axes)) if not reduced[i]]
     sums = [i for i in range(len(axes)) if reduced[i]]
 

@@ -39,16 +39,24 @@ def entries(values):
 class Source:
     """The tile of a kernel, and its source. `kernel` has the axes, and the arrays with their strides along them."""
 
-    def __init__(self, kernel, reductions):
+    def __init__(self, kernel, reductions, body):
         self.kernel, self.axes = kernel, kernel.axes
         self.hints = [max(1, hint(axis.extent)) for axis in self.axes]
         self.static = [isinstance(axis.extent, (int, sympy.Integer)) for axis in self.axes]
         self.extent = [kernel.size_text(axis.extent) for axis in self.axes]
         reduced = [axis.space in reductions for axis in self.axes]
         rows = [each.row for each in kernel.live] or [[0] * len(self.axes)]
-        walked = space_rules.KEPT if kernel.keeps_elements or kernel.flat_live else space_rules.WALKED
+        kept = kernel.keeps_elements or kernel.flat_live
         self.space = space = space_rules.choose(
-            self.axes, rows, self.hints, reduced, kernel.persistent_reduction, kernel.is_gpu, self.static, walked
+            self.axes,
+            rows,
+            self.hints,
+            reduced,
+            kernel.persistent_reduction,
+            kernel.is_gpu,
+            self.static,
+            space_rules.KEPT if kept else space_rules.WALKED,
+            space_rules.ADDED_UP if not kept and self.adds_up(body, reduced) else None,
         )
         self.order = (*space.blocks, *space.loops, *space.covered)
         self.tile = {i: 1 for i in self.order} | space.batch
@@ -61,6 +69,13 @@ class Source:
         self.head = []
         self.at = {}  # the text of each axis' index, in tiles
         self.number_blocks()
+
+    def adds_up(self, body, reduced):
+        """Returns True if the kernel reads elements for one reduction and writes none."""
+        written = [each.row for each in self.kernel.live if re.search(rf"\bSTORE\({each.parameter}\b", body)]
+        return body.count("axis=AXIS") == 1 and not any(
+            by != 0 and is_sum for row in written for by, is_sum in zip(row, reduced)
+        )
 
     def check(self):
         if len(self.shape) > MOST_AXES:
