@@ -152,8 +152,8 @@ void FusedLoopRun::size_chunks() {
   }
   bool transposes = false;
   const auto look = [&](const Cursor& cursor, bool columns) {
-    transposes |= columns && cursor.stride[rows_dim_] > 0 &&
-                  cursor.stride[cols_dim_] > cursor.stride[rows_dim_];
+    transposes |=
+        columns && cursor.stride[rows_dim_] > 0 && cursor.stride[cols_dim_] > cursor.stride[rows_dim_];
   };
   for (size_t v = 0; v < input_count(); ++v) look(space_.inputs[v], varies(v, cols_dim_));
   for (size_t k = 0; k < fused_loop_.stores.size(); ++k) look(space_.stores[k], true);
