@@ -57,8 +57,9 @@ def _crossed(axes, rows, column):
 
 
 def _part(length, most, is_static):
-    """Returns the extent of tiles that walk a length: if that is known, they divide it evenly."""
-    return -(-length // -(-length // most)) if is_static else min(power(length), most)
+    """Returns the extent of tiles that walk a length. If they divide it evenly, no element of a tile is outside."""
+    count = -(-length // most)
+    return length // count if is_static and length % count == 0 else min(power(length), most)
 
 
 def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WALKED, elements=None):
