@@ -8,7 +8,7 @@ namespace {
 
 // A chunk's data fits the first-level cache. Shorter chunks would be dominated by call overhead.
 constexpr int64_t cache_bytes = 24576, least_lanes = 512, most_lanes = 8192;
-// Of chunks with transposed inputs: the second-level cache holds them, and their rows are whole squares.
+// Chunks with transposed inputs fit the second-level cache, and their rows are whole squares.
 constexpr int64_t transposed_lanes = 16384, square = 16;
 // Reductions over rows use more rows and fewer columns, so that the accumulators stay in the first-level
 // cache.
