@@ -3,11 +3,10 @@
 from tile_ops._compile import space
 
 
-def choose(extents, rows, reduced=(), whole=False, is_gpu=False, **more):
+def choose(extents, rows, reduced=(), whole=False, is_gpu=False, varying=(), **more):
     count = len(extents)
-    return space.choose(
-        [None] * count, rows, list(extents), [i in reduced for i in range(count)], whole, is_gpu, [True] * count, **more
-    )
+    are_reduced, are_static = [i in reduced for i in range(count)], [i not in varying for i in range(count)]
+    return space.choose([None] * count, rows, list(extents), are_reduced, whole, is_gpu, are_static, **more)
 
 
 def test_elementwise_tiles_cover_several_small_axes():
@@ -49,3 +48,12 @@ def test_few_columns_of_several_matrices_are_one_tile():
 def test_a_gpu_has_a_block_for_each_of_few_rows():
     assert choose((1024, 32768), [[32768, 1]], reduced=[1], is_gpu=True).extents[0] == (1,)
     assert choose((1 << 20, 64), [[64, 1]], reduced=[1], whole=True, is_gpu=True).extents[0] == (64,)
+
+
+def test_lengths_that_vary_may_be_longer_than_at_first():
+    assert choose((28,), [[1]], varying=[0]).extents == ((), (1024,))
+    assert choose((4, 7), [[7, 1]], varying=[0, 1]).extents == ((16,), (1024,))
+    assert choose((4, 7), [[7, 1]], varying=[0]).extents == ((1024,), (7,))
+    assert choose((4, 7), [[7, 1]], reduced=[1], varying=[0, 1]).extents == ((16,), (1024,))
+    assert choose((4, 7), [[7, 1]], varying=[0, 1], is_gpu=True).extents == ((32,), (128,))
+    assert choose((4, 5000), [[5000, 1]], varying=[0, 1]).extents == ((4,), (4096,))

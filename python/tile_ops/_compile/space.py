@@ -14,6 +14,7 @@ WHOLE_COLUMN = 64  # so are columns of arrays whose rows are contiguous
 WALKED, KEPT = (262144, 262144), (4096, 65536)
 COLUMNS, COLUMNS_GPU = 512, 32  # of these, which a tile has beside one another
 ALL_COLUMNS = 1024  # on a CPU, so many are not divided: reads of whole rows have no gaps
+VARYING, VARYING_GPU = 1024, 128  # a length that varies may be as long in later calls; a CPU skips what a tile has outside
 SQUARE = 64  # on a GPU, the extents of a tile of arrays that are contiguous along two axes
 
 
@@ -70,6 +71,8 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WAL
     elements: of others.
     """
     elements = GPU_ELEMENTS if is_gpu else elements or CPU_ELEMENTS
+    least = VARYING_GPU if is_gpu else VARYING
+    hints = [each if known else max(each, least) for each, known in zip(hints, is_static)]
     points = [i for i in range(len(axes)) if not reduced[i]]
     sums = [i for i in range(len(axes)) if reduced[i]]
 
