@@ -143,6 +143,13 @@ def source_of(compiled):
     return getattr(compiled, "source_code", "")
 
 
+def indices_are_tensors():
+    """Returns a context in which tensor[i] gathers by a tensor i of one number, as functions of attention write it."""
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+    return TransformGetItemToIndex()
+
+
 def is_floating(value):
     dtype = getattr(value, "dtype", None)
     return isinstance(dtype, torch.dtype) and dtype.is_floating_point
