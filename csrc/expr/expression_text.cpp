@@ -440,15 +440,18 @@ void ExpressionText::mark_needed() {
 
 void ExpressionText::differentiate() {
   Tracer tracer("derivatives of a text");
-  const auto parameter = [&] {
-    return Tile(tracer.function().add_argument(tracer.function().body(), Type::tile(DType::f32), {}));
+  const auto parameter = [&](DType dtype = DType::f32) {
+    return Tile(tracer.function().add_argument(tracer.function().body(), Type::tile(dtype), {}));
   };
+  const auto is_condition = [&](size_t i) { return i < kinds_.conditions.size() && kinds_.conditions[i]; };
   std::vector<Tile> inputs;
-  for (size_t i = 0; i < names_.size(); ++i) inputs.push_back(parameter());
+  for (size_t i = 0; i < names_.size(); ++i)
+    inputs.push_back(parameter(is_condition(i) ? DType::boolean : DType::f32));
   const Tile seed = parameter();
   try {
     const Tile result = (*this)(DType::f32, [&](size_t name) { return inputs[name]; });
     const std::vector<std::optional<Tile>> found = derivatives({result}, {seed}, inputs);
+    has_derivatives_ = true;
     read_ = reached(found, inputs);
     for (size_t i = 0; i < found.size(); ++i)
       for (size_t k = i; k-- > 0;)

@@ -100,52 +100,78 @@ def captured(score, grad=False):
     return [torch.randn(shape).requires_grad_(grad) for shape in SCORES[score][1]]
 
 
-def reported():
-    return [graph.steps for graph in tile_ops.compile_report(reset=True).graphs]
+NO_TEXT = {"bias of distance": "no text: a captured tensor that is read at computed places"}
+FORMS = pytest.mark.parametrize("form", ["tile", "torch"])
+GRADS = pytest.mark.parametrize("grad", [False, True])
+PARTS = "attention", "_attention_saving", "attention_backward"
+SCORED = "_attention_with_score", "_attention_with_score_saving", "_attention_with_score_backward"
+OURS = {f"tile.{name}.default" for name in (*PARTS, *SCORED)}
 
 
+def compare(form, call, *arguments, why=None):
+    """Checks a call by our attention ("tile") or in steps ("torch"), and the report. why: ours cannot compute it."""
+    check(call, *arguments, options={"attention": form})
+    for graph in tile_ops.compile_report(reset=True).graphs:
+        called = set(graph.called) & OURS
+        if form == "tile" and why is None:
+            assert called and not graph.steps
+        else:
+            assert not called and graph.steps in ({"flex_attention": why or "options ask for it"}, {})
+
+
+@FORMS
 @pytest.mark.parametrize("score", SCORES)
-def test_scores(score):
-    check(attention(score), *inputs(), *captured(score))
-    assert all("flex_attention" in steps for steps in reported())
+def test_scores(score, form):
+    compare(form, attention(score), *inputs(), *captured(score), why=NO_TEXT.get(score) if form == "tile" else None)
 
 
+@FORMS
+@pytest.mark.parametrize("score", ["plain", "softcap"])
 @pytest.mark.parametrize("mask", MASKS)
-def test_masks(mask):
-    check(attention("softcap", mask), *inputs())
+def test_masks(mask, score, form):
+    compare(form, attention(score, mask), *inputs())
 
 
-@pytest.mark.parametrize(
-    "score, mask", [("alibi", "causal"), ("softcap", "rows without keys"), ("bias of distance", "documents")]
-)
-def test_gradients(score, mask):
-    check(attention(score, mask), *inputs(grad=True), *captured(score))
+TRAINED = [("plain", "window"), ("alibi", "causal"), ("softcap", "rows without keys"), ("bias", "prefix")]
+
+
+@FORMS
+@pytest.mark.parametrize("score, mask", TRAINED)
+def test_gradients(score, mask, form):
+    compare(form, attention(score, mask), *inputs(grad=True), *captured(score))
 
 
 @pytest.mark.parametrize("score", ["alibi", "bias", "bias of positions", "bias of distance"])
-def test_gradients_of_what_is_captured(score):
-    check(attention(score, "causal"), *inputs(grad=True), *captured(score, grad=True))
+@GRADS
+def test_gradients_of_what_is_captured(score, grad):
+    """Without a gradient of what is captured, a text can compute some."""
+    why = NO_TEXT.get(score, "the gradient of a captured tensor is wanted" if grad else None)
+    compare("tile", attention(score, "causal"), *inputs(grad=True), *captured(score, grad=grad), why=why)
 
 
+@FORMS
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_dtypes(dtype):
-    check(attention("relative", "window"), *inputs(dtype, grad=True))
+def test_dtypes(dtype, form):
+    compare(form, attention("relative", "window"), *inputs(dtype, grad=True))
 
 
-@pytest.mark.parametrize("grad", [False, True])
-def test_heads_that_share_keys(grad):
-    check(attention("softcap", "causal", enable_gqa=True, scale=0.3), *inputs(key_heads=2, grad=grad))
+@FORMS
+@GRADS
+def test_heads_that_share_keys(grad, form):
+    compare(form, attention("softcap", "causal", enable_gqa=True, scale=0.3), *inputs(key_heads=2, grad=grad))
 
 
-@pytest.mark.parametrize("grad", [False, True])
-def test_the_logarithm_of_the_sum(grad):
-    check(attention("softcap", "causal", return_lse=True), *inputs(grad=grad))
+@FORMS
+@GRADS
+def test_the_logarithm_of_the_sum(grad, form):
+    compare(form, attention("softcap", "causal", return_lse=True), *inputs(grad=grad))
 
 
-def test_the_logarithm_of_the_sum_of_rows_without_keys():
+@FORMS
+def test_the_logarithm_of_the_sum_of_rows_without_keys(form):
     call = attention("softcap", "rows without keys", return_lse=True)
     arguments = inputs(grad=True)
-    out, lse = compiled(call)(*arguments)
+    out, lse = compiled(call, options={"attention": form})(*arguments)
     torch.testing.assert_close((out, lse), call(*arguments))
     (torch.where(lse > -1e30, lse, 0).sum() + out.sum()).backward()
     assert all(torch.isfinite(each.grad).all() for each in arguments)
@@ -159,77 +185,113 @@ def test_the_largest_score(monkeypatch):
     torch.testing.assert_close((out, *rest), (expected, *theirs))
 
 
-def test_one_batch_of_keys_serves_all():
-    query, key, value = inputs()
-    check(attention("relative", "causal"), query, key[:1].clone(), value[:1].clone())
+@FORMS
+@GRADS
+def test_one_batch_of_keys_serves_all(form, grad):
+    query, key, value = inputs(grad=grad)
+    key, value = (each.detach()[:1].clone().requires_grad_(grad) for each in (key, value))
+
+    compare(form, attention("relative", "causal"), query, key, value)
 
 
-def test_the_result_lies_in_memory_as_the_query():
+@FORMS
+def test_the_result_lies_in_memory_as_the_query(form):
     query, key, value = (each.transpose(1, 2).contiguous().transpose(1, 2) for each in inputs())
     call = attention("relative")
-    assert compiled(call)(query, key, value).stride() == call(query, key, value).stride()
+    assert compiled(call, options={"attention": form})(query, key, value).stride() == call(query, key, value).stride()
 
     def merged(query, key, value):
         return call(query, key, value).transpose(1, 2).view(BATCH, ROWS, -1)
 
-    check(merged, query, key, value)
+    tile_ops.compile_report(reset=True)
+    compare(form, merged, query, key, value)
 
 
 def by_head(query, key, value):
     return flex_attention(query, key, value, lambda score, b, h, q, k: score + (q - k) * h)
 
 
+@FORMS
 @pytest.mark.parametrize("rows, keys", [(1, 1), (1, 9), (9, 1)])
-def test_small_sizes(rows, keys):
-    check(by_head, *inputs(rows=rows, keys=keys))
+def test_small_sizes(rows, keys, form):
+    compare(form, by_head, *inputs(rows=rows, keys=keys))
 
 
+@FORMS
 @pytest.mark.parametrize("rows, keys, batch", [(0, 5, 2), (5, 0, 2), (5, 3, 0)])
-def test_empty_sizes(rows, keys, batch):
+def test_empty_sizes(rows, keys, batch, form):
     arguments = inputs(rows=rows, keys=keys, batch=batch, grad=True)
-    out = compiled(by_head)(*arguments)
+    out = compiled(by_head, options={"attention": form})(*arguments)
     assert torch.equal(out, torch.zeros_like(arguments[0]))  # eager takes none of them
     out.sum().backward()
     assert all(torch.equal(each.grad, torch.zeros_like(each)) for each in arguments)
 
 
-def test_lengths_that_vary():
+@FORMS
+def test_lengths_that_vary(form):
     def call(query, key, value):
         return flex_attention(query, key, value, lambda score, b, h, q, k: torch.where(q >= k, score, -float("inf")))
 
-    run = compiled(call, dynamic=True)
+    run = compiled(call, dynamic=True, options={"attention": form})
     for length in (9, 17, 34):
         arguments = inputs(rows=length, keys=length)
         numerics.check(run(*arguments), call(*arguments), call(*numerics.widen(arguments)))
 
 
-def test_autocast():
+@FORMS
+def test_autocast(form):
     call = attention("relative", "causal")
 
     def lowered(query, key, value):
         with torch.autocast("cpu", torch.bfloat16):
             return call(query, key, value)
 
-    ours, theirs = compiled(lowered)(*inputs()), lowered(*inputs())
+    ours, theirs = compiled(lowered, options={"attention": form})(*inputs()), lowered(*inputs())
     assert ours.dtype == theirs.dtype == torch.bfloat16
     numerics.check(ours, theirs, call(*inputs(torch.float64)))
 
 
-def test_under_activation_checkpointing():
+@FORMS
+def test_under_activation_checkpointing(form):
+    """Eager attention has wrong gradients there."""
     call = attention("softcap", "causal")
+
+    def plain(query, key, value):
+        return call(query.sin(), key, value)
 
     def saved(query, key, value):
         return torch.utils.checkpoint.checkpoint(call, query.sin(), key, value, use_reentrant=False)
 
-    check(saved, *inputs(grad=True))
+    numerics.check_call(compiled(saved, options={"attention": form}), plain, inputs(grad=True))
 
 
 def test_the_report_gives_the_reason():
     call = attention("softcap")
     compiled(lambda *arguments: call(*arguments).relu())(*inputs())
     (graph,) = tile_ops.compile_report(reset=True).graphs
-    assert graph.steps == {"flex_attention": "no kernel of ours takes its functions"}
-    assert "flex_attention in steps: no kernel of ours takes its functions" in str(graph)
+    assert graph.steps == {"flex_attention": "too few scores"}
+    assert "flex_attention in steps: too few scores" in str(graph)
+
+
+def test_many_scores_are_computed_by_ours():
+    query, key, value = inputs(rows=128, keys=128)
+    compiled(by_head)(query, key, value)
+    (graph,) = tile_ops.compile_report(reset=True).graphs
+    assert set(graph.called) == {"tile._attention_with_score.default"} and not graph.steps
+
+
+def test_deep_heads_are_computed_in_steps():
+    compare("tile", by_head, *inputs(depth=257), why="ours takes heads of at most 256")
+
+
+def test_longer_tables():
+    """Their first elements are read."""
+    table, positions = torch.randn(HEADS + 3), torch.randn(KEYS + 5, ROWS + 9)
+
+    def call(query, key, value, table, positions):
+        return flex_attention(query, key, value, lambda score, b, h, q, k: score * table[h] + positions[k, q])
+
+    compare("tile", call, *inputs(), table, positions)
 
 
 def test_templates_of_inductor_are_refused():

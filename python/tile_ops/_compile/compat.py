@@ -1,5 +1,7 @@
 """Every name of inductor that differs between the versions of torch that we support, or that is private to it."""
 
+import contextlib
+
 import sympy
 import torch
 from torch._inductor.codegen import common
@@ -141,6 +143,21 @@ def note_sources(note):
 def source_of(compiled):
     """Returns the text of the module that inductor generated for a graph."""
     return getattr(compiled, "source_code", "")
+
+
+@contextlib.contextmanager
+def stand_ins(values, device):
+    """Enters a mode of fake tensors of its own, and gives tensors of it that are as those among the values, on a device."""
+    from torch._guards import tracing
+    from torch._subclasses import FakeTensorMode
+
+    with tracing(None), FakeTensorMode(allow_non_fake_inputs=True):
+        yield [
+            torch.empty([size_hint(extent) for extent in each.shape], dtype=each.dtype, device=device)
+            if isinstance(each, torch.Tensor)
+            else each
+            for each in values
+        ]
 
 
 def indices_are_tensors():

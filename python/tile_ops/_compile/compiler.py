@@ -88,7 +88,7 @@ def compile_graph(gm, example_inputs, mode, options):
     own, settings = option_rules.split(options)
     _install()
     graphs, place = [], report.place_of_graph(gm)
-    flex.take_over(gm)
+    flex.take_over(gm, own)
 
     def inner(gm, example_inputs, **arguments):
         compile, begun = Compile(own, on_gpu, reasons=dict(joint.reasons), steps=dict(joint.steps)), time.perf_counter()
