@@ -34,6 +34,8 @@ class ExpressionText {
   bool is_condition(size_t result) const { return nodes_[results_[result]].dtype == DType::boolean; }
   // Returns true if all that the text computes of numbers has a derivative.
   bool has_derivatives() const { return has_derivatives_; }
+  // Returns true if small numbers of all names, 0 too, give finite results and derivatives.
+  bool stays_finite() const;
   // Returns true if a derivative of the text is computed from this value.
   bool derivatives_read(size_t name) const { return read_[name]; }
   // Returns true if the derivatives by both names are one value, as those of x + y.

@@ -198,11 +198,11 @@ class ScoreRule {
  private:
   Tile row(const Tile& i) const;
   Tile col(const Tile& j) const;
+  Tile of_text(const Tile& score, const Place& at, std::optional<Tile>* slope) const;
   Tile load(const View& view, const Place& at) const {
     return transposed_ ? view.load({at.j, at.i}) : view.load({at.i, at.j});
   }
   Tile seen_by_bits(const Place& at) const;
-  Tile of_text(const Tile& score, const Place& at, std::optional<Tile>* slope) const;
 
   Call call_;
   Tile head_, key_count_;

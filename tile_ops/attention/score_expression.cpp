@@ -38,10 +38,13 @@ Tile ScoreRule::of_text(const Tile& score, const Place& at, std::optional<Tile>*
   if (slope) {
     const std::optional<Tile> derivative =
         derivatives({result}, {full(result.shape(), 1.0, dtype)}, {score})[0];
-    // Past the last query and where a score is hidden, a text may give no numbers, and 0 times these is not
+    const Tile known = derivative ? *derivative : zeros(score.shape(), dtype);
+    *slope = known;
+    if (of.text->stays_finite()) return result;
+    // Past the last query and where a score is hidden, the text may give no numbers, and 0 times these is not
     // 0.
     Tile exists = row(at.i) < call_.query.dim(2);
-    *slope = only(where(exists, derivative ? *derivative : zeros(score.shape(), dtype), 0.0), 0.0, at);
+    *slope = only(where(exists, known, 0.0), 0.0, at);
     result = where(exists, result, 0.0);
   }
   return result;
