@@ -1,5 +1,7 @@
 """Attention with a text of scores as kernels for a GPU compute it, in the emulator: values and gradients."""
 
+import gate_calls
+import gates
 import pytest
 import torch
 from attention_reference import inputs
@@ -51,3 +53,19 @@ def test_wide_floats(dtype):
     emulation = Emulation()
     args = inputs(1, 2, 1, 40, 50, 16, dtype=dtype)
     check_call(emulation.operator(attention), peer, (*args, []), {"score": CAPPED})
+
+
+CALLS = [(CAPPED, 128, ()), (SLOPES, 64, [(16, 1, 1)]), ("30 * tanh(score / 30) - x0 * abs(q - k)", 128, [(16, 1, 1)])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text, depth, shapes", CALLS)
+def test_registers_suffice(text, depth, shapes, monkeypatch):
+    def call(dtype):
+        leaves = [torch.empty(2, 16, 4096, depth, dtype=dtype, device="meta", requires_grad=True) for _ in range(3)]
+        operands = [torch.empty(shape, device="meta") for shape in shapes]
+        return attention(*leaves, operands, score=text, is_causal=True)
+
+    monkeypatch.setitem(gate_calls.CALLS, "score", call)
+    _, new = gates.brought_up([(90, torch.bfloat16, "score")], [])
+    assert new and not list(gates.broken([], new))

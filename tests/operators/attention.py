@@ -135,12 +135,6 @@ def gate_attention_with(dtype, **options):
     return tile.attention(*inputs, is_causal=True, **{name: given(value) for name, value in options.items()})
 
 
-def gate_attention_with_score(dtype, score, *operands, depth=128):
-    inputs = (meta_leaf(dtype, 2, 16, 4096, depth) for _ in range(3))
-    operands = [torch.empty(shape, device="meta") for shape in operands]
-    return tile._attention_with_score(*inputs, operands, score=score, is_causal=True)
-
-
 def gate_attention_varlen(dtype):
     starts = torch.empty(9, dtype=torch.int32, device="meta")
     inputs = (meta_leaf(dtype, 8192, 16, 128) for _ in range(3))
@@ -427,10 +421,6 @@ ATTENTION = Operator(
         "attention[128],bias": lambda dtype: gate_attention_with(dtype, attn_bias=meta_leaf(dtype, 1, 16, 4096, 4096)),
         "attention[128],softcap": lambda dtype: gate_attention_with(dtype, softcap=30.0),
         "attention[128],alibi": lambda dtype: gate_attention_with(dtype, alibi_slopes=((16,), torch.float32)),
-        "attention[128],score": lambda dtype: gate_attention_with_score(
-            dtype, "30 * tanh(score / 30) - x0 * abs(q - k)", (16, 1, 1)
-        ),
-        "attention[64],score": lambda dtype: gate_attention_with_score(dtype, "score + x0", (16, 4096, 4096), depth=64),
         "attention[128],dropout": lambda dtype: gate_attention_with(dtype, dropout_p=0.1, seed=((2,), torch.int64)),
     },
     sharded={
