@@ -8,6 +8,7 @@ from attention_reference import inputs
 from emulate_operators import Emulation
 from numerics import check_call
 from score_texts import BATCH, HEADS, KEYS, ROWS, operands_of, peer
+from test_attention_splits import LAUNCHES, launches, sums_of
 
 attention = torch.ops.tile._attention_with_score
 POSITIONS, CAPPED = "score + (q - k) * 0.01 * h - b", "t = tanh(score / 3); t * 3"
@@ -53,6 +54,17 @@ def test_wide_floats(dtype):
     emulation = Emulation()
     args = inputs(1, 2, 1, 40, 50, 16, dtype=dtype)
     check_call(emulation.operator(attention), peer, (*args, []), {"score": CAPPED})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heads", [4, 1])
+@pytest.mark.parametrize("text", [POSITIONS, SLOPES])
+def test_launches_of_some_heads_know_their_numbers(text, heads):
+    emulation = Emulation()
+    args, operands = inputs(2, 6, 2, 40, 70, 64, dtype=torch.bfloat16), [torch.rand(6, 1, 1)] if text == SLOPES else []
+    with sums_of(heads):
+        check_call(emulation.operator(attention), peer, (*args, operands), {"score": text})
+    assert launches(emulation) == LAUNCHES[heads]
 
 
 CALLS = [(CAPPED, 128, ()), (SLOPES, 64, [(16, 1, 1)]), ("30 * tanh(score / 30) - x0 * abs(q - k)", 128, [(16, 1, 1)])]
