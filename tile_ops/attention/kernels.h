@@ -61,7 +61,7 @@ struct OptionsOf {
   std::optional<Array> sinks;           // [heads]: a score more in each row, of a key without a value
   // [batch + 1]: packed samples of different lengths, in arrays [1, heads, all, depth].
   std::optional<Array> query_starts, key_starts;
-  // What becomes of a score after the scale.
+  // Applied to each score after the scale.
   std::optional<ScoreTextOf<Array, Integer>> text;
   bool all_keys = false;    // every query attends to every key: no offset is needed
   bool whole_keys = false;  // no tile of keys reaches beyond the last key
