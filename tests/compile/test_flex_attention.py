@@ -36,6 +36,10 @@ def softcap(captured):
     return lambda score, b, h, q, k: 5 * torch.tanh(score / 5)
 
 
+def clamped(captured):
+    return lambda score, b, h, q, k: score.clamp(-0.5, 0.7) * (h + 1)
+
+
 def causal_in_the_score(captured):
     return lambda score, b, h, q, k: torch.where(q + 20 >= k, score, -float("inf"))
 
@@ -61,6 +65,7 @@ SCORES = {
     "relative": (relative, ()),
     "alibi": (alibi, [(HEADS,)]),
     "softcap": (softcap, ()),
+    "clamped": (clamped, ()),
     "causal in the score": (causal_in_the_score, ()),
     "bias": (bias, [(BATCH, HEADS, ROWS, KEYS)]),
     "bias of positions": (bias_of_positions, [(ROWS, KEYS)]),
@@ -132,7 +137,7 @@ def test_masks(mask, score, form):
     compare(form, attention(score, mask), *inputs())
 
 
-TRAINED = [("plain", "window"), ("alibi", "causal"), ("softcap", "rows without keys"), ("bias", "prefix")]
+TRAINED = [("plain", "window"), ("alibi", "causal"), ("softcap", "rows without keys"), ("bias", "prefix"), ("clamped", "none")]
 
 
 @FORMS

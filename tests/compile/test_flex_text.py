@@ -39,6 +39,12 @@ TEXTS = [
         (),
     ),
     (lambda s, b, h, q, k: s.to(torch.bfloat16) * 2, (), "t0 = bfloat16(score); t1 = (t0 * (2.0)); t1", ()),
+    (
+        lambda s, b, h, q, k: s.clamp(-3, 4.5),
+        (),
+        "t0 = (score < (-3.0)); t1 = where(t0, (-3.0), score); t2 = (t1 > (4.5)); t3 = where(t2, (4.5), t1); t3",
+        (),
+    ),
     (lambda s, b, h, q, k, n: s * n, (3,), "t0 = (score * (3.0)); t0", ()),
 ]
 

@@ -21,6 +21,7 @@ MOST_INTEGER = 1 << 24  # which floats hold
 _OTHER_NAMES = {"div": "truediv", "bitwise_not": "logical_not", "convert_element_type": "_to_copy"}
 _INTEGERS = ("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "square", "relu")  # that they are closed under
 _BOUNDS = {"add": sum, "sub": sum, "mul": math.prod, "square": lambda bounds: bounds[0] ** 2}
+_LIMITS = {"clamp_min": "lt", "clamp_max": "gt"}
 # {operator: the index of the number that fills its result}
 _FILLED = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0}
 _ONES, _ZEROS = ("ones", "ones_like", "new_ones"), ("zeros", "zeros_like", "new_zeros")
@@ -114,6 +115,9 @@ class Text:
     def applied(self, name, values):
         if name == "where":
             return self.chosen(*values)
+        if name in _LIMITS:  # at a limit torch's gradient is that of the value
+            x, limit = values
+            return self.chosen(self.applied(_LIMITS[name], values), limit, x)
         if name not in TEXTS:
             raise Refused(f"{name} of a score")
         text, is_condition = TEXTS[name]
