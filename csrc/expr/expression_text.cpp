@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <unordered_set>
@@ -44,6 +45,17 @@ const std::vector<Definition>& definitions_of_functions() {
 const std::map<std::string_view, DType>& roundings() {
   static const std::map<std::string_view, DType> table{
       {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"float32", DType::f32}};
+  return table;
+}
+
+// Functions of which finite numbers have finite values and derivatives.
+const std::unordered_set<std::string_view>& finite_functions() {
+  static const std::unordered_set<std::string_view> table{
+      "add",        "sub",         "mul",         "neg",  "fma",     "abs",   "maximum",
+      "minimum",    "maximum_nan", "minimum_nan", "tanh", "sigmoid", "silu",  "erf",
+      "sin",        "cos",         "floor",       "ceil", "trunc",   "round", "where",
+      "eq",         "ne",          "lt",          "le",   "gt",      "ge",    "bitwise_and",
+      "bitwise_or", "bitwise_xor", "logical_not"};
   return table;
 }
 
@@ -440,21 +452,40 @@ void ExpressionText::mark_needed() {
 
 void ExpressionText::differentiate() {
   Tracer tracer("derivatives of a text");
-  const auto parameter = [&] {
-    return Tile(tracer.function().add_argument(tracer.function().body(), Type::tile(DType::f32), {}));
+  const auto parameter = [&](DType dtype = DType::f32) {
+    return Tile(tracer.function().add_argument(tracer.function().body(), Type::tile(dtype), {}));
   };
+  const auto is_condition = [&](size_t i) { return i < kinds_.conditions.size() && kinds_.conditions[i]; };
   std::vector<Tile> inputs;
-  for (size_t i = 0; i < names_.size(); ++i) inputs.push_back(parameter());
+  for (size_t i = 0; i < names_.size(); ++i)
+    inputs.push_back(parameter(is_condition(i) ? DType::boolean : DType::f32));
   const Tile seed = parameter();
   try {
     const Tile result = (*this)(DType::f32, [&](size_t name) { return inputs[name]; });
     const std::vector<std::optional<Tile>> found = derivatives({result}, {seed}, inputs);
+    has_derivatives_ = true;
     read_ = reached(found, inputs);
     for (size_t i = 0; i < found.size(); ++i)
       for (size_t k = i; k-- > 0;)
         if (found[i] && found[k] && found[i]->value() == found[k]->value()) alike_[i] = alike_[k];
   } catch (const Error&) {  // a function without a derivative, which the gradient refuses
   }
+}
+
+bool ExpressionText::stays_finite() const {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (!needed_[i]) continue;
+    if (!node.primitive) {
+      if (node.name < 0 && !std::isfinite(node.number)) return false;
+      continue;
+    }
+    if (finite_functions().contains(node.primitive->name)) continue;
+    if (node.primitive->name != std::string_view("div")) return false;
+    const Node& by = nodes_[node.operands[1]];
+    if (by.primitive || by.rounded || by.name >= 0 || by.number == 0) return false;
+  }
+  return true;
 }
 
 void ExpressionText::refuse(size_t column, const std::string& problem) const {

@@ -32,6 +32,10 @@ class ExpressionText {
   bool uses(size_t name) const { return used_[name]; }
   size_t results() const { return results_.size(); }
   bool is_condition(size_t result) const { return nodes_[results_[result]].dtype == DType::boolean; }
+  // Returns true if all that the text computes of numbers has a derivative.
+  bool has_derivatives() const { return has_derivatives_; }
+  // Returns true if small numbers of all names, 0 too, give finite results and derivatives.
+  bool stays_finite() const;
   // Returns true if a derivative of the text is computed from this value.
   bool derivatives_read(size_t name) const { return read_[name]; }
   // Returns true if the derivatives by both names are one value, as those of x + y.
@@ -72,6 +76,7 @@ class ExpressionText {
   std::vector<bool> needed_;       // nodes from which a result is computed
   std::vector<bool> used_, read_;  // of the names
   std::vector<size_t> alike_;      // names with the same number have one derivative
+  bool has_derivatives_ = false;
 };
 
 // Returns true for a letter or _ followed by letters, digits and _.

@@ -272,7 +272,10 @@ Operator& Operator::saves(std::string results, std::string scale) {
                ? ": saves: writes into an argument, so it has no gradient to save for; remove saves(…)"
                : ": saves comes after run; put it before run, whose parameters it adds to");
     const size_t colons = op_->name.find("::") + 2;
-    const std::string name = op_->name.substr(0, colons) + "_" + op_->name.substr(colons) + "_saving";
+    // One underscore: Python changes names that begin with two.
+    const bool is_hidden = op_->name[colons] == '_';
+    const std::string name =
+        op_->name.substr(0, colons) + (is_hidden ? "" : "_") + op_->name.substr(colons) + "_saving";
     const c10::FunctionSchema extra = parse_schema(str(name, "() -> (", results, ")"));
     std::vector<c10::Argument> returns;
     for (size_t k = 0; k < op_->results; ++k) {

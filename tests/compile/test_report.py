@@ -112,6 +112,7 @@ def test_graphs_of_a_cache_have_their_kernels(autograd_cache):
 SOURCE = """
 from tile_ops._compile.launch import tile_call, tile_kernel
 # called: aten.a.default: refused: a: b
+# in steps: c: a: b
 # Topologically Sorted Source Nodes: [x], Original ATen: [aten.add, aten.view]
 tile_0 = tile_kernel('tile_0', r'''
 def tile_0(a0, o1):
@@ -133,10 +134,11 @@ def call(args):
 
 
 def test_a_generated_module_is_read():
-    kernels, products, called = report.read(SOURCE, {"aten.b.c": "b", "aten.mm": "mm"}.get)
+    kernels, products, called, steps = report.read(SOURCE, {"aten.b.c": "b", "aten.mm": "mm"}.get)
     assert kernels == [report.Kernel("tile_0", ("add",), 2)]
     assert products == [report.Product(("mm",), "t = (acc + 1.0); relu(t)", 2)]
     assert called == {"aten.a.default": (1, "refused: a: b"), "aten.b.c": (1, "b"), "aten.mm": (1, "mm")}
+    assert steps == {"c": "a: b"}
 
 
 def test_the_text_has_a_line_for_each_entry():

@@ -111,6 +111,17 @@ def test_attention_on_meta_tensors_against_torchs_operator():
     assert flops(ops.attention, q, k, v) == theirs > 0
 
 
+def test_attention_with_a_text_of_scores():
+    shape = (2, 4, 5, 8)
+
+    def call(*args):
+        return ops._attention_with_score(*args, [], score="tanh(score)")[0]
+
+    forward = torchs_count(shape, shape, shape)
+    assert flops(call, *leaves(shape, shape, shape)) == forward
+    assert flops(both(call), *leaves(shape, shape, shape)) == forward + torchs_backward_count(shape, shape, shape, shape)
+
+
 def test_attention_varlen():
     lengths_q, lengths_k, heads, width = (3, 5, 1), (4, 2, 6), 4, 8
     q, k, v = leaves((9, heads, width), (12, 2, width), (12, 2, width))

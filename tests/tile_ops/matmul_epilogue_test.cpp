@@ -73,6 +73,18 @@ TEST(ExpressionText, SaysWhatItUses) {
   EXPECT_FALSE(sum.one_derivative(0, 2) || sum.one_derivative(0, 3) || sum.one_derivative(2, 3));
 }
 
+TEST(ExpressionText, SaysWhatStaysFinite) {
+  const auto parsed = [](const std::string& text) {
+    return ExpressionText("epilogue", text, {"a", "b", "c"}, {.conditions = {false, false, true}});
+  };
+  for (const char* text :
+       {"a", "3 * tanh(a / 3) - b * abs(a)", "where(c & (a > b), a, -1)", "bfloat16(a) + 1"})
+    EXPECT_TRUE(parsed(text).stays_finite() && parsed(text).has_derivatives()) << text;
+  for (const char* text : {"a / b", "a / 0", "log(a)", "where(c, a, -inf)", "a * exp(b)", "a ** b"})
+    EXPECT_FALSE(parsed(text).stays_finite()) << text;
+  EXPECT_TRUE(parsed("h = log(a); b").stays_finite());  // which is not computed
+}
+
 // Traces a text over numbers and, as "c", a condition.
 std::string traced(const std::string& text, std::vector<std::string> names) {
   ExpressionKinds kinds{.several = true};

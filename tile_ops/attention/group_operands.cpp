@@ -12,7 +12,10 @@ bool read_by_groups(const Tensor& tensor) {
 }
 bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  return (!bias || has_bits(*bias, p) || is_picked_out(*bias, p) || is_copied_ahead(*bias, p)) &&
+  const auto at_hand = [](Varies varies) { return varies == nowhere; };
+  const bool loads =
+      options.text && !std::all_of(options.text->varies.begin(), options.text->varies.end(), at_hand);
+  return !loads && (!bias || has_bits(*bias, p) || is_picked_out(*bias, p) || is_copied_ahead(*bias, p)) &&
          !(options.dropout && (p.depth > 128 || options.query_starts));
 }
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p) {

@@ -3,7 +3,7 @@
 
 namespace tile::attention {
 
-Problem::Problem(const Operands& of, const Request& request, const Packed* packed)
+Problem::Problem(const Operands& of, const Request& request, const Packed* packed, const HostText* text)
     : batch(packed ? packed->query_starts.size(0) - 1 : of.query.size(0)),
       heads(of.query.size(1)),
       rows(packed ? packed->rows : of.query.size(2)),
@@ -30,6 +30,7 @@ Problem::Problem(const Operands& of, const Request& request, const Packed* packe
   }
   if (request.dropout_p != 0) options.seed = request.seed, options.dropout = request.dropout_p;
   options.sinks = request.sinks;
+  if (text) options.text = *text;
   if (!packed) return;
   options.query_starts = packed->query_starts;
   options.key_starts = packed->key_starts;

@@ -9,7 +9,7 @@ enum class Beside { nothing, bias, options };
 
 using HostRule = RuleOf<Tensor, int, double>;
 struct Problem {
-  Problem(const Operands& of, const Request& request, const Packed* packed);
+  Problem(const Operands& of, const Request& request, const Packed* packed, const HostText* text = nullptr);
   // Farther than any key: lengths are far below it, and sums of the two are int32.
   static constexpr int64_t farthest = 1 << 29;
   int64_t batch, heads, rows, key_heads, keys, depth, group;  // rows and keys: of the longest sample
@@ -27,7 +27,7 @@ struct Problem {
 
   Beside beside(const OptionalTensor& bias) const {
     const auto& options = rule.options;
-    if (options.softcap || options.slopes || options.dropout) return Beside::options;
+    if (options.softcap || options.slopes || options.dropout || options.text) return Beside::options;
     return bias ? Beside::bias : Beside::nothing;
   }
 };

@@ -5,9 +5,7 @@
 // all. `operand` is the dtype of what the products multiply: the arrays' own, or that of sums, which rounds
 // nothing.
 #pragma once
-#include <optional>
-
-#include "tile.h"
+#include "score_text.h"
 
 namespace tile::attention {
 
@@ -63,6 +61,8 @@ struct OptionsOf {
   std::optional<Array> sinks;           // [heads]: a score more in each row, of a key without a value
   // [batch + 1]: packed samples of different lengths, in arrays [1, heads, all, depth].
   std::optional<Array> query_starts, key_starts;
+  // Applied to each score after the scale.
+  std::optional<ScoreTextOf<Array, Integer>> text;
   bool all_keys = false;    // every query attends to every key: no offset is needed
   bool whole_keys = false;  // no tile of keys reaches beyond the last key
   bool skips = false;       // blocks whose tile lies past the end of a packed sample do nothing
@@ -174,19 +174,18 @@ class Visited {
   std::optional<Tile> biased_;  // how many tiles read a floating bias
 };
 
-// Which scores of a tile are seen, and what becomes of their products. `transposed`: a row of the tile is a
-// key.
+// Which scores of a tile are seen, and what becomes of their products. transposed: the tile's rows are keys.
 class ScoreRule {
  public:
   ScoreRule(const Call& call, const Tile& head, const Inputs<Array>& in, bool transposed);
 
   // Returns true if a score is a product times the scale.
-  bool plain(const Place& at) const { return !(bias_ && at.adds) && !slope_ && !cap_; }
+  bool plain(const Place& at) const { return !(bias_ && at.adds) && !slope_ && !cap_ && !call_.options.text; }
   // `values` where a score is seen, else `hidden`.
   Tile only(Tile values, double hidden, const Place& at) const;
   // The bias, -inf where a score is not seen.
   Tile seen_bias(const Place& at) const;
-  // The scores; with a cap `slope` becomes their derivatives by the scaled products.
+  // The scores; with a cap or a text `slope` becomes their derivatives by the scaled products.
   Tile score(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
   // kept() returns the probabilities that dropout leaves, or nothing without it, and kept_factor() what they
   // are multiplied by; only_kept() returns values times it where they are left, else 0.
@@ -199,6 +198,7 @@ class ScoreRule {
  private:
   Tile row(const Tile& i) const;
   Tile col(const Tile& j) const;
+  Tile of_text(const Tile& score, const Place& at, std::optional<Tile>* slope) const;
   Tile load(const View& view, const Place& at) const {
     return transposed_ ? view.load({at.j, at.i}) : view.load({at.i, at.j});
   }

@@ -39,6 +39,8 @@ struct Request {
   const OptionalTensor& seed;
 };
 
+using HostText = ScoreTextOf<Tensor, int>;
+
 // Packed samples of different lengths: where each begins, [samples + 1], and how long the
 // longest are.
 struct Packed {
@@ -80,7 +82,7 @@ DType operand_dtype(const Tensor& query);
 // Packed tensors are [1, heads, all, head dim] here. Saved results that nobody asked for are written all the
 // same, so that there is one kernel; but not the large one.
 void run_forward(const Operands& operands, const OptionalTensor& bias, const Request& request,
-                 const Results& results, const Packed* packed = nullptr);
+                 const Results& results, const Packed* packed = nullptr, const HostText* text = nullptr);
 
 // Gradients that are not defined are not wanted.
 struct Backward {
@@ -91,6 +93,7 @@ struct Backward {
   Operands grads;
   const Tensor &grad_bias, &grad_sinks;
 };
-void run_backward(const Backward& call, const Request& request, const Packed* packed = nullptr);
+void run_backward(const Backward& call, const Request& request, const Packed* packed = nullptr,
+                  const HostText* text = nullptr);
 
 }  // namespace tile::attention

@@ -131,6 +131,11 @@ HostRule own_rule(const Problem& p, const Split& part) {
   if (options.slopes) options.slopes = own_part(*options.slopes, part, p.group);
   for (OptionalTensor* starts : {&options.query_starts, &options.key_starts})
     if (*starts && part.samples < p.batch) *starts = (*starts)->narrow(0, part.sample, part.samples + 1);
+  if (options.text) {
+    for (Tensor& operand : options.text->operands) operand = own_part(operand, part, p.group);
+    if (part.sample) options.text->samples_before = static_cast<int>(part.sample);
+    if (part.key_head) options.text->heads_before = static_cast<int>(part.key_head * p.group);
+  }
   const int64_t before = part.key_head * p.group + part.sample * p.heads;
   if (options.dropout && before) options.heads_before = static_cast<int>(before);
   if (part.count < p.group)
@@ -138,9 +143,15 @@ HostRule own_rule(const Problem& p, const Split& part) {
   return rule;
 }
 
+// Scores are computed elsewhere.
+auto options_without_text(const HostRule& rule) {
+  auto options = rule.options;
+  options.text.reset();
+  return options;
+}
 // Kernels of rows ask for none of these options, so that there are fewer of them.
 auto options_of_rows(const HostRule& rule) {
-  auto options = rule.options;
+  auto options = options_without_text(rule);
   options.heads_before.reset();
   options.all_keys = options.whole_keys = false;
   return options;
@@ -272,8 +283,8 @@ bool run_transposed(const Backward& call, OptionalTensor bias, bool groups,
 
 }  // namespace
 
-void run_backward(const Backward& given, const Request& request, const Packed* packed) {
-  const Problem p(given.operands, request, packed);
+void run_backward(const Backward& given, const Request& request, const Packed* packed, const HostText* text) {
+  const Problem p(given.operands, request, packed, text);
   const GroupOperands read(given.operands, given.incoming.grad_out, given.bias, given.grad_bias.defined(), p);
   const OptionalTensor scores_bias = whole_bias(read.bias(), p);
   const Backward call{{read.grad_out(), given.incoming.grad_lse},
@@ -306,10 +317,11 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   const Tensor delta = at::empty(top.sizes(), top.options());
   const bool bias_tiles = call.grad_bias.defined() && takes_bias_tiles(call, groups, p);
   const bool for_bias = call.grad_bias.defined() && !bias_tiles;
+  const auto options_of_delta = options_without_text(p.rule);
   if (delta.numel() && (!transposed || for_query || for_bias || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch},
                         {call.incoming.grad_out, out, if_any(residual), call.incoming.grad_lse}, delta,
-                        as_launched(p.rule.options), tile.rows, static_cast<int>(most_depth));
+                        as_launched(options_of_delta), tile.rows, static_cast<int>(most_depth));
 
   const auto incoming = [&](std::optional<Visits<Tensor>> visits = std::nullopt) {
     return Incoming<Tensor>{

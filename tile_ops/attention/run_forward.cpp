@@ -10,8 +10,8 @@ Kernel forward_kernel("attention_forward", forward);
 }  // namespace
 
 void run_forward(const Operands& given, const OptionalTensor& given_bias, const Request& request,
-                 const Results& results, const Packed* packed) {
-  Problem p(given, request, packed);
+                 const Results& results, const Packed* packed, const HostText* text) {
+  Problem p(given, request, packed, text);
   const Tensor& lse = results.lse;
   if (lse.numel() == 0) return;
   const bool wants_gradient = given_bias && given_bias->requires_grad();

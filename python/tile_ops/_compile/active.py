@@ -22,6 +22,7 @@ class Compile:
     fallbacks: set = dataclasses.field(default_factory=set)  # torch operators that are called, not fused
     kernels: list = dataclasses.field(default_factory=list)  # names: kernels, products with their texts, attention
     reasons: dict = dataclasses.field(default_factory=dict)  # operator: why it is called
+    steps: dict = dataclasses.field(default_factory=dict)  # operator: why it is computed in steps
     sources: list = dataclasses.field(default_factory=list)  # texts of generated modules
     place: str = ""  # the user's line of the kernel that could not be generated
 

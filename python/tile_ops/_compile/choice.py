@@ -83,6 +83,18 @@ def keeps_attention(compile, call):
     return _CPU_OR_GPU[call.query.device.type](call) if call.query.device.type in _CPU_OR_GPU else "not measured here"
 
 
+def keeps_steps(compile, query, key):
+    """Returns why flex_attention is computed in steps, or None if ours computes it. options: as of keeps_attention."""
+    wanted = compile.options.get("attention", "measured")
+    if wanted != "measured":
+        return "options ask for it" if wanted == "torch" else None
+    if query.device.type != "cpu":  # steps write all scores to memory
+        return None
+    if query.dtype == torch.float64:
+        return "not measured in this dtype"
+    return None if size_hint(query.shape[2]) * size_hint(key.shape[2]) >= SCORES else "too few scores"
+
+
 def reads_heads_once(call):
     """Returns True if heads of keys that torch repeats are not to be repeated: gradients in float32 on a CPU are slower so."""
     return call.query.device.type != "cpu" or not call.trains or call.query.element_size() == 2

@@ -1,5 +1,7 @@
 """Every name of inductor that differs between the versions of torch that we support, or that is private to it."""
 
+import contextlib
+
 import sympy
 import torch
 from torch._inductor.codegen import common
@@ -155,6 +157,28 @@ def is_reduction(node):
     tag = getattr(torch.Tag, "reduction", None)
     named = target.namespace == "aten" and target._schema.name.split("::")[1] in _REDUCTIONS
     return named or (tag is not None and tag in target.tags)
+
+
+@contextlib.contextmanager
+def stand_ins(values, device):
+    """Enters a mode of fake tensors of its own, and gives tensors of it that are as those among the values, on a device."""
+    from torch._guards import tracing
+    from torch._subclasses import FakeTensorMode
+
+    with tracing(None), FakeTensorMode(allow_non_fake_inputs=True):
+        yield [
+            torch.empty([size_hint(extent) for extent in each.shape], dtype=each.dtype, device=device)
+            if isinstance(each, torch.Tensor)
+            else each
+            for each in values
+        ]
+
+
+def indices_are_tensors():
+    """Returns a context in which tensor[i] gathers by a tensor i of one number, as functions of attention write it."""
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+    return TransformGetItemToIndex()
 
 
 def is_floating(value):

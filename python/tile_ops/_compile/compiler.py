@@ -8,7 +8,7 @@ import time
 import torch
 from torch._inductor.decomposition import select_decomp_table
 
-from . import cache_key, compat, ladder, lowerings, pairs, patterns, report, templates
+from . import cache_key, compat, flex, ladder, lowerings, pairs, patterns, report, templates
 from . import options as option_rules
 from .active import Compile, Refused, compiling, current
 from .lowerings import KEPT, KEPT_ON_CPU
@@ -90,9 +90,10 @@ def compile_graph(gm, example_inputs, mode, options):
     own, settings = option_rules.split(options)
     _install()
     graphs, place = [], report.place_of_graph(gm)
+    flex.take_over(gm, own)
 
     def inner(gm, example_inputs, **arguments):
-        compile, begun = Compile(own, on_gpu, reasons=dict(joint.reasons)), time.perf_counter()
+        compile, begun = Compile(own, on_gpu, reasons=dict(joint.reasons), steps=dict(joint.steps)), time.perf_counter()
         if "get_decomp_fn" in arguments:  # since torch 2.13; inductor's own of a table has no key in its caches
             arguments["get_decomp_fn"] = decompositions
         kind = "backward" if arguments.get("is_backward") else "inference" if arguments.get("is_inference") else "forward"
@@ -100,7 +101,7 @@ def compile_graph(gm, example_inputs, mode, options):
         try:
             made = _generate(compile, gm, example_inputs, arguments)
             found = report.read(compat.source_of(made), lambda name: compile.reasons.get(name) or lowerings.reason_of(name))
-            graph.kernels, graph.products, graph.called = found
+            graph.kernels, graph.products, graph.called, graph.steps = found
             graph.cached = bool(graph.kernels or graph.products) and not compile.kernels
         except Exception as error:
             if ladder.passes_on(error):

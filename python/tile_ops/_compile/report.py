@@ -31,7 +31,7 @@ class Product:
 class Graph:
     """A compiled graph. kind: inference, forward or backward. place: the user's line of its first operator.
 
-    called: {operator: (calls, reason)}. computed_by: "tile", or "inductor" or "eager" after the error `error`. cached: True if
+    called: {operator: (calls, reason)}. steps: {operator that is computed as several others: reason}. computed_by: "tile", or "inductor" or "eager" after the error `error`. cached: True if
     a cache of torch had the generated code. read: False if this code is not known.
     """
 
@@ -41,6 +41,7 @@ class Graph:
     kernels: list[Kernel] = dataclasses.field(default_factory=list)
     products: list[Product] = dataclasses.field(default_factory=list)
     called: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
+    steps: dict[str, str] = dataclasses.field(default_factory=dict)
     computed_by: str = "tile"
     error: str = ""
     cached: bool = False
@@ -59,6 +60,8 @@ class Graph:
             lines.append(f"  {each.launches:>4} product ({_joined(each.operators)}): {each.epilogue}")
         for name, (count, why) in self.called.items():
             lines.append(f"  {count:>4} call{'' if count == 1 else 's'} of {name}: {why}")
+        for name, why in self.steps.items():
+            lines.append(f"       {name} in steps: {why}")
         return "\n".join(lines)
 
 
@@ -138,7 +141,8 @@ def place_of_graph(gm):
     return next(filter(None, places), "")
 
 
-REASON = "# called: "  # begins a line of a generated module: operator, reason
+# Each begins a line of a generated module: operator, reason.
+REASON, STEPS = "# called: ", "# in steps: "
 _ORIGINS = re.compile(r"\s*# .*Original ATen: \[([^\]]*)\]")
 _KERNEL = re.compile(r"(\w+) = tile_kernel\(")
 _LAUNCH = re.compile(r"\s+(\w+)_call\d+\(")
@@ -157,8 +161,8 @@ def _is_view(name):
 
 
 def read(source, reason_of):
-    """Returns (kernels, products, called) of a generated module. reason_of(operator): the text of why it is called."""
-    kernels, products, calls, reasons = {}, {}, collections.Counter(), {}
+    """Returns (kernels, products, called, steps) of a generated module. reason_of(operator): the text of why it is called."""
+    kernels, products, calls, reasons, steps = {}, {}, collections.Counter(), {}, {}
     origins, in_text = (), False
     for line in source.splitlines():
         if in_text:  # of a kernel
@@ -168,6 +172,9 @@ def read(source, reason_of):
         elif line.startswith(REASON):
             operator, _, why = line.removeprefix(REASON).partition(": ")
             reasons[operator] = why
+        elif line.startswith(STEPS):
+            operator, _, why = line.removeprefix(STEPS).partition(": ")
+            steps[operator] = why
         elif found := _KERNEL.match(line):
             kernels[found[1]] = Kernel(found[1], origins)
             in_text = True
@@ -179,4 +186,4 @@ def read(source, reason_of):
         elif (found := _CALL.match(line)) and not (found[2] or "").startswith("inductor."):
             calls[f"aten.{found[1]}" if found[1] else found[2]] += 1
     called = {name: (count, reasons.get(name) or reason_of(name)) for name, count in calls.items()}
-    return list(kernels.values()), list(products.values()), called
+    return list(kernels.values()), list(products.values()), called, steps

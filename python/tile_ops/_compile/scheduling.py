@@ -13,7 +13,7 @@ from torch.utils._ordered_set import OrderedSet
 from . import ahead, templates
 from .active import Refused, current
 from .kernel import TileKernel
-from .report import REASON, place_of
+from .report import REASON, STEPS, place_of
 
 MOST_ACCESSES = 56  # of a group of nodes: a kernel has at most MOST_PARAMETERS, and sizes that vary are some of them
 
@@ -62,6 +62,9 @@ class TileScheduling(SIMDScheduling):
         return super().can_fuse(node1, node2)
 
     def codegen_template(self, template_node, epilogue_nodes, prologue_nodes, *, only_gen_src_code=False, hint_override=None):
+        template = template_node.get_template_node()
+        if not isinstance(template, templates.TileProduct):
+            raise Refused(f"a template of inductor's, {type(template).__name__}", _targets(template_node))
         templates.call(self, template_node, epilogue_nodes)
 
     def codegen_node_schedule(self, kernel_features):
@@ -89,6 +92,8 @@ class TileScheduling(SIMDScheduling):
             wrapper.header.writeline("from tile_ops._compile.launch import tile_call, tile_kernel")
             for operator, why in current().reasons.items():
                 wrapper.header.writeline(f"{REASON}{operator}: {' '.join(why.split())}")
+            for operator, why in current().steps.items():
+                wrapper.header.writeline(f"{STEPS}{operator}: {' '.join(why.split())}")
         wrapper.src_to_kernel[src_code] = name
         origins, _ = get_kernel_metadata(node_schedule, wrapper)
         wrapper.header.splice(f"\n{origins}\n{name} = tile_kernel({name!r}, r'''\n{kernel.source}''')\n")

@@ -1,0 +1,290 @@
+"""The functions of flex_attention as a text of tile::_attention_with_score, and as the keys that each query sees."""
+
+import dataclasses
+import math
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from . import compat
+from .active import Refused
+from .epilogue import SPECIAL, TEXTS, Value
+from .ops import literal
+
+aten = torch.ops.aten
+INDICES = "b", "h", "q", "k"
+MOST_OPERANDS = 8
+MOST_LENGTH = 1 << 20  # of queries and keys, also where it varies: a text counts them in floats
+MOST_INTEGER = 1 << 24  # which floats hold
+
+# Names of torch's operators that inductor's table of texts has under others.
+_OTHER_NAMES = {"div": "truediv", "bitwise_not": "logical_not", "convert_element_type": "_to_copy"}
+_INTEGERS = ("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "square", "relu")  # that they are closed under
+_BOUNDS = {"add": sum, "sub": sum, "mul": math.prod, "square": lambda bounds: bounds[0] ** 2}
+_LIMITS = {"clamp_min": "lt", "clamp_max": "gt"}
+# {operator: the index of the number that fills its result}
+_FILLED = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0}
+_ONES, _ZEROS = ("ones", "ones_like", "new_ones"), ("zeros", "zeros_like", "new_zeros")
+_SAME = ("lift_fresh_copy", "detach", "clone", "alias", "expand", "view")  # of numbers without dimensions
+
+
+@dataclasses.dataclass
+class Number(Value):
+    """A part of a text. bound: of an integer's magnitude; constant: its value if it is known."""
+
+    bound: int = 0
+    constant: float | None = None
+
+    def __str__(self):
+        return self.text
+
+
+def traced(function, examples, device):
+    """Returns the graph of torch's operators of a function of numbers without dimensions and captured tensors."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    with torch.no_grad(), compat.stand_ins(examples, device) as own, compat.indices_are_tensors():
+        return make_fx(function, decomposition_table=select_decomp_table())(*own).graph
+
+
+class Text:
+    """Writes the graph of a function of scores. dtype: of the sums; extents: of b, h, q and k."""
+
+    def __init__(self, graph, extents, dtype):
+        self.dtype, self.module, self.named, self.values = dtype, graph.owning_module, {}, {}
+        self.operands = {}  # (captured argument, axes that index it): its name in the text
+        score, *places = [node for node in graph.nodes if node.op == "placeholder"]
+        self.values[score] = Number("score", dtype)
+        for node, name, extent in zip(places, INDICES, extents):
+            self.values[node] = Number(name, torch.int32, extent)
+        self.captured = {node: number for number, node in enumerate(places[len(INDICES) :])}
+
+    def write(self, node):
+        """Returns the value of a node; raises Refused."""
+        if not isinstance(node, torch.fx.Node):
+            return self.constant(node)
+        if node not in self.values:
+            self.values[node] = self.made(node)
+        return self.values[node]
+
+    def constant(self, number, dtype=None):
+        if not isinstance(number, (bool, int, float)):
+            raise Refused(f"an argument that is {type(number).__name__}")
+        kind = dtype or (torch.bool if isinstance(number, bool) else torch.int32 if isinstance(number, int) else self.dtype)
+        kind = kind if kind == torch.bool else torch.int32 if not kind.is_floating_point else self.dtype
+        if kind == torch.bool:
+            return Number("", kind, constant=bool(number))
+        text = SPECIAL.get(str(float(number))) or f"({literal(float(number))})"
+        return Number(text, kind, abs(number) if kind == torch.int32 else 0, number)
+
+    def name(self, text, dtype, bound=0):
+        if bound > MOST_INTEGER:
+            raise Refused("integers beyond those that a float holds")
+        if text not in self.named:
+            self.named[text] = Number(f"t{len(self.named)}", dtype, bound)
+        return self.named[text]
+
+    def made(self, node):
+        if node in self.captured:
+            return self.read(node, ())
+        if node.op == "get_attr":
+            tensor = getattr(self.module, node.target)
+            if not isinstance(tensor, torch.Tensor) or tensor.numel() != 1 or torch._subclasses.fake_tensor.is_fake(tensor):
+                raise Refused("a tensor of the function's own")
+            return self.constant(tensor.item(), tensor.dtype)
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            raise Refused(f"{node.target}")
+        name = node.target._schema.name.split("::")[1]
+        name = _OTHER_NAMES.get(name, name)
+        if name in _FILLED:
+            return self.constant(node.args[_FILLED[name]], node.meta["val"].dtype)
+        if name in _ONES or name in _ZEROS:
+            return self.constant(int(name in _ONES), node.meta["val"].dtype)
+        if name == "index":
+            return self.read(*node.args)
+        if name in _SAME:
+            return self.write(node.args[0])
+        if name == "_to_copy":
+            return self.converted(self.write(node.args[0]), node.meta["val"].dtype)
+        if any(each != 1 for each in node.kwargs.values()) or "Tensor_mode" in node.target._overloadname:
+            raise Refused(f"{node.target} with options")
+        if name == "pow" and node.args[1] == 2:
+            return self.applied("square", [self.write(node.args[0])])
+        return self.applied(name, [self.write(each) for each in node.args])
+
+    def applied(self, name, values):
+        if name == "where":
+            return self.chosen(*values)
+        if name in _LIMITS:  # at a limit torch's gradient is that of the value
+            x, limit = values
+            return self.chosen(self.applied(_LIMITS[name], values), limit, x)
+        if name not in TEXTS:
+            raise Refused(f"{name} of a score")
+        text, is_condition = TEXTS[name]
+        if name.startswith(("logical", "bitwise")):
+            if any(each.dtype != torch.bool or each.constant is not None for each in values):
+                raise Refused(f"{name} of numbers")
+        else:
+            values = [self.number(each) for each in values]
+        is_integer = not is_condition and name in _INTEGERS and all(each.dtype == torch.int32 for each in values)
+        bound = _BOUNDS.get(name, max)([each.bound for each in values]) if is_integer else 0
+        kind = torch.bool if is_condition else torch.int32 if is_integer else self.dtype
+        return self.name(text.format(*values), kind, bound)
+
+    def number(self, value):
+        """Returns a condition as 1 or 0, and a number as it is."""
+        if value.dtype != torch.bool:
+            return value
+        if value.constant is not None:
+            return self.constant(int(value.constant))
+        return self.name(f"where({value}, 1.0, 0.0)", torch.int32, 1)
+
+    def chosen(self, condition, x, y):
+        if condition.constant is not None:
+            return x if condition.constant else y
+        if condition.dtype != torch.bool:
+            raise Refused("where of a number")
+        x, y = self.number(x), self.number(y)
+        is_integer = x.dtype == y.dtype == torch.int32
+        kind = torch.int32 if is_integer else self.dtype
+        return self.name(f"where({condition}, {x}, {y})", kind, max(x.bound, y.bound) if is_integer else 0)
+
+    def converted(self, value, dtype):
+        if dtype == torch.bool or value.dtype == dtype:
+            return value if value.dtype == torch.bool else self.applied("ne", [value, self.constant(0)])
+        value = self.number(value)
+        if not dtype.is_floating_point:
+            if value.dtype != torch.int32:
+                raise Refused("an integer of a float")
+            return value
+        if dtype in (torch.bfloat16, torch.float16):
+            return self.name(f"{str(dtype).split('.')[1]}({value})", self.dtype)
+        return Number(value.text, self.dtype)
+
+    def read(self, node, indices):
+        """Returns an element of a captured tensor, whose axes the numbers of a score index."""
+        if node not in self.captured:
+            raise Refused("an index of what is computed")
+        axes = [self.values[each].text if each in self.values else None for each in indices]
+        tensor = node.meta.get("val")
+        if not isinstance(tensor, torch.Tensor):
+            raise Refused("a captured number that varies")
+        known = all(axis in INDICES for axis in axes) and len(set(axes)) == len(axes) == tensor.dim()
+        if not known:
+            raise Refused("a captured tensor that is read at computed places")
+        floats = (torch.float16, torch.bfloat16, torch.float32, *([torch.float64] if self.dtype == torch.float64 else []))
+        if tensor.dtype not in (*floats, torch.bool):
+            raise Refused(f"a captured tensor of {tensor.dtype}")
+        key = self.captured[node], tuple(axes)
+        if key not in self.operands:
+            if len(self.operands) == MOST_OPERANDS:
+                raise Refused("more captured tensors than a text can have")
+            self.operands[key] = f"x{len(self.operands)}"
+        return Number(self.operands[key], torch.bool if tensor.dtype == torch.bool else self.dtype)
+
+
+def result_of(graph):
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    return output.args[0]
+
+
+@dataclasses.dataclass
+class Score:
+    """A text of scores, empty if it leaves them as they are, and (captured argument, axes) of its operands."""
+
+    text: str
+    reads: tuple
+
+
+def score_of(function, examples, dtype, device, extents):
+    """Returns the Score of a score_mod; raises Refused. examples: arguments as the graph has them; extents: of b, h, q and k."""
+    graph = traced(function, examples, device)
+    writer = Text(graph, extents, dtype)
+    value = writer.number(writer.write(result_of(graph)))
+    if value.text == "score":
+        return Score("", ())
+    text = "; ".join([*(f"{each} = {what}" for what, each in writer.named.items()), value.text])
+    if not _uses_score(graph):
+        raise Refused("a score that does not matter")
+    return Score(text, tuple(writer.operands))
+
+
+def _uses_score(graph):
+    score = next(iter(graph.nodes))
+    seen, waiting = set(), [result_of(graph)]
+    while waiting:
+        node = waiting.pop()
+        if node is score:
+            return True
+        if isinstance(node, torch.fx.Node) and node not in seen:
+            seen.add(node)
+            waiting += node.all_input_nodes
+    return False
+
+
+@dataclasses.dataclass
+class Seen:
+    """The keys that a mask_mod shows. window: (most q - k, most k - q), each may be None, if that is all; reads: the numbers
+    that the function reads, in their order."""
+
+    window: tuple | None
+    reads: tuple = INDICES
+
+
+def seen_of(function, examples, device):
+    """Returns the Seen of a mask_mod. examples: arguments as the graph has them."""
+    graph = traced(function, examples, device)
+    places = [node for node in graph.nodes if node.op == "placeholder"][:4]
+    reads = tuple(name for node, name in zip(places, INDICES) if node.users)
+    try:
+        return Seen(_window(result_of(graph), dict(zip(places, INDICES))), reads)
+    except Refused:
+        return Seen(None, reads)
+
+
+def _called(node):
+    is_call = isinstance(node, torch.fx.Node) and isinstance(node.target, torch._ops.OpOverload)
+    return node.target._schema.name.split("::")[1] if is_call else ""
+
+
+def _affine(node, names):
+    """Returns (factor of q, factor of k, number) of an integer; raises Refused."""
+    if isinstance(node, int) and not isinstance(node, bool):
+        return 0, 0, node
+    if names.get(node) in ("q", "k"):
+        return int(names[node] == "q"), int(names[node] == "k"), 0
+    name = _called(node)
+    if name in ("add", "sub") and not node.kwargs and len(node.args) == 2:
+        sign = -1 if name == "sub" else 1
+        return tuple(x + sign * y for x, y in zip(_affine(node.args[0], names), _affine(node.args[1], names)))
+    if name == "neg":
+        return tuple(-x for x in _affine(node.args[0], names))
+    raise Refused("a condition that is no window")
+
+
+def _window(node, names):
+    """Returns (most q - k, most k - q) of a conjunction of comparisons, None for no limit; raises Refused."""
+    name = _called(node)
+    if name in _ONES or (name in _FILLED and node.args[_FILLED[name]] is True):
+        return None, None
+    if name in ("bitwise_and", "logical_and"):
+        return tuple(
+            min((each for each in pair if each is not None), default=None)
+            for pair in zip(*(_window(each, names) for each in node.args))
+        )
+    if name not in ("ge", "gt", "le", "lt"):
+        raise Refused("a condition that is no window")
+    left, right = (_affine(each, names) for each in node.args)
+    q, k, number = (x - y for x, y in zip(left, right))  # compared with 0
+    if name in ("le", "lt"):
+        q, k, number = -q, -k, -number
+    number -= name in ("gt", "lt")
+    if (q, k) == (1, -1):  # k - q <= number
+        limits = None, number
+    elif (q, k) == (-1, 1):  # q - k <= number
+        limits = number, None
+    else:
+        raise Refused("a condition that is no window")
+    if number < 0:
+        raise Refused("a window beside the query's own place")
+    return limits

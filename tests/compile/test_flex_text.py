@@ -1,0 +1,99 @@
+"""Functions of flex_attention as texts, and as windows of keys."""
+
+import pytest
+import torch
+from tile_ops._compile import flex_text
+from tile_ops._compile.active import Refused
+
+INDEX, SCORE = torch.empty((), dtype=torch.int32), torch.empty(())
+BY_HEAD, TABLE, FLAGS, WHOLE = torch.randn(4), torch.randn(9, 12), torch.rand(2, 12) > 0.5, torch.arange(9)
+
+
+def text_of(function, *captured):
+    found = flex_text.score_of(function, [SCORE, *[INDEX] * 4, *captured], torch.float32, "cpu", [2, 4, 5000, 6000])
+    return found.text, found.reads
+
+
+TEXTS = [
+    (lambda s, b, h, q, k: s, (), "", ()),
+    (lambda s, b, h, q, k: s + (q - k), (), "t0 = (q - k); t1 = (score + t0); t1", ()),
+    (lambda s, b, h, q, k: 5 * torch.tanh(s / 5), (), "t0 = (score / (5.0)); t1 = tanh(t0); t2 = (t1 * (5.0)); t2", ()),
+    (lambda s, b, h, q, k: torch.where(q >= k, s, -float("inf")), (), "t0 = (q >= k); t1 = where(t0, score, (-inf)); t1", ()),
+    (
+        lambda s, b, h, q, k, x: s - x[h] * (q - k).abs(),
+        (BY_HEAD,),
+        "t0 = (q - k); t1 = abs(t0); t2 = (x0 * t1); t3 = (score - t2); t3",
+        ((0, ("h",)),),
+    ),
+    (
+        lambda s, b, h, q, k, x, y: torch.where(y[b, k], s, x[q, k]),
+        (TABLE, FLAGS),
+        "t0 = where(x0, score, x1); t0",
+        ((1, ("b", "k")), (0, ("q", "k"))),
+    ),
+    (lambda s, b, h, q, k: s * (q >= k), (), "t0 = (q >= k); t1 = where(t0, 1.0, 0.0); t2 = (score * t1); t2", ()),
+    (
+        lambda s, b, h, q, k: torch.where((q >= k) & ~(h == 1), s, 0.0),
+        (),
+        "t0 = (q >= k); t1 = (h == (1.0)); t2 = (~t1); t3 = (t0 & t2); t4 = where(t3, score, (0.0)); t4",
+        (),
+    ),
+    (lambda s, b, h, q, k: s.to(torch.bfloat16) * 2, (), "t0 = bfloat16(score); t1 = (t0 * (2.0)); t1", ()),
+    (
+        lambda s, b, h, q, k: s.clamp(-3, 4.5),
+        (),
+        "t0 = (score < (-3.0)); t1 = where(t0, (-3.0), score); t2 = (t1 > (4.5)); t3 = where(t2, (4.5), t1); t3",
+        (),
+    ),
+    (lambda s, b, h, q, k, n: s * n, (3,), "t0 = (score * (3.0)); t0", ()),
+]
+
+
+@pytest.mark.parametrize("function, captured, text, reads", TEXTS, ids=[each[2] for each in TEXTS])
+def test_texts(function, captured, text, reads):
+    assert text_of(function, *captured) == (text, reads)
+
+
+REFUSED = [
+    (lambda s, b, h, q, k, x: s + x[h, q - k], (TABLE,), "a captured tensor that is read at computed places"),
+    (lambda s, b, h, q, k, x: s + x[h][0], (TABLE,), "an index of what is computed"),
+    (lambda s, b, h, q, k, x: s + x[q], (WHOLE,), "a captured tensor of torch.int64"),
+    (lambda s, b, h, q, k, x: s + x[h], (BY_HEAD.double(),), "a captured tensor of torch.float64"),
+    (lambda s, b, h, q, k: s + q // 2, (), "with options"),
+    (lambda s, b, h, q, k: s + q % 2, (), "of a score"),
+    (lambda s, b, h, q, k: s + q * k, (), "integers beyond those that a float holds"),
+    (lambda s, b, h, q, k: s + s.to(torch.int32), (), "an integer of a float"),
+    (lambda s, b, h, q, k: (q - k) * 1.0, (), "a score that does not matter"),
+    (lambda s, b, h, q, k: torch.erfinv(s), (), "erfinv of a score"),
+]
+
+
+@pytest.mark.parametrize("function, captured, why", REFUSED, ids=[str(i) for i in range(len(REFUSED))])
+def test_what_is_no_text(function, captured, why):
+    with pytest.raises(Refused, match=why):
+        text_of(function, *captured)
+
+
+DOCUMENTS = torch.arange(12) // 5
+WINDOWS = [
+    (lambda b, h, q, k: torch.ones((), dtype=torch.bool), (None, None), ""),
+    (lambda b, h, q, k: b.new_ones((), dtype=torch.bool), (None, None), ""),
+    (lambda b, h, q, k: q >= k, (None, 0), "qk"),
+    (lambda b, h, q, k: k <= q, (None, 0), "qk"),
+    (lambda b, h, q, k: k < q + 1, (None, 0), "qk"),
+    (lambda b, h, q, k: (q >= k) & (q - k <= 7), (7, 0), "qk"),
+    (lambda b, h, q, k: (q - k < 4) & (k - q < 3) & (q - k < 9), (3, 2), "qk"),
+    (lambda b, h, q, k: -k >= -q - 2, (None, 2), "qk"),
+    (lambda b, h, q, k: q > k, None, "qk"),
+    (lambda b, h, q, k: (q >= k) | (k < 3), None, "qk"),
+    (lambda b, h, q, k: (q >= k) & (h > 1), None, "hqk"),
+    (lambda b, h, q, k: q + k >= 3, None, "qk"),
+    (lambda b, h, q, k: DOCUMENTS[q] == DOCUMENTS[k], None, "qk"),
+    (lambda b, h, q, k: k < 5, None, "k"),
+]
+
+
+@pytest.mark.parametrize("function, window, reads", WINDOWS, ids=[str(i) for i in range(len(WINDOWS))])
+def test_windows(function, window, reads):
+    found = flex_text.seen_of(function, [INDEX] * 4, "cpu")
+    assert found.window == window and found.reads == tuple(reads)

@@ -1,0 +1,119 @@
+"""tile::_attention_with_score: texts of scores against torch, values and gradients, and errors."""
+
+import pytest
+import tile_ops  # noqa: F401
+import torch
+from attention_reference import inputs
+from numerics import check_call
+from opinfo import DTYPES
+from score_texts import BATCH, HEADS, KEYS, ROWS, TEXTS, operands_of, peer
+
+pytestmark = pytest.mark.usefixtures("deterministic")
+
+attention = torch.ops.tile._attention_with_score
+
+
+def check(text, args=None, operands=None, **options):
+    args = inputs(BATCH, HEADS, 2, ROWS, KEYS, 16) if args is None else args
+    operands = operands_of(text) if operands is None else operands
+    check_call(attention, peer, (*args, operands), {"score": text, **options})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts(text, dtype):
+    check(text, inputs(BATCH, HEADS, 2, ROWS, KEYS, 16, dtype=dtype))
+
+
+OPTIONS = [{"is_causal": True}, {"window": [9, 20], "scale": 0.3}, {"is_causal": True, "window": [30, -1]}, {"scale": -0.5}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("text", ["t = tanh(score / 3); t * 3", "score / x0 + log(x1)"])
+def test_options(text, options):
+    check(text, **options)
+
+
+@pytest.mark.parametrize("shape", [(ROWS, KEYS), (BATCH, 1, 1, KEYS), (BATCH, HEADS, ROWS, KEYS)], ids=str)
+def test_masks(shape):
+    mask = torch.rand(shape) > 0.4
+    if shape[-2] != 1:
+        mask[..., 5, :] = False  # a row without keys
+    check("score - x0 * abs(q - k)", attn_bias=mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_long_calls_with_masks(dtype):
+    """Their masks are summed up."""
+    args = inputs(1, 2, 1, 600, 700, 32, dtype=dtype)
+    mask = torch.arange(600)[:, None] // 100 == torch.arange(700) // 100
+    check("score + (q - k) * 0.01 * h - b", args, attn_bias=mask)
+
+
+@pytest.mark.parametrize("batch, heads, key_heads", [(1, 8, 8), (3, 16, 4)])
+def test_many_heads(batch, heads, key_heads):
+    for dtype in (torch.float32, torch.bfloat16):
+        check("score + (q - k) * 0.01 * h - b", inputs(batch, heads, key_heads, 40, 50, 8, dtype=dtype))
+
+
+@pytest.mark.parametrize("rows, keys", [(1, 1), (1, 9), (9, 1), (0, 4), (4, 0), (130, 257)])
+def test_sizes(rows, keys):
+    args, options = inputs(2, 2, 2, rows, keys, 24, value_depth=40), {"score": "where(q >= k - 3, score, -inf)"}
+    out, lse = attention(*args, [], **options)
+    # With one key the gradients of scores are the rounding of equal sums, to which that of lse is added.
+    grad_lse = torch.zeros_like(lse) if keys == 1 else torch.randn_like(lse)
+    check_call(attention, peer, (*args, []), options, grad_outputs=[torch.randn_like(out), grad_lse])
+
+
+def test_strides_of_operands():
+    text = "score * sigmoid(score + x0) + x1"
+    table = torch.randn(BATCH, 1, KEYS, ROWS).transpose(2, 3)[:, :, :, ::1]
+    check(text, operands=[table, torch.randn(1, HEADS, 1, 2 * KEYS)[..., ::2]])
+
+
+def test_operands_of_one_number():
+    check("score - x0 * abs(q - k)", operands=[torch.tensor(0.25)])
+
+
+def test_an_operand_has_no_gradient():
+    args, slope = inputs(1, 4, 4, 5, 6, 8), torch.rand(4, 1, 1, requires_grad=True)
+    out, _ = attention(*args, [slope], score="score - x0 * abs(q - k)")
+    with pytest.raises(NotImplementedError, match="has no gradient for 'operands', which requires grad; detach it"):
+        out.sum().backward()
+
+
+def test_fake_tensors():
+    args = inputs(BATCH, HEADS, 2, ROWS, KEYS, 16)
+    text = "score - x0 * abs(q - k)"
+    torch.library.opcheck(attention, (*args, operands_of(text)), {"score": text})
+
+
+ERRORS = [
+    ({"score": "q - k"}, [], ValueError, "score 'q - k' does not use score; add it to the text"),
+    ({"score": "score + z"}, [], ValueError, "score 'score \\+ z', column 9: there is no 'z'; the names are score, b, h, q, k"),
+    ({"score": "score > q"}, [], ValueError, "score 'score > q', column 1: the value is a condition"),
+    ({"score": "score + x0"}, [(3, 1)], ValueError, "operand x0 is \\[3, 1\\], which does not broadcast to the scores"),
+    ({"score": "score + x0"}, [(1,)] * 9, ValueError, "operands has 9 tensors; the most is 8"),
+    ({"score": "score", "window": [-2, 0]}, [], ValueError, "window is \\[-2, 0\\]"),
+]
+
+
+@pytest.mark.parametrize("options, shapes, error, text", ERRORS, ids=[each[-1] for each in ERRORS])
+def test_errors(options, shapes, error, text):
+    args = inputs(1, 2, 2, 5, 6, 8, requires_grad=False)
+    with pytest.raises(error, match=text):
+        attention(*args, [torch.ones(shape) for shape in shapes], **options)
+
+
+def test_errors_of_dtypes():
+    args = inputs(1, 2, 2, 5, 6, 8, requires_grad=False)
+    with pytest.raises(TypeError, match="operand x0 is Long; convert it to a floating dtype or to bool"):
+        attention(*args, [torch.ones(6, dtype=torch.int64)], score="score + x0")
+    with pytest.raises(TypeError, match="'attn_bias' is Float; give a bool mask, and add numbers in the text"):
+        attention(*args, [], score="score", attn_bias=torch.ones(5, 6))
+
+
+def test_a_text_without_a_derivative():
+    args = inputs(1, 2, 2, 5, 6, 8)
+    with torch.no_grad():
+        attention(*args, [], score="atan2(score, 2)")
