@@ -41,6 +41,22 @@ def test_arguments_that_are_changed(device):
         same(ours, theirs)
 
 
+def test_long_rows_are_read_before_they_are_changed(device):
+    """A loop reads and writes the rows; compilers of kernels may exchange both where they take these for two arrays."""
+
+    def changes(x, y):
+        weights = x.softmax(-1)
+        x.mul_(2)
+        total = y.sum(0)
+        y.sub_(y.mean(0))
+        return weights, total
+
+    ours = [torch.randn(5, 20001), torch.randn(5000, 3)]
+    theirs = [each.clone() for each in ours]
+    same(compiled(changes)(*ours), changes(*theirs))
+    same(ours, theirs)
+
+
 def test_results_that_are_arguments_or_share_memory(device):
     def aliases(x, y):
         z = x * 2

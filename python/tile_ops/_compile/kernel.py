@@ -221,7 +221,7 @@ class TileKernel(Reductions, SIMDKernel):
         buffer = real_name(buffer)
         key = (buffer, offset, tuple(sorted((str(symbol), stride) for symbol, stride in strides.items())), written)
         if key not in self.known:
-            self.known[key] = access = Access(f"{'o' if written else 'a'}{len(self.accesses)}", buffer, offset, strides)
+            self.known[key] = access = Access(f"{'o' if written else 'a'}{len(self.accesses)}", buffer, offset, strides, written)
             self.accesses.append(access)
         return self.known[key].parameter
 
@@ -330,11 +330,27 @@ class TileKernel(Reductions, SIMDKernel):
         axes, rows = axis_rules.merge(*made, facts)
         for access, row in zip(live, rows):
             access.row = row
-        self.axes, self.live, self.flat_live = axes, live, flat
         self.coordinate_rows = dict(zip(coordinates, rows[len(live) :]))
+        text, live = self.shared(text, live)
+        self.axes, self.live, self.flat_live = axes, live, flat
         self.place_row = rows[-1] if number else None
         self.writer = Source(self, reductions, text)
         return self.writer.write(text)
+
+    def shared(self, text, live):
+        """Returns the text and accesses with one parameter for an array that is written and read, so that the order of both is kept:
+        arrays of two parameters have no memory in common."""
+        left = []
+        for access in live:
+            stores = [each for each in live if each.is_written and each.buffer == access.buffer]
+            if access.is_written or not stores:
+                left.append(access)
+                continue
+            same = [each for each in stores if (each.offset, each.row) == (access.offset, access.row)]
+            if not same:
+                raise Refused("an array is read at other places than it is written")
+            text = re.sub(rf"\b{access.parameter}\b", same[0].parameter, text)
+        return text, left
 
     def by_numbers(self, text, sizes, reductions, digits):
         """Returns the source of a kernel whose indices have no common axes: each element is gathered by its own number."""

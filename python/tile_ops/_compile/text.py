@@ -29,6 +29,7 @@ class Access:
     buffer: str
     offset: sympy.Expr
     strides: dict  # of the symbols
+    is_written: bool
     row: list = dataclasses.field(default_factory=list)  # strides of the axes
 
 
