@@ -7,3 +7,4 @@
 #include "torch/context.h"
 #include "torch/op.h"
 #include "torch/tensors.h"
+#include "torch/threads.h"

@@ -4,8 +4,6 @@
 #include <ATen/Context.h>
 #include <ATen/ops/ones.h>
 
-#include "torch/threads.h"
-
 #include "../common/aligned_rows.h"
 #include "../common/arguments.h"
 #include "../common/tuning.h"
