@@ -51,6 +51,10 @@ REACHED = {
         "joint_custom_post_pass",
     ],
     "torch._dynamo.backends.registry": ["register_backend", "_COMPILER_FNS"],
+    "torch._inductor.codegen.cpp_wrapper_cpu": ["CppWrapperCpu.generate_fallback_kernel_with_runtime_lookup_aot"],
+    "torch._inductor.graph": ["GraphLowering.codegen_with_cpp_wrapper"],
+    "torch._inductor.virtualized": ["V.set_aot_compilation", "V.set_extern_kernel_nodes"],
+    "torch._inductor.ir": ["ExternKernelNode", "ReinterpretView"],
 }
 
 

@@ -23,6 +23,7 @@ class Compile:
     kernels: list = dataclasses.field(default_factory=list)  # names: kernels, products with their texts, attention
     reasons: dict = dataclasses.field(default_factory=dict)  # operator: why it is called
     sources: list = dataclasses.field(default_factory=list)  # texts of generated modules
+    is_package: bool = False  # the graph becomes an AOTInductor package
     place: str = ""  # the user's line of the kernel that could not be generated
 
 

@@ -16,8 +16,8 @@ from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from . import axes as axis_rules
+from . import calls
 from . import space as space_rules
-from . import trial
 from .active import Refused
 from .compat import GraphFacts, hint, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
@@ -83,6 +83,7 @@ class TileKernel(Reductions, SIMDKernel):
         self.accesses = []
         self.known = {}
         self.flat = {}  # buffer: the parameter of its memory
+        self.written = set()  # buffers
         self.sizes = {}  # an expression of sizes that vary: its parameter
         self.coordinate_rows = {}  # strides of the axes whose sum is a coordinate
         self.coordinate_cuts = {}  # (divisor, length), if it is only a digit of that sum
@@ -241,6 +242,7 @@ class TileKernel(Reductions, SIMDKernel):
             raise Refused(f"a store with mode {mode}")
         name_of(V.graph.get_dtype(name))
         self.args.output(name)
+        self.written.add(real_name(name))
         index = self.plain(index)
         found = self.affine(index)
         if found is None:
@@ -356,8 +358,7 @@ class TileKernel(Reductions, SIMDKernel):
             expression = V.graph.sizevars.simplify(sympy.sympify(expression))
             if isinstance(expression, sympy.Integer):
                 return int(expression)
-            text = print_size(expression)
-            found = f"n{numbers.setdefault(text, len(numbers))}"
+            found = f"n{numbers.setdefault(expression, len(numbers))}"
             likely[found] = hint(expression)
             return found
 
@@ -376,12 +377,6 @@ class TileKernel(Reductions, SIMDKernel):
         for expression in self.sizes:
             layout.append(("number", number(expression)))
 
-        grid = [number(each) for each in self.writer.blocks()]
-        device = V.graph.get_current_device_or_throw()
-        trial.trace(name, self.source, layout, likely, [(V.graph.get_dtype(each), device) for each in tensors])
-        arguments = [*tensors, *numbers]
-        wrapper = V.graph.wrapper_code
-        wrapper.tile_calls = getattr(wrapper, "tile_calls", 0) + 1
-        call = f"{name}_call{wrapper.tile_calls}"
-        wrapper.header.writeline(f"{call} = tile_call({name}, {tuple(layout)!r}, {tuple(grid)!r})")
-        wrapper.writeline(f"{call}({', '.join(arguments)})")
+        grid = tuple(number(each) for each in self.writer.blocks())
+        launch = calls.Launch(name, self.source, layout, grid, list(tensors), list(numbers), likely, self.written)
+        calls.write_launch(launch)

@@ -7,9 +7,9 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from . import calls
 from .active import Refused, current
 from .choice import is_ours
-from .compat import print_size
 from .epilogue import text_of
 
 aten = torch.ops.aten
@@ -32,14 +32,10 @@ def fits(template, nodes):
 
 
 def _view(buffer, offset, strides, sizes):
-    """Returns the text of a view of the result's shape; an axis without stride has one element, unless it has one anyway."""
+    """Returns a view of the result's shape; an axis without stride has one element, unless it has one anyway."""
     sizes = [sympy.Integer(1) if stride == 0 else size for stride, size in zip(strides, sizes)]
     strides = [sympy.Integer(1) if stride == 0 else stride for stride in strides]
-
-    def entries(values):
-        return f"({', '.join(map(print_size, values))})"
-
-    return f"reinterpret_tensor({buffer}, {entries(sizes)}, {entries(strides)}, {print_size(offset)})"
+    return calls.View(buffer, offset, tuple(strides), tuple(sizes))
 
 
 def call(scheduling, template_node, epilogue_nodes):
@@ -62,10 +58,8 @@ def call(scheduling, template_node, epilogue_nodes):
     results = [str(value) for value, _, _ in kept.values()]
     text = "; ".join([*handler.lines, *results])
     operands = [_view(buffer, offset, strides, size) for buffer, offset, strides in handler.operands]
-    inputs = ", ".join(each.codegen_reference() for each in template.inputs)
-    wrapper = V.graph.wrapper_code
-    wrapper.writeline(get_kernel_metadata(nodes, wrapper)[0])
-    wrapper.writeline(f"torch.ops.tile._matmul_into({inputs}, [{', '.join(operands)}], [{', '.join(outs)}], epilogue={text!r})")
+    origins = get_kernel_metadata(nodes, V.graph.wrapper_code)[0]
+    calls.write_product(origins, *template.inputs, operands, outs, text)
     current().kernels.append(f"product with {len(epilogue_nodes)} nodes: {text}")
     scheduling.free_buffers_in_scheduler()
 
