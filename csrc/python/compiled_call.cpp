@@ -82,8 +82,7 @@ class Reader {
     return build_.run_time(text, floating);
   }
   std::vector<Number> numbers(PyObject* values) {
-    if (!PyTuple_Check(values))
-      fail(ErrorKind::value, entry(), "sizes and strides are tuples of one length");
+    if (!PyTuple_Check(values)) fail(ErrorKind::value, entry(), "sizes and strides are tuples of one length");
     std::vector<Number> read;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); ++i)
       read.push_back(number(PyTuple_GET_ITEM(values, i)));

@@ -7,9 +7,7 @@ namespace tile {
 
 using Number = CallLayout::Number;
 
-std::string LayoutBuilder::entry() const {
-  return str(prefix_, "entry ", layout_.parameters.size(), ": ");
-}
+std::string LayoutBuilder::entry() const { return str(prefix_, "entry ", layout_.parameters.size(), ": "); }
 
 Number LayoutBuilder::run_time(std::string_view text, bool floating) {
   int64_t position = 0;

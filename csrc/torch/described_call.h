@@ -19,7 +19,7 @@
 
 namespace tile {
 
-inline constexpr size_t most_described = 64;          // arguments of a launch
+inline constexpr size_t most_described = 64;        // arguments of a launch
 inline constexpr int64_t most_positions = 1 << 16;  // a larger index is a mistake, not a list of that length
 
 struct CallLayout {

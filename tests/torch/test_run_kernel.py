@@ -139,14 +139,14 @@ LINE = "write 'array TENSOR OFFSET SIZE STRIDE ...', 'number VALUE' or, at the e
         (known(5, 37).replace("array 1 0 5", "array 1 0"), f"'array 1 0 37 37 1' is no line of a layout; {LINE}"),
         (known(5, 37).replace("array 1", "array x"), f"'array x 0 5 37 37 1' is no line of a layout; {LINE}"),
         (known(5, 37).replace("array 1", "array -1"), "entry 1: -1 is no index of a tensor"),
-        (known(5, 37).replace("array 2", "array 3"), "nothing in the layout refers to tensor 2; number them from 0 without gaps"),
+        (
+            known(5, 37).replace("array 2", "array 3"),
+            "nothing in the layout refers to tensor 2; number them from 0 without gaps",
+        ),
         (known(5, 37).replace("grid 3", "grid m"), f"'grid m 2 1' is no line of a layout; {LINE}"),
         (known(5, 37).replace("grid 3", "grid nx"), "'nx' is no run-time number; write n0, n1, ..."),
         (known(5, 37).replace("grid 3", "grid n0"), "takes 3 tensors and 1 numbers but is given 3 and 0"),
-        (
-            known(5, 38),
-            "an array of sizes (5, 38), strides (38, 1) and offset 0 does not lie within the memory of tensor 0",
-        ),
+        (known(5, 38), "an array of sizes (5, 38), strides (38, 1) and offset 0 does not lie within the memory of tensor 0"),
         (
             known(5, 37).replace("array 1 0 5 37 37 1", "array 1 0 5 37"),
             "takes (array<f32,2>, array<f32,2>, array<f32,2>) but is given (array<f32,2>, array<f32,1>, array<f32,2>); "

@@ -20,7 +20,9 @@ def aoti_compile_and_package(exported_program, *, package_path=None, options: di
     from .compiler import compile_for_package
 
     if not isinstance(exported_program, torch.export.ExportedProgram):
-        raise TypeError(f"a package is made of an ExportedProgram, not of a {type(exported_program).__name__}; call torch.export.export")
+        raise TypeError(
+            f"a package is made of an ExportedProgram, not of a {type(exported_program).__name__}; call torch.export.export"
+        )
     if exported_program.example_inputs is None:
         raise ValueError("the exported program has no example inputs; export it with them")
     if (options or {}).get(FALLBACK) == "eager":
