@@ -140,9 +140,9 @@ class Program {
 Program& program_of(const Texts& texts) {
   // Calls of one place in generated code give the same strings, so that their addresses find the program
   // without a hash of the texts.
-  static thread_local std::array<Program*, 64> recent{};
-  const auto address = reinterpret_cast<uintptr_t>(texts.layout.data());
-  Program*& slot = recent[(address >> 4 ^ address >> 10) % recent.size()];
+  static thread_local std::array<Program*, 1024> recent{};
+  const uint64_t address = reinterpret_cast<uintptr_t>(texts.layout.data());
+  Program*& slot = recent[address * 0x9e3779b97f4a7c15ull >> 54];
   if (slot && slot->texts() == texts) [[likely]]
     return *slot;
   struct Hash {

@@ -4,10 +4,12 @@ import copy
 import zipfile
 
 import numerics
+import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
 from raised import error_of
+from tile_ops._compile.kernel import TileKernel
 
 BATCH = torch.export.Dim("batch", min=2, max=4096)
 
@@ -70,6 +72,73 @@ def test_a_package_has_our_kernels(tmp_path, device):
         source = wrapper_of(package)
         assert "cpp_fused" not in source and "triton_" not in source
         check(torch._inductor.aoti_load_package(package), model, device)
+
+
+class Small(torch.nn.Module):
+    """Functions whose kernels differ: loops, columns, indices, dtypes, several results, writes in place, few elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(3, 5, 3, padding=1)
+        self.linear = torch.nn.Linear(7, 5, bias=False)
+        self.register_buffer("index", torch.tensor([2, 0, 1]))
+
+    def forward(self, x, table, count):
+        rows, columns = x.shape
+        walked = table.softmax(-1), table.var(0), table.amax(-1), (table * 2).sum()
+        views = (
+            x.t().contiguous() + 1,
+            torch.cat([x, x.flip(0)], 1),
+            x[:, 1::2] * 3,
+            x.unsqueeze(1).expand(rows, 2, columns) + 1,
+        )
+        indexed = x[:, self.index], x.argmax(-1), x.cumsum(-1), torch.where(x > 0, x, count.to(x.dtype)), x.sort(-1).values
+        typed = (x.bfloat16() * 1.5).relu(), count * 2 + rows, x.to(torch.int32) // 3, (x > 0) & (x < 1), x.double().exp()
+        fewer = F.gelu(self.linear(x[:, :7])), self.conv(x[:3].unsqueeze(0)), x[:0] + 1, x.new_full((2, columns), 3), x.mean()
+        table.mul_(2)
+        return (*walked, *views, *indexed, *typed, *fewer)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_kernels_of_many_kinds(dynamic, tmp_path, device):
+    def given(rows, columns):
+        return torch.randn(rows, 9, device=device), torch.randn(5, columns, device=device), torch.arange(9, device=device)
+
+    model = Small().to(device).eval()
+    rows, columns = torch.export.Dim("rows", min=4, max=999), torch.export.Dim("columns", min=2, max=99999)
+    shapes = ({0: rows}, {1: columns}, {}) if dynamic else None
+    with torch.no_grad():
+        program = torch.export.export(model, given(37, 20001), dynamic_shapes=shapes)
+        options = {"fallback": "error", "products": "tile"}
+        package = tile_ops.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"), options=options)
+        run, wide = torch._inductor.aoti_load_package(package), copy.deepcopy(model).double()
+        for sizes in [(37, 20001), (4, 2), (257, 33333)] if dynamic else [(37, 20001)]:
+            arguments = given(*sizes)
+            (x, table, count), ours = arguments, arguments[1].clone()
+            results, theirs, exact = run(x, ours, count), model(x, table.clone(), count), wide(*numerics.widen(arguments))
+            assert torch.equal(ours, table * 2)
+            assert len(results) == len(theirs)
+            for i, each in enumerate(zip(results, theirs, exact)):
+                numerics.check(*each, what=f"result {i} of {sizes}")
+
+
+@pytest.mark.long
+def test_inductor_generates_the_code_after_an_error(monkeypatch, tmp_path, device):
+    def failing(self, name=None):
+        raise KeyError("a mistake")
+
+    monkeypatch.setattr(TileKernel, "codegen_kernel", failing)
+    x = torch.randn(5, 8, device=device)
+    program = torch.export.export(torch.nn.Softmax(-1), (x,))
+    with pytest.raises(Exception, match="a mistake"):
+        tile_ops.aoti_compile_and_package(program, options={"fallback": "error"})
+    tile_ops.compile_report(reset=True)
+    with pytest.warns(UserWarning, match="KeyError: 'a mistake'.*Inductor generates the code"):
+        package = tile_ops.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    (graph,) = tile_ops.compile_report().graphs
+    assert graph.computed_by == "inductor" and graph.kind == "package"
+    torch.testing.assert_close(torch._inductor.aoti_load_package(package)(x), x.softmax(-1))
 
 
 def test_errors():

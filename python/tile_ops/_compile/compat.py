@@ -70,10 +70,13 @@ def real_name(buffer):
     return scheduler.mutation_real_name.get(buffer, buffer) if scheduler else buffer
 
 
+PACKAGE = {"cpp_wrapper": True, "aot_inductor.package": True}  # settings of inductor under which it packs a graph
+
+
 def config_patches(on_gpu, is_package=False):
     """Returns the settings of inductor under which its front makes graphs that our kernels can compute."""
     package = {
-        "aot_inductor.package": True,
+        **PACKAGE,
         "aot_inductor.use_runtime_constant_folding": False,  # its executor does not know calls of that graph
         "triton.autotune_at_compile_time": False,  # it imports Triton
     }
@@ -82,7 +85,7 @@ def config_patches(on_gpu, is_package=False):
         "cpp.simdlen": None,
         "cpp.weight_prepack": False,
         "freezing": False,
-        "cpp_wrapper": is_package,
+        "cpp_wrapper": False,
         "inplace_buffers": False,
         "allow_buffer_reuse": True,
         "max_autotune": False,

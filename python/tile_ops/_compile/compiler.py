@@ -168,6 +168,7 @@ def compile_for_package(gm, args, kwargs, options):
     on_gpu = _on_gpu([*inputs, *gm.parameters(), *gm.buffers()])
     joint = Compile(own, on_gpu, is_package=True)
     patches, before, decompositions = _settings(joint, settings)
-    inner = _Inner(joint, decompositions, {**before, "cpp_wrapper": True}, report.place_of_graph(gm))
+    # Code of inductor's own would be packed, too.
+    inner = _Inner(joint, decompositions, {**before, **compat.PACKAGE}, report.place_of_graph(gm))
     with compiling(joint):
         return compat.compile_package(gm, inputs, inner, patches, decompositions())

@@ -29,7 +29,7 @@ class Product:
 
 @dataclasses.dataclass
 class Graph:
-    """A compiled graph. kind: inference, forward or backward. place: the user's line of its first operator.
+    """A compiled graph. kind: inference, forward, backward or package. place: the user's line of its first operator.
 
     called: {operator: (calls, reason)}. computed_by: "tile", or "inductor" or "eager" after the error `error`. cached: True if
     a cache of torch had the generated code. read: False if this code is not known.
