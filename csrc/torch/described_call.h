@@ -125,7 +125,7 @@ class DescribedArguments {
   [[noreturn]] void fail_bounds(const CallLayout::Array& array) const;
   char* data_of_other(const at::Tensor& tensor, size_t i) const;
   void add(const CallLayout::Scalar& scalar);
-  void add(CallLayout::Array& array, const at::Tensor& tensor) {
+  [[gnu::always_inline]] void add(CallLayout::Array& array, const at::Tensor& tensor) {
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     const c10::Device device = impl.device();
     const bool plain = impl.layout() == at::kStrided && !impl.is_python_dispatch() && !tensor.is_neg() &&
