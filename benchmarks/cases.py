@@ -399,6 +399,22 @@ def matmul_cases():
     )
 
 
+def few_rows_cases(dtype):
+    """Products of a step that generates a token for each of so many sequences: the time is that of reading the weights."""
+    w, bias = torch.randn(4096, 4096).to(dtype), torch.randn(4096).to(dtype)
+    for rows in (1, 2, 4, 8):
+        x = torch.randn(rows, 4096).to(dtype)
+        yield case(
+            f"linear+gelu of few rows {rows}x4096x4096 {name_of(dtype)}",
+            lambda x, w, b: tile_ops.linear(x, w, b, activation="gelu"),
+            lambda x, w, b: F.gelu(F.linear(x, w, b)),
+            (x, w, bias),
+            (x, w, x),
+            2.0 * rows * 4096**2,
+            ratios=bars(1.0),
+        )
+
+
 def gated_matmul_cases():
     x, gate, up = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096, 1024)
     grad, shape = torch.randn(1024, 4096), "1024x1024x4096"
@@ -470,6 +486,7 @@ def all_cases():
             dropout_cases,
             adamw_cases,
             group_norm_cases,
+            few_rows_cases,
         ):
             yield from of_dtype(dtype)
     yield from matmul_cases()

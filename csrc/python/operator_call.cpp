@@ -37,7 +37,7 @@ namespace {
 
 // Converts the arguments of one schema. A new definition of the operator gets a new plan.
 struct Plan {
-  enum class Kind { tensor, integer, scalar_type, floating, number, boolean, text, integers, other };
+  enum class Kind { tensor, integer, scalar_type, floating, number, boolean, text, integers, tensors, other };
   struct Parameter {
     Kind kind = Kind::other;
     bool optional = false, keyword_only = false;
@@ -86,9 +86,12 @@ Plan::Parameter parameter_of(const c10::Argument& argument) {
     parameter.kind = Kind::boolean;
   else if (is(type, Type::StringType))
     parameter.kind = Kind::text;
-  else if (const auto list = type->cast<c10::ListType>())
+  else if (const auto list = type->cast<c10::ListType>()) {
     if (is(list->getElementType(), Type::IntType) || is(list->getElementType(), Type::SymIntType))
       parameter.kind = Kind::integers;
+    else if (is(list->getElementType(), Type::TensorType))
+      parameter.kind = Kind::tensors;
+  }
   return parameter;
 }
 
@@ -133,6 +136,13 @@ bool is_named(const Tensor& tensor) {
     return false;
 }
 
+// Returns null if torch has to convert the value: a subclass may override the call.
+const at::Tensor* plain_tensor(PyObject* value) {
+  if (!THPVariable_CheckExact(value)) return nullptr;
+  const at::Tensor& tensor = THPVariable_Unpack(value);
+  return tensor.defined() && !is_named(tensor) ? &tensor : nullptr;
+}
+
 // Appends the value as torch would convert it. Returns false if torch has to convert it or raise the error.
 bool push(const Plan::Parameter& parameter, PyObject* value, BoxedValues& stack) {
   using Kind = Plan::Kind;
@@ -143,11 +153,9 @@ bool push(const Plan::Parameter& parameter, PyObject* value, BoxedValues& stack)
   }
   switch (parameter.kind) {
     case Kind::tensor: {
-      if (!THPVariable_CheckExact(value)) return false;  // a subclass may override the call
-      const at::Tensor& tensor = THPVariable_Unpack(value);
-      if (!tensor.defined() || is_named(tensor)) return false;
-      stack.emplace_back(tensor);
-      return true;
+      const at::Tensor* tensor = plain_tensor(value);
+      if (tensor) stack.emplace_back(*tensor);
+      return tensor;
     }
     case Kind::integer:
       return push_integer(value, stack);
@@ -182,6 +190,18 @@ bool push(const Plan::Parameter& parameter, PyObject* value, BoxedValues& stack)
       list.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(value)));
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
         if (!push_integer(PySequence_Fast_GET_ITEM(value, i), list)) return false;
+      stack.emplace_back(std::move(list));
+      return true;
+    }
+    case Kind::tensors: {
+      if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) return false;
+      c10::List<at::Tensor> list;
+      list.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(value)));
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+        const at::Tensor* tensor = plain_tensor(PySequence_Fast_GET_ITEM(value, i));
+        if (!tensor) return false;
+        list.push_back(*tensor);
+      }
       stack.emplace_back(std::move(list));
       return true;
     }

@@ -111,6 +111,32 @@ DiskCache::Key CubinCompiler::key_of(const CompileRequest& request) {
   return key.digest();
 }
 
+CompileResult CubinCompiler::compile_once(const DiskCache::Key& key, const CompileRequest& request) {
+  std::promise<CompileResult> made;
+  std::shared_future<CompileResult> result;
+  bool is_first;
+  {
+    std::lock_guard lock(running_mutex_);
+    const auto [at, inserted] = running_.try_emplace(key);
+    if (inserted) at->second = made.get_future().share();
+    result = at->second;
+    is_first = inserted;
+  }
+  if (!is_first) return result.get();
+  try {
+    CompileResult compiled = nvrtc().compile(request);
+    cache_.store(key, to_bytes(compiled));
+    made.set_value(std::move(compiled));
+  } catch (...) {
+    made.set_exception(std::current_exception());
+  }
+  {
+    std::lock_guard lock(running_mutex_);
+    running_.erase(key);
+  }
+  return result.get();
+}
+
 CompileResult CubinCompiler::compile(const CompileRequest& request, Progress* progress) {
   const auto start = std::chrono::steady_clock::now();
   const DiskCache::Key key = key_of(request);
@@ -121,9 +147,7 @@ CompileResult CubinCompiler::compile(const CompileRequest& request, Progress* pr
       return *std::move(result);
     }
   if (progress) progress->begin();
-  CompileResult result = nvrtc().compile(request);
-  cache_.store(key, to_bytes(result));
-  return result;
+  return compile_once(key, request);
 }
 
 }  // namespace tile

@@ -1,6 +1,8 @@
 // Compiles CUDA C++ source to a cubin: from the disk cache, otherwise with NVRTC, which is loaded only then.
 #pragma once
 #include <atomic>
+#include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,7 +18,7 @@ class CubinCompiler {
   CubinCompiler(const DiskCache& cache, NvrtcPaths (*paths)()) : cache_(cache), paths_(paths) {}
   static CubinCompiler& get();  // the instance of the process: DiskCache::get(), nvrtc_paths()
 
-  // May be called from any thread. Two threads that request the same code concurrently both compile it.
+  // May be called from any thread. While one compiles code, others that request the same wait for it.
   // `progress` begins when the code is not on disk.
   CompileResult compile(const CompileRequest& request, Progress* progress = nullptr);
 
@@ -26,6 +28,7 @@ class CubinCompiler {
 
  private:
   std::string nvrtc_build();
+  CompileResult compile_once(const DiskCache::Key& key, const CompileRequest& request);
   DiskCache::Key key_of(const CompileRequest& request);
 
   const DiskCache& cache_;
@@ -35,6 +38,8 @@ class CubinCompiler {
   std::atomic<const Nvrtc*> loaded_ = nullptr;
   std::mutex build_mutex_;
   std::string build_;
+  std::mutex running_mutex_;
+  std::map<DiskCache::Key, std::shared_future<CompileResult>> running_;
 };
 
 // Convert a result to the bytes that the cache stores, and back. The latter returns none if the bytes are

@@ -142,9 +142,10 @@ class DescribedArguments {
     if (array.last >= 0) {  // an empty array may begin anywhere
       const auto held = static_cast<int64_t>(impl.unsafe_storage().nbytes()) / bytes;
       int64_t begin;
-      // A tensor without elements has no address, whatever its storage holds.
-      if (!data || __builtin_add_overflow(offset, impl.storage_offset(), &begin) || begin < -array.first ||
-          begin >= held - array.last) [[unlikely]]
+      // A tensor without elements has no address, whatever its storage holds. One that stands for a GPU's has
+      // none either.
+      if ((!data && plain) || __builtin_add_overflow(offset, impl.storage_offset(), &begin) ||
+          begin < -array.first || begin >= held - array.last) [[unlikely]]
         fail_bounds(array);
       data += offset * bytes;
     }

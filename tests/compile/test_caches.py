@@ -28,7 +28,8 @@ for name in backends:
     torch.manual_seed(0)
     x, w = torch.randn(30, 40, device=device, requires_grad=True), torch.randn(40, 50, device=device)
     options = {"options": {"products": products}} if products else {}
-    y = torch.compile(lambda x: (x @ w * 2 + 1).relu().sum(-1), backend=name, **options)(x)
+    v = torch.randn(40, 50, device=device) / 1000
+    y = torch.compile(lambda x: ((x @ w * 2 + 1).relu() * (x @ v)).sum(-1), backend=name, **options)(x)
     y.sum().backward()
     inductor = counters["inductor"]
     made = {kind: inductor[f"fxgraph_cache_{kind}"] for kind in ("hit", "miss", "bypass")}

@@ -3,10 +3,10 @@
 from tile_ops._compile import space
 
 
-def choose(extents, rows, reduced=(), whole=False, is_gpu=False):
+def choose(extents, rows, reduced=(), whole=False, is_gpu=False, **more):
     count = len(extents)
     return space.choose(
-        [None] * count, rows, list(extents), [i in reduced for i in range(count)], whole, is_gpu, [True] * count
+        [None] * count, rows, list(extents), [i in reduced for i in range(count)], whole, is_gpu, [True] * count, **more
     )
 
 
@@ -17,20 +17,33 @@ def test_elementwise_tiles_cover_several_small_axes():
 
 def test_a_transposed_array_gives_a_tile_of_both_directions():
     found = choose((1024, 1000), [[1000, 1], [1, 1024]])
-    assert found.dims == ([0], [1]) and found.extents == ((256,), (64,))
+    assert found.dims == ([0], [1]) and found.extents == ((32,), (512,))
+    assert choose((1024, 40), [[40, 1], [1, 1024]]).extents == ((256,), (40,))
+    assert choose((1024, 1000), [[1000, 1], [1, 1024]], is_gpu=True).extents == ((64,), (64,))
     assert choose((1024, 1000), [[1000, 1], [1, 0]]).extents[1] == (1000,)  # a value for each row crosses nothing
 
 
 def test_rows_are_whole_or_walked():
     found = choose((512, 1000), [[1000, 1]], reduced=[1], whole=True)
     assert found.reduced == 1 and not found.walked and found.extents[1] == (1000,)
-    found = choose((3, 50000), [[50000, 1]], reduced=[1])
+    found = choose((3, 500_000), [[500_000, 1]], reduced=[1])
+    assert found.walked and found.extents == ((1,), (250_000,))  # which divides the row
+    found = choose((3, 50_000), [[50_000, 1]], reduced=[1], most_walked=space.KEPT)
     assert found.walked and found.extents == ((3,), (4096,))
 
 
 def test_columns_are_walked_side_by_side():
-    found = choose((1000, 4096), [[1, 1000]], reduced=[1])
-    assert found.reduced == 0 and found.walked and found.dims == ([1], [0]) and found.extents[1] == (512,)
+    found = choose((4096, 1000), [[1, 4096]], reduced=[1])
+    assert found.reduced == 0 and found.walked and found.dims == ([1], [0]) and found.extents == ((500,), (512,))
+    assert choose((1000, 4096), [[1, 1000]], reduced=[1]).extents == ((256,), (1000,))  # rows of the memory are whole
+    assert choose((1000, 4096), [[1, 1000]], reduced=[1], most_walked=space.KEPT).extents == ((64,), (1000,))
+    assert choose((4096, 1000), [[1, 4096]], reduced=[1], is_gpu=True).extents == ((128,), (32,))
+
+
+def test_few_columns_of_several_matrices_are_one_tile():
+    found = choose((257, 65, 33), [[2145, 1, 65]], reduced=[2], whole=True)
+    assert found.batch == {0: 4} and found.dims == ([2], [1]) and found.extents == ((33,), (65,)) and not found.blocks
+    assert choose((257, 65, 33), [[2145, 1, 65]], reduced=[2], whole=True, is_gpu=True).batch == {}
 
 
 def test_a_gpu_has_a_block_for_each_of_few_rows():

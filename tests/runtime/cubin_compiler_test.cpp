@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
+#include <thread>
 
 #include "driver/fake_cuda/fake_nvrtc.h"
 #include "error_text.h"
@@ -131,6 +134,25 @@ TEST_F(CubinCompilerTest, WorksWithoutACache) {
   const DiskCache none{{.folder = ""}};
   CubinCompiler compiler(none, places);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler.compile({.source = "text", .arch = 90}).cubin, "cubin text");
+  EXPECT_EQ(fake->compiled, 2);
+}
+
+TEST_F(CubinCompilerTest, ASecondThreadWaitsForTheFirst) {
+  CubinCompiler compiler(cache, places);
+  for (const int code : {0, 6}) {
+    const CompileRequest request{.source = str("text ", code), .arch = 90};
+    fake->code = code;
+    std::promise<void> begun;
+    fake->compiling = [&] {
+      begun.set_value();  // throws if it compiles twice
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    };
+    const auto compiled = [&] { return error_of([&] { compiler.compile(request); }); };
+    auto first = std::async(std::launch::async, compiled);
+    begun.get_future().wait();
+    EXPECT_EQ(compiled() == "no error", code == 0);
+    EXPECT_EQ(first.get() == "no error", code == 0);
+  }
   EXPECT_EQ(fake->compiled, 2);
 }
 

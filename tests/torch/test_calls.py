@@ -36,6 +36,18 @@ def named(tensor):
     return tensor.refine_names("r", "c") if hasattr(tensor, "refine_names") else tensor
 
 
+LISTS = [
+    [],
+    (torch.ones(3), torch.zeros(2)),
+    [torch.nn.Parameter(torch.ones(3))],
+    [torch.ones(3).as_subclass(Sub)],
+    [torch.ones(3), None],
+    [1.0],
+    torch.ones(2, 3),
+    None,
+    torch.Size([3]),
+]
+
 # Operator, arguments, keywords: right and wrong ones.
 CALLS = [
     ("tile::softmax", (X, 1), {}),
@@ -92,6 +104,9 @@ CALLS = [
     ("tt::every",
      (X, 6, torch.ones(6), "one", torch.float64, 2, (0, 100), (torch.ones(3),), 2, (5, 3), 1, 1, 7.0, "abc",
       (True, False), (20,), None), {}),
+    *(("tt::every",
+       (X, 6, torch.ones(6), "one", torch.float64, 2, (0, 100), tensors, 2, (5, 3), 1, 1, 7.0, "abc", (True, False), (20,), None),
+       {}) for tensors in LISTS),
 ]  # fmt: skip
 
 
@@ -172,6 +187,18 @@ def test_arguments_are_released():
             assert sys.getrefcount(x) == count
             del x
             assert gone() is None
+
+
+def test_tensors_of_lists_are_released():
+    x, operand, out = X.clone(), torch.ones(3), torch.empty(3, 3)
+    counts = [sys.getrefcount(each) for each in (x, operand, out)]
+    for text in ("acc + x0", "acc + x1"):
+        try:
+            torch.ops.tile._matmul_into(x, X.t(), [operand], (out,), epilogue=text)
+        except ValueError:
+            assert text == "acc + x1"
+        assert [sys.getrefcount(each) for each in (x, operand, out)] == counts
+    torch.testing.assert_close(out, X @ X.t() + 1)
 
 
 def test_results_have_torchs_strides():

@@ -1,6 +1,7 @@
 // The text that ends the product kernel: its names, and its results in a trace.
 #include <functional>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "product_epilogue.h"
@@ -48,23 +49,45 @@ std::shared_ptr<const ExpressionText> checked(const EpilogueSource& source, std:
   return parsed;
 }
 
+// What distinguishes parsed texts. A lookup copies no string.
+template <class Text>
+struct KeyOf {
+  Text text, names;
+  int kind;  // 0: one result; 1: several; 2: several of two products
+  uint64_t conditions;
+
+  template <class Other>
+  bool operator==(const KeyOf<Other>& other) const {
+    return kind == other.kind && conditions == other.conditions && text == other.text && names == other.names;
+  }
+};
+using Key = KeyOf<std::string>;
+using KeyView = KeyOf<std::string_view>;
+struct Hash {
+  using is_transparent = void;
+  template <class Text>
+  size_t operator()(const KeyOf<Text>& key) const {
+    const std::hash<std::string_view> hash;
+    return hash(key.text) ^ (hash(key.names) << 1) ^ static_cast<size_t>(key.kind) ^
+           static_cast<size_t>(key.conditions << 2);
+  }
+};
+
 }  // namespace
 
 EpilogueText parsed_epilogue(const EpilogueSource& source) {
   static std::mutex mutex;
-  static std::unordered_map<std::string, EpilogueText> known;
+  static std::unordered_map<Key, EpilogueText, Hash, std::equal_to<>> known;
   const auto& [text, names, several, second, conditions] = source;
-  std::string key;
-  key.reserve(text.size() + names.size() + 20);
-  key.append(text).append(1, '\0').append(names).append(1, '\0');
-  if (several) key.append(second ? "2" : "1").append(reinterpret_cast<const char*>(&conditions), 8);
+  const KeyView key{text, names, several ? 1 + int{second} : 0, several ? conditions : 0};
   {
     std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
   }
   std::shared_ptr<const ExpressionText> made = checked(source, separated(names));
   std::lock_guard lock(mutex);
-  return known.emplace(std::move(key), EpilogueText{std::move(made)}).first->second;
+  return known.emplace(Key{text, names, key.kind, key.conditions}, EpilogueText{std::move(made)})
+      .first->second;
 }
 
 Tile expressed(const ExpressionOf<Array, Tile>& of, const Array& out, const Tile& acc,

@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 #include <ATen/ops/ones.h>
 
+#include "torch/threads.h"
+
 #include "../common/aligned_rows.h"
 #include "../common/arguments.h"
 #include "../common/tuning.h"
@@ -141,11 +143,17 @@ class Product {
         k_(x.size(-1)),
         rounded_(x.scalar_type() == at::kFloat && !x.is_cpu() && !epilogue.exact && rounding_is_allowed()),
         epilogue_(epilogue) {
-    c10::SmallVector<at::Tensor, count> tensors{
-        x, y, out, epilogue.bias, epilogue.residual, epilogue.pre, epilogue.other, epilogue.other_pre};
+    c10::SmallVector<const at::Tensor*, usual> tensors{&x,
+                                                       &y,
+                                                       &out,
+                                                       &epilogue.bias,
+                                                       &epilogue.residual,
+                                                       &epilogue.pre,
+                                                       &epilogue.other,
+                                                       &epilogue.other_pre};
     if (epilogue.expression)
       for (const auto* more : {&epilogue.expression->tensors, &epilogue.expression->outs})
-        tensors.append(more->begin(), more->end());
+        for (const at::Tensor& tensor : *more) tensors.push_back(&tensor);
     matrices_.resize(tensors.size());
     const int64_t rank = std::max({x.dim(), y.dim(), out.dim()});
     for (int64_t axis = -rank; axis < -2; ++axis) {
@@ -153,17 +161,18 @@ class Product {
       const int64_t extent = size(x) == 1 ? size(y) : size(x);
       if (extent != 1) axes_.push_back({extent, size(out) == 1});
       for (size_t t = 0; t < tensors.size() && extent != 1; ++t)
-        if (tensors[t].defined())
-          matrices_[t].strides.push_back(size(tensors[t]) == 1 ? 0 : tensors[t].stride(axis));
+        if (tensors[t]->defined())
+          matrices_[t].strides.push_back(size(*tensors[t]) == 1 ? 0 : tensors[t]->stride(axis));
     }
     for (size_t t = 0; t < tensors.size(); ++t) {
-      if (!tensors[t].defined()) continue;
+      const at::Tensor& tensor = *tensors[t];
+      if (!tensor.defined()) continue;
       // Rows and columns broadcast too.
       const auto stride = [&](int64_t axis, int64_t extent) {
-        return tensors[t].dim() < -axis || tensors[t].size(axis) != extent ? 0 : tensors[t].stride(axis);
+        return tensor.dim() < -axis || tensor.size(axis) != extent ? 0 : tensor.stride(axis);
       };
       Matrix& matrix = matrices_[t];
-      matrix.tensor = tensors[t];
+      matrix.tensor = tensor;
       matrix.row = stride(-2, is_right(t) ? k_ : m_);
       matrix.column = stride(-1, t == X ? k_ : n_);
     }
@@ -185,6 +194,7 @@ class Product {
  private:
   // The tensors of an expression follow, then its results after the first.
   enum : size_t { X, Y, Out, Bias, Residual, Pre, Other, OtherPre, count };
+  static constexpr size_t usual = count + 4;  // so many are not on the heap
   static bool is_right(size_t t) { return t == Y || t == Other; }
 
   template <class F>
@@ -418,7 +428,7 @@ class Product {
                                                              .activation = epilogue_.activation,
                                                              .scaled = epilogue_.alpha != 1,
                                                              .accumulate = epilogue_.accumulate,
-                                                             .expression = expression};
+                                                             .expression = std::move(expression)};
     const Problem problem{x, y, other, epilogue, {size(kept[0]), size(kept[1])}, sum ? axes_[*sum].size : 1};
     if (matrices_[Out].tensor.is_cpu())
       launch_on_cpu(problem);
@@ -442,7 +452,8 @@ class Product {
     const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
                   summands = epilogue_.second == Second::summand ? 2 : 1;
     const ProductShape shape{.m = m_, .n = n_, .k = k_, .batches = of.all_batches(), .two = two};
-    const TileSize tile = cpu_tile_size(shape, summands * m_ * k_ * packed_element);
+    const TileSize tile =
+        cpu_tile_size(shape, summands * m_ * k_ * packed_element, matrices_[Y].column == 1, launch_threads());
     product.launch({ceil_div(m_, tile.m), ceil_div(n_, tile.n), of.all_batches()},
                    {.x = of.x,
                     .y = of.y,
@@ -562,9 +573,9 @@ class Product {
   int64_t m_, n_, k_;
   bool rounded_;              // to tf32
   bool few_columns_ = false;  // the product is transposed, because it has few of them
-  Epilogue epilogue_;
+  const Epilogue& epilogue_;
   c10::SmallVector<Axis, 6> axes_;
-  c10::SmallVector<Matrix, count> matrices_;
+  c10::SmallVector<Matrix, usual> matrices_;
 };
 
 }  // namespace

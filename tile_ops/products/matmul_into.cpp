@@ -41,9 +41,11 @@ bool is_element(at::ScalarType type) {
   return type == at::kBool || at::isIntegralType(type, false) || type == at::kFloat || type == at::kDouble ||
          type == at::kHalf || type == at::kBFloat16;
 }
-void require_element(const std::string& name, const Tensor& tensor) {
+// name: (…) -> its text, which is made for an error alone.
+template <class F>
+void require_element(const Tensor& tensor, const F& name) {
   if (!is_element(tensor.scalar_type()))
-    fail(ErrorKind::type, name, " is ", dtype_name(tensor.scalar_type()),
+    fail(ErrorKind::type, name(), " is ", dtype_name(tensor.scalar_type()),
          "; it must be bool, an integer, float16, bfloat16, float32 or float64");
 }
 
@@ -77,7 +79,7 @@ void check(const Operands& of, const Into& into) {
   const size_t before = into.second ? 2 : 1;
   for (size_t k = 0; k < into.operands.size(); ++k) {
     const std::string& name = text->names()[before + k];
-    require_element(name, into.operands[k]);
+    require_element(into.operands[k], [&] { return name; });
     require_fits(name, into.operands[k], sizes);
   }
   if (text->results() != into.outs.size())
@@ -86,7 +88,7 @@ void check(const Operands& of, const Into& into) {
          into.outs.size() == 1 ? " tensor" : " tensors", "; pass one for each result");
   for (size_t k = 0; k < into.outs.size(); ++k) {
     const Tensor& out = into.outs[k];
-    require_element(str("outs[", k, "]"), out);
+    require_element(out, [k] { return str("outs[", k, "]"); });
     if (!out.sym_sizes().equals(sizes))
       fail(ErrorKind::value, "outs[", k, "] has shape ", out.sym_sizes(), " and the product ",
            c10::SymIntArrayRef(sizes), "; they must be alike");
@@ -102,7 +104,8 @@ void require_apart(const Operands& of, const Into& into) {
   for (size_t k = 0; k < into.outs.size(); ++k) {
     const Tensor& out = into.outs[k];
     const auto require = [&](const Tensor& other, const auto& name) {
-      if (overlap(out, other)) require_no_overlap(str("outs[", k, "]"), out, name(), other);
+      if (overlap(out, other)) [[unlikely]]
+        require_no_overlap(str("outs[", k, "]"), out, name(), other);
     };
     require(of.input, [] { return std::string("input"); });
     require(of.other, [] { return std::string("other"); });

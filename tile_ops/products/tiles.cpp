@@ -281,7 +281,10 @@ std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarT
   return ThinDivision{least.best, rows, at_once};
 }
 
-TileSize cpu_tile_size(const ProductShape& shape, int64_t packed_bytes) {
+TileSize cpu_tile_size(const ProductShape& shape, int64_t packed_bytes, bool in_rows, int threads) {
+  // Rows of the right operand are read in place, and faster in long runs.
+  for (int columns = 1024; in_rows && shape.m <= 8 && columns > 256; columns /= 2)
+    if (shape.batches * (shape.n / columns) >= 2 * threads) return {16, columns, 256};
   if (shape.m <= 16) return {16, 256, 256};
   if (shape.n <= 16) return {128, 16, 256};
   const int64_t blocks = blocks_of(shape, 128, 256);

@@ -89,7 +89,7 @@ struct ForcedDivision {
 };
 extern ForcedDivision forced_division;
 
-// packed_bytes: the size of the packed left operand.
-TileSize cpu_tile_size(const ProductShape& shape, int64_t packed_bytes);
+// packed_bytes: the size of the packed left operand. in_rows: rows of the right operand are contiguous.
+TileSize cpu_tile_size(const ProductShape& shape, int64_t packed_bytes, bool in_rows, int threads);
 
 }  // namespace tile

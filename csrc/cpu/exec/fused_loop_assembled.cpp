@@ -44,6 +44,13 @@ void FusedLoopRun::find_prefetch(const Frame& frame) {
   }
 }
 
+// Only what becomes float32 lanes is converted by the interpreter.
+bool FusedLoopRun::transposed(size_t input) const {
+  const Cursor& from = space_.inputs[input];
+  const int64_t bytes = from.lanes ? element(input) : info(from.dtype).bytes;
+  return varies(input, cols_dim_) && from.stride[cols_dim_] != bytes && fused_loop_.lanes[input] == Lane::f32;
+}
+
 // Returns the bytes from row to row of the fused loop; none if columns are not adjacent or rows not evenly
 // spaced. Only an axis's elements inside the array count; padding is represented by at most one extra element
 // in the fused loop.
@@ -79,6 +86,10 @@ bool FusedLoopRun::describe(jit::FusedLoopForm& form) const {
     const DType dtype =
         from.lanes && from.dtype != DType::boolean ? dtype_of(fused_loop_.lanes[v]) : from.dtype;
     const int64_t bytes = info(dtype).bytes, row = edge_ * bytes;
+    if (transposed(v)) {
+      form.inputs.push_back({DType::f32, true, false});
+      continue;
+    }
     if (columns && !adjacent(from, bytes)) return false;
     const bool goes_on = row >= long_row || (varies(v, rows_dim_) && from.stride[rows_dim_] == row);
     form.inputs.push_back({dtype, columns, columns && fused_loop_.read_once[v] && goes_on});
@@ -127,8 +138,15 @@ int64_t FusedLoopRun::run_code(const int64_t* outer, int64_t r, int64_t rows, in
   arguments.rows = rows;
   arguments.cols = cols;
   auto* next = arguments.arrays;
-  for (size_t v = 0; v < input_count(); ++v, ++next)
-    *next = {locate(space_.inputs[v], r, c), varies(v, rows_dim_) ? space_.inputs[v].stride[rows_dim_] : 0};
+  for (size_t v = 0; v < input_count(); ++v, ++next) {
+    const Cursor& from = space_.inputs[v];
+    *next = {locate(from, r, c), varies(v, rows_dim_) ? from.stride[rows_dim_] : 0};
+    if (!transposed(v) || !part(from, r, rows, c, cols).complete) continue;
+    char* const buffer = base_ + addresses_[v].offset;
+    mover(v).load(next->at, from.stride[rows_dim_], from.stride[cols_dim_], buffer, addresses_[v].row,
+                  varies(v, rows_dim_) ? rows : 1, cols);
+    *next = {buffer, addresses_[v].row};
+  }
   for (int i = 0; i < bounded_count_; ++i) {
     const auto v = static_cast<size_t>(bounded_[i]);
     const Cursor& from = space_.inputs[v];

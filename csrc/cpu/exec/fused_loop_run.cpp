@@ -8,6 +8,8 @@ namespace {
 
 // A chunk's data fits the first-level cache. Shorter chunks would be dominated by call overhead.
 constexpr int64_t cache_bytes = 24576, least_lanes = 512, most_lanes = 8192;
+// Chunks with transposed inputs fit the second-level cache, and their rows are whole squares.
+constexpr int64_t transposed_lanes = 16384, square = 16;
 // Reductions over rows use more rows and fewer columns, so that the accumulators stay in the first-level
 // cache.
 constexpr int64_t most_line = 1024;
@@ -148,22 +150,34 @@ void FusedLoopRun::size_chunks() {
     }
     bytes += element(v);
   }
-  const int64_t lanes =
+  bool transposes = false;
+  const auto look = [&](const Cursor& cursor, bool columns) {
+    transposes |=
+        columns && cursor.stride[rows_dim_] > 0 && cursor.stride[cols_dim_] > cursor.stride[rows_dim_];
+  };
+  for (size_t v = 0; v < input_count(); ++v) look(space_.inputs[v], varies(v, cols_dim_));
+  for (size_t k = 0; k < fused_loop_.stores.size(); ++k) look(space_.stores[k], true);
+  int64_t lanes =
       bytes && !code_ ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
+  if (transposes && code_) lanes = transposed_lanes;
   // Divide the columns up to the edge evenly.
   int64_t most = lanes;  // columns
   for (size_t k = 0; k < fused_loop_.reductions.size(); ++k)
     if (lines_apart(k)) most = std::min<int64_t>(most, most_line);
   const int64_t span = std::max<int64_t>(edge_, 1), chunk_count = (span + most - 1) / most;
   cols_ = std::min(((span + chunk_count - 1) / chunk_count + 63) / 64 * 64, space_.extent[cols_dim_]);
-  rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1,
-                              std::max<int64_t>(space_.extent[rows_dim_], 1));
+  int64_t high = std::max<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1);
+  if (transposes) high = (high + square - 1) / square * square;
+  rows_ = std::min(high, std::max<int64_t>(space_.extent[rows_dim_], 1));
 }
 
 void FusedLoopRun::allocate_buffers() {
   auto* sizes = memory_.take_array<size_t>(static_cast<size_t>(fused_loop_.buffer_count));
   std::fill(sizes, sizes + fused_loop_.buffer_count, 0);
-  auto line = [&](size_t v) { return (varies(v, cols_dim_) ? cols_ : 1) * element(v); };
+  auto line = [&](size_t v) {
+    const bool apart = v < input_count() && transposed(v);  // rows do not compete for cache sets
+    return (varies(v, cols_dim_) ? cols_ : 1) * element(v) + (apart ? 64 : 0);
+  };
   for (size_t v = 0; v < values(); ++v) {
     size_t& size = sizes[fused_loop_.buffers[v]];
     // A value with one lane per row needs as many rows as the highest chunk has.

@@ -60,6 +60,7 @@ class FusedLoopRun final : public NodeState {
   // Compiles the loop to machine code if possible.
   void assemble();
   bool describe(jit::FusedLoopForm& form) const;
+  bool transposed(size_t input) const;  // the code reads it from a buffer, since its columns are not adjacent
   // Returns the number of columns processed.
   int64_t run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
   bool lines_apart(size_t k) const;  // a reduction whose rows are first summed in a separate line

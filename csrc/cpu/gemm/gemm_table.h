@@ -17,6 +17,14 @@ struct MatrixView {
   long column_stride;
 };
 
+// Products of few rows. `rows` makes A row-major and of another type, of at most 8 bytes an element. Indexed
+// by the source's dtype; null if there is none.
+struct FewRows {
+  void (*rows[dtype_count])(long m, long k, const MatrixView& a, void* to);
+  void (*multiply[dtype_count])(long m, long n, long k, const void* rows, const MatrixView& b, void* c,
+                                long ldc, bool accumulate);
+};
+
 struct GemmKernels {
   DType compute;
   int element_bytes;
@@ -63,6 +71,10 @@ struct GemmKernels {
   void (*pack_rows)(long m, long k, const MatrixView& a, DType dtype, void* rows);
   void (*streamed)(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c,
                    long ldc, bool accumulate, void* scratch);
+
+  // For at most most_few_rows rows: B is read in place, which has contiguous columns or rows.
+  static constexpr long most_few_rows = 8;
+  FewRows columns_in_place, rows_in_place;
 
   // Called before and after a thread's products: they acquire and release additional registers that the
   // micro-kernel needs. Null if there are none.

@@ -115,10 +115,13 @@ struct GemmLoopNode final : OpNode {
     char* out = frame.slots[static_cast<size_t>(slot)];
     bool add = begin_product(c, 2, extents, out, rows == extents[0] && cols == extents[1], frame);
     if (rows > 0 && cols > 0) {
-      take_registers(*kernels, frame);
       MatrixView left = view(x, a_transposed), right = view(y, b_transposed);
-      // If one block has all rows, no other block uses these columns: they are packed piece by piece.
-      if (frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m) {
+      // If one block has all rows, no other block uses these columns: they are packed piece by piece, or not
+      // at all.
+      const bool once = frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m;
+      if (const FewRows* few = once ? in_place(rows, x.dtype, right, y.dtype) : nullptr) {
+        few_rows(*few, frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
+      } else if (take_registers(*kernels, frame); once) {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
       } else {
         by_blocks(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
@@ -198,14 +201,39 @@ struct GemmLoopNode final : OpNode {
     return frame.scratch.take(static_cast<size_t>(elements * kernels->element_bytes));
   }
 
+  // Returns the functions that read the right operand in place, or null.
+  const FewRows* in_place(int64_t rows, DType left, const MatrixView& right, DType right_dtype) const {
+    if (rows > GemmKernels::most_few_rows || (right.row_stride != 1 && right.column_stride != 1))
+      return nullptr;
+    const FewRows& functions = right.row_stride == 1 ? kernels->columns_in_place : kernels->rows_in_place;
+    return functions.rows[static_cast<int>(left)] && functions.multiply[static_cast<int>(right_dtype)]
+               ? &functions
+               : nullptr;
+  }
+  static constexpr int64_t few_rows_step = 1024;  // so that the rows of A fit L1
+  void few_rows(const FewRows& functions, Frame& frame, int64_t rows, int64_t cols, int64_t k,
+                MatrixView left, DType left_dtype, MatrixView right, DType right_dtype, void* out,
+                long row_stride, bool add) const {
+    void* copied = frame.scratch.take(static_cast<size_t>(rows * few_rows_step * 8));
+    for (int64_t at = 0; at < std::max<int64_t>(k, 1); at += few_rows_step) {
+      frame.watch->look();
+      const int64_t depth = std::min(few_rows_step, k - at);
+      functions.rows[static_cast<int>(left_dtype)](rows, depth, left, copied);
+      functions.multiply[static_cast<int>(right_dtype)](rows, cols, depth, copied, right, out, row_stride,
+                                                        add || at > 0);
+      advance(left, few_rows_step * left.column_stride, left_dtype);
+      advance(right, few_rows_step * right.row_stride, right_dtype);
+    }
+  }
+
+  static void advance(MatrixView& view, long elements, DType dtype) {
+    view.data = static_cast<const char*>(view.data) + elements * info(dtype).bytes;
+  }
   void streamed(Frame& frame, int64_t rows, int64_t cols, int64_t k, MatrixView left, DType left_dtype,
                 MatrixView right, DType right_dtype, void* out, long row_stride, bool add) const {
     const int64_t depth_step = kernels->streamed_depth;
     void* packed = take(frame, kernels->rows_size(rows, depth_step));
     void* scratch = take(frame, kernels->streamed_scratch_size(depth_step, cols));
-    auto advance = [](MatrixView& view, long elements, DType dtype) {
-      view.data = static_cast<const char*>(view.data) + elements * info(dtype).bytes;
-    };
     for (int64_t at = 0; at < std::max<int64_t>(k, 1); at += depth_step) {
       frame.watch->look();
       const int64_t depth = std::min(depth_step, k - at);
@@ -253,7 +281,8 @@ std::unique_ptr<OpNode> lower_gemm_loop(LoweringContext& lower, const Op& op) {
   const int64_t packed = std::max(kernels.blocked_scratch_size(node->m, kernels.block_depth),
                                   kernels.rows_size(node->m, kernels.streamed_depth) +
                                       kernels.streamed_scratch_size(kernels.streamed_depth, node->n));
-  lower.need_scratch(static_cast<size_t>(packed * 8 + 2 * node->m * node->n * 8) + 65536);
+  constexpr int64_t copied = GemmKernels::most_few_rows * GemmLoopNode::few_rows_step;
+  lower.need_scratch(static_cast<size_t>(std::max(packed, copied) * 8 + 2 * node->m * node->n * 8) + 65536);
   return node;
 }
 

@@ -7,6 +7,9 @@ counts (number // divisor) % length. All symbols together cut the points into th
 import dataclasses
 
 import sympy
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+MOST = 2**31 - 1  # of an index of 32 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +60,18 @@ def affine(index, symbols):
     if any(symbol in symbols or str(symbol).startswith("tmp") for symbol in rest.free_symbols):
         return None
     return rest, strides
+
+
+def fits(index, ranges):
+    """Returns True if an index and all that it is computed from fit 32 bits. ranges: (least, greatest) of each symbol."""
+    ranges = {symbol: ValueRanges(*ends) for symbol, ends in ranges.items()}
+    for part in sympy.preorder_traversal(index):
+        if not isinstance(part, sympy.Expr) or part.is_Float:
+            continue
+        found = bound_sympy(part, ranges)
+        if found.is_bool or not (found.lower >= -MOST and found.upper <= MOST):
+            return False
+    return True
 
 
 def split(uses, digits, sizes, facts):

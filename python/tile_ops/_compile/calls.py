@@ -8,7 +8,7 @@ import dataclasses
 import torch
 from torch._inductor.virtualized import V
 
-from . import compat, trial
+from . import ahead, compat, trial
 from .active import current
 from .report import LAUNCH, PRODUCT, REASON
 
@@ -60,6 +60,9 @@ def write_launch(launch):
     device = V.graph.get_current_device_or_throw()
     kinds = [(V.graph.get_dtype(each), device) for each in launch.tensors]
     trial.trace(launch.kernel, launch.source, launch.layout, launch.likely, kinds)
+    stand_ins = tuple((dtype, compat.hint(compat.storage_size(name))) for name, (dtype, _) in zip(launch.tensors, kinds))
+    layout = (*launch.layout, launch.grid)
+    ahead.compile_kernel(device, launch.kernel, launch.source, layout, stand_ins, tuple(launch.likely.values()))
     if V.graph.cpp_wrapper:
         return _write_packaged_launch(launch, kinds)
     wrapper = V.graph.wrapper_code
@@ -114,17 +117,22 @@ class View:
         return compat.view_node(self.buffer, self.sizes, self.strides, self.offset)
 
 
-def write_product(origins, input, other, operands, outs, epilogue):
-    """Writes the call of a product. input, other: nodes of inductor; operands, outs: views."""
+def write_product(origins, inputs, operands, outs, epilogue):
+    """Writes the call of a product. inputs: two nodes of inductor, or three with the op's `second`; operands, outs: views."""
     wrapper = V.graph.wrapper_code
     wrapper.writeline(origins)
     if not V.graph.cpp_wrapper:
-        inputs = f"{input.codegen_reference()}, {other.codegen_reference()}"
-        views = ", ".join(f"[{', '.join(each.text() for each in group)}]" for group in (operands, outs))
-        wrapper.writeline(f"torch.ops.tile._matmul_into({inputs}, {views}, epilogue={epilogue!r})")
+        input, other, *second = (each.codegen_reference() for each in inputs)
+        views = (f"[{', '.join(each.text() for each in group)}]" for group in (operands, outs))
+        arguments = [input, other, *views, *(f"second={each}" for each in second)]
+        wrapper.writeline(f"torch.ops.tile._matmul_into({', '.join(arguments)}, epilogue={epilogue!r})")
         return
+    input, other, *second = inputs
     compat.write_operator_call(
         f"{PRODUCT}{epilogue}",
         torch.ops.tile._matmul_into.default,
-        lambda: [input, other, [each.node() for each in operands], [each.node() for each in outs], epilogue, None, ""],
+        lambda: [
+            *(input, other, [each.node() for each in operands], [each.node() for each in outs]),
+            *(epilogue, second[0] if second else None, ""),
+        ],
     )

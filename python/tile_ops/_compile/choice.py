@@ -1,33 +1,64 @@
 """Ours or torch's for a product or attention: by what was measured, so that none is slower because of us.
 
 On sm_90, products in 16 bits take about cuBLAS' time (benchmarks/results/products-h200.md), so that a fused epilogue saves its
-reads and writes. On a CPU, and for float32, MKL and cuBLAS are ahead of a fused epilogue's gain.
+reads and writes. On a CPU, but for few rows, and for float32, MKL and cuBLAS are ahead of a fused epilogue's gain.
 """
 
 import dataclasses
 
+import sympy
 import torch
 
 from .compat import hint, size_hint
 
 # Smaller products are bound by launches, or by reading one operand.
 LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 64, 64, 64
+# Rows of products on a CPU that read weights in place (`benchmarks/run.py --only 'few rows'`), and the least weights for that.
+FEW_ROWS = {torch.float32: range(2, 9), torch.bfloat16: range(1, 5)}
+LEAST_WEIGHTS = 512 * 512
 
 
-def is_ours(compile, input, other):
-    """Returns True if input @ other is to be a product of ours. options: {"products": "tile" or "torch"} decides for all."""
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """A product of matrices, or of batches of them, with likely sizes."""
+
+    device: torch.device
+    dtypes: tuple[torch.dtype, torch.dtype]
+    rows: int
+    depth: int
+    columns: int
+    rows_vary: bool = False
+
+
+def product(input, other):
+    """Returns the Product of two fake tensors."""
+    sizes = map(size_hint, (*input.shape[-2:], other.shape[-1]))
+    return Product(input.device, (input.dtype, other.dtype), *sizes, not isinstance(input.shape[-2], int))
+
+
+def product_of_buffers(input, other):
+    """Returns the Product of two buffers of inductor."""
+    sizes = map(hint, (*input.get_size()[-2:], other.get_size()[-1]))
+    vary = not isinstance(input.get_size()[-2], (int, sympy.Integer))
+    return Product(input.get_device(), (input.get_dtype(), other.get_dtype()), *sizes, vary)
+
+
+def is_ours(compile, call):
+    """Returns True if a Product is to be ours. options: {"products": "tile" or "torch"} decides for all."""
     wanted = compile.options.get("products", "measured")
-    dtype = input.get_dtype()
-    if dtype != other.get_dtype() or dtype not in (torch.float32, torch.bfloat16, torch.float16):
+    dtype, other = call.dtypes
+    if dtype != other or dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return False
     if wanted != "measured":
         return wanted == "tile"
-    if input.get_device().type != "cuda" or dtype == torch.float32:
+    if call.device.type == "cpu":
+        few = not call.rows_vary and call.rows in FEW_ROWS.get(dtype, ())
+        return few and call.depth * call.columns >= LEAST_WEIGHTS
+    if call.device.type != "cuda" or dtype == torch.float32:
         return False
-    if torch.cuda.get_device_capability(input.get_device()) != (9, 0):
+    if torch.cuda.get_device_capability(call.device) != (9, 0):
         return False
-    rows, depth = (hint(each) for each in input.get_size()[-2:])
-    return rows >= LEAST_ROWS and hint(other.get_size()[-1]) >= LEAST_COLUMNS and depth >= LEAST_DEPTH
+    return call.rows >= LEAST_ROWS and call.columns >= LEAST_COLUMNS and call.depth >= LEAST_DEPTH
 
 
 @dataclasses.dataclass(frozen=True)

@@ -97,6 +97,7 @@ def config_patches(on_gpu, is_package=False):
         "triton.mix_order_reduction": False,
         "triton.coalesce_tiling_analysis": False,
         "triton.native_matmul": False,
+        "epilogue_fusion_first": True,
         "online_softmax": False,
         "combo_kernels": False,
         # On a CPU an input of a cat is written by the kernel that computes it: masked loads are slow there.
@@ -168,6 +169,19 @@ def package_source_of(compiled):
     nodes = json.loads(text(".wrapper.json") or '{"nodes": []}')["nodes"]
     names = [each["node"]["target"].replace("::", ".") for each in nodes]
     return text(".wrapper.cpp"), [name if name.count(".") == 2 else f"{name}.default" for name in names]
+
+
+_REDUCTIONS = frozenset("sum mean amax amin var var_mean std prod any all argmax argmin".split())
+
+
+def is_reduction(node):
+    """Returns True if a node of FX reduces a tensor; some versions of torch have a tag for that."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    tag = getattr(torch.Tag, "reduction", None)
+    named = target.namespace == "aten" and target._schema.name.split("::")[1] in _REDUCTIONS
+    return named or (tag is not None and tag in target.tags)
 
 
 def is_floating(value):

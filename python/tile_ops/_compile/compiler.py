@@ -8,7 +8,7 @@ import time
 import torch
 from torch._inductor.decomposition import select_decomp_table
 
-from . import cache_key, compat, ladder, lowerings, patterns, report, templates
+from . import cache_key, compat, ladder, lowerings, pairs, patterns, report, templates
 from . import options as option_rules
 from .active import Compile, Refused, compiling, current
 from .lowerings import KEPT, KEPT_ON_CPU
@@ -58,7 +58,9 @@ def _generate(compile, gm, example_inputs, arguments):
     for _ in range(ATTEMPTS):
         try:
             with compiling(compile):
-                return compile_fx_inner(_copy(gm), example_inputs, **arguments)
+                copy = _copy(gm)
+                pairs.join_all(copy, compile)
+                return compile_fx_inner(copy, example_inputs, **arguments)
         except Exception as error:
             refused = _cause(error)
             if refused is None or refused.targets <= compile.fallbacks:

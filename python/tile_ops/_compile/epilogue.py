@@ -10,6 +10,7 @@ import torch
 from torch._inductor import ir
 from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
 
 from . import axes as axis_rules
 from .active import Refused
@@ -30,6 +31,25 @@ class Value:
 
     def __str__(self):
         return self.text
+
+
+@dataclasses.dataclass
+class Sum:
+    """A product: its name in the text, and where it lies in the template's buffer."""
+
+    name: str
+    offset: sympy.Expr
+    strides: tuple
+
+
+@dataclasses.dataclass
+class Stored:
+    """A result: its value, and where it is written."""
+
+    buffer: str
+    value: Value
+    offset: sympy.Expr
+    strides: tuple
 
 
 def matrix_strides(index, symbols, sizes, matrix):
@@ -66,14 +86,15 @@ def matrix_strides(index, symbols, sizes, matrix):
 
 
 class TextHandler(DefaultHandler):
-    """Writes operations as a text. `product` is the buffer of the product, `matrix` its extents, `strides` its strides."""
+    """Writes operations as a text. `buffer` is that of the products, `matrix` the extents and `sums` the Sum of each."""
 
-    def __init__(self, product, matrix, strides):
+    def __init__(self, buffer, matrix, sums):
         self.matrix, self.named = matrix, {}
         self.operands = {}  # (buffer, offset, strides): its name in the text
-        self.stored = {}  # buffer: (value, offset, strides)
-        self.values = {product: Value("acc", torch.float32)}  # of what is written at each point
-        self.places = {product: self.comparable(sympy.Integer(0), strides)}
+        self.stored = []
+        self.values = {}  # buffer: {place: the value that is written at each point}
+        for each in sums:
+            self.write(Stored(buffer, Value(each.name, torch.float32), each.offset, each.strides))
 
     def enter(self, symbols, sizes):
         self.symbols, self.sizes = symbols, sizes
@@ -86,6 +107,10 @@ class TextHandler(DefaultHandler):
     @property
     def lines(self):
         return [f"{value} = {text}" for text, value in self.named.items()]
+
+    def write(self, result):
+        self.stored.append(result)
+        self.values.setdefault(result.buffer, {})[self.comparable(result.offset, result.strides)] = result.value
 
     def comparable(self, offset, strides):
         """Returns a place without the strides of axes of one element, which mean nothing."""
@@ -101,9 +126,10 @@ class TextHandler(DefaultHandler):
     def load(self, name, index):
         place = self.place(index)
         if name in self.values:
-            if self.comparable(*place) != self.places[name]:
+            value = self.values[name].get(self.comparable(*place))
+            if value is None:
                 raise Refused("an epilogue that reads another point of the product")
-            return self.values[name]
+            return value
         dtype = V.graph.get_dtype(name)
         if dtype not in (*FLOATS, torch.bool):
             raise Refused(f"an operand of {dtype} in an epilogue")
@@ -121,8 +147,7 @@ class TextHandler(DefaultHandler):
         place = self.place(index)
         if any(stride == 0 and extent != 1 for stride, extent in zip(place[1], self.matrix)):
             raise Refused("a result in which several elements share memory")
-        self.stored[name] = (value, *place)
-        self.values[name], self.places[name] = value, self.comparable(*place)
+        self.write(Stored(name, value, *place))
 
     def constant(self, value, dtype):
         if dtype == torch.bool:
@@ -182,7 +207,7 @@ TEXTS = {
 
 def text_of(template, nodes):
     """Returns the TextHandler of the nodes; raises Refused if they are no epilogue of the template."""
-    handler = TextHandler(template.get_name(), template.get_size(), template.get_stride())
+    handler = TextHandler(template.get_name(), template.matrix(), template.sums())
     for node in nodes:
         if node.is_reduction() or not isinstance(node.node, ir.ComputedBuffer) or node.has_aliasing_or_mutation():
             raise Refused("a node that is not elementwise")
@@ -191,6 +216,12 @@ def text_of(template, nodes):
         handler.enter(symbols, sizes)
         with V.set_ops_handler(handler):
             node._body(symbols, [])
-    if len(handler.stored) + 1 > MOST_RESULTS:
-        raise Refused("more results than an epilogue can have")
     return handler
+
+
+def kept_results(scheduler, handler, nodes):
+    """Returns what is stored: the results that others than the nodes read. nodes: the template and its epilogue."""
+    names = OrderedSet(node.get_name() for node in nodes)
+    buffers = dict.fromkeys(each.buffer for each in handler.stored)
+    removed = {name for name in buffers if len(nodes) > 1 and scheduler.can_buffer_be_removed_through_fusion(name, names)}
+    return [each for each in handler.stored if each.buffer not in removed]

@@ -85,11 +85,13 @@ class TileKernel(Reductions, SIMDKernel):
         self.flat = {}  # buffer: the parameter of its memory
         self.written = set()  # buffers
         self.sizes = {}  # an expression of sizes that vary: its parameter
+        self.wide = set()  # those parameters that have 64 bits
         self.coordinate_rows = {}  # strides of the axes whose sum is a coordinate
         self.coordinate_cuts = {}  # (divisor, length), if it is only a digit of that sum
         self.coordinates = {}  # symbol of an index that is computed: nothing
         self.before, self.inner, self.after = [], IndentedBuffer(), IndentedBuffer()
         self.joined = 0
+        self.keeps_elements = False  # a walked tile is read again after it is reduced
 
     # Inductor asks these of a kernel.
     def dtype_to_str(self, dtype):
@@ -104,10 +106,12 @@ class TileKernel(Reductions, SIMDKernel):
     def should_use_persistent_reduction(self):
         if not self.features.is_reduction():
             return False
-        most = space_rules.WHOLE_ROW
-        if is_strided(self.features):
-            most = space_rules.WHOLE_COLUMN
+        most = space_rules.WHOLE_COLUMN if self.walks_columns else space_rules.WHOLE_ROW
         return V.graph.sizevars.statically_known_leq(self.features.reduction_numel, most)
+
+    @property
+    def walks_columns(self):
+        return is_strided(self.features)
 
     def codegen_iteration_ranges_entry(self, entry):
         pass
@@ -162,7 +166,7 @@ class TileKernel(Reductions, SIMDKernel):
         name = self.sizes.setdefault(expression, f"n{len(self.sizes)}")
         return sympy.Symbol(name, integer=True)
 
-    def index_text(self, index):
+    def index_text(self, index, is_value=False):
         names = {}
         for symbol in index.free_symbols:
             if symbol in self.range_tree_nodes:
@@ -175,13 +179,32 @@ class TileKernel(Reductions, SIMDKernel):
         text = f"({print_index(index.xreplace(names))})"
         if re.search(r"\b(math\.|round\()", text):
             raise Refused(f"the index {index}")
+        if self.index_dtype == "tl.int32" and not axis_rules.fits(index, self.ranges_of(index, is_value)):
+            text = re.sub(r"\b(COORDINATE_\w+|n\d+|tmp\d+)\b", r"tl.astype(\1, tl.int64)", text)
+            self.wide |= {str(names[symbol]) for symbol in names}
         return text
+
+    def ranges_of(self, index, is_value):
+        """Returns {symbol: its least and greatest value}, where indices have 32 bits, so that the memory has no more elements.
+
+        Lengths that vary and loaded numbers do not lead out of the memory. is_value: the index is a number of the program.
+        """
+        ranges, most = {}, axis_rules.MOST
+        for symbol in index.free_symbols:
+            entry = self.range_tree_nodes.get(symbol)
+            if entry is None:
+                ranges[symbol] = (-2 * most, 2 * most) if is_value else (0, 0)
+            elif isinstance(entry.length, (int, sympy.Integer)):
+                ranges[symbol] = (0, int(entry.length) - 1)
+            else:
+                ranges[symbol] = (0, most if is_value else 0)
+        return ranges
 
     def index_value(self, expression, dtype):
         expression = self.plain(expression)
         return self.cse.generate(
             self.compute,
-            f"tl.astype(TILE({self.index_text(expression)}), {name_of(computed_in(dtype))})",
+            f"tl.astype(TILE({self.index_text(expression, True)}), {name_of(computed_in(dtype))})",
             dtype=computed_in(dtype),
         )
 
@@ -312,7 +335,7 @@ class TileKernel(Reductions, SIMDKernel):
         self.axes, self.live, self.flat_live = axes, live, flat
         self.coordinate_rows = dict(zip(coordinates, rows[len(live) :]))
         self.place_row = rows[-1] if number else None
-        self.writer = Source(self, reductions)
+        self.writer = Source(self, reductions, text)
         return self.writer.write(text)
 
     def by_numbers(self, text, sizes, reductions, digits):
@@ -342,7 +365,7 @@ class TileKernel(Reductions, SIMDKernel):
             self.coordinate_rows[symbol] = [one if axis.space == entry.root.prefix else 0 for axis in self.axes]
             self.coordinate_cuts[symbol] = (entry.divisor, entry.length)
         self.place_row = [one if axis.space in reductions else 0 for axis in self.axes] if "PLACE" in text else None
-        self.writer = Source(self, reductions)
+        self.writer = Source(self, reductions, text)
         return self.writer.write(text)
 
     def full_symbol(self, prefix):

@@ -11,6 +11,7 @@ _kernels = {}
 
 def tile_kernel(name, text):
     """Returns the kernel of a text; equal texts are one kernel."""
+    text = text.strip("\n") + "\n"  # the lines that places name are then the same wherever the text comes from
     if text not in _kernels:
         # Modules of inductor's caches may have kernels of one name, and a kernel reads its source when it is launched first.
         file = f"<{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"

@@ -37,6 +37,12 @@ class Reductions:
             self.compute.writeline(f"{name} = {name}_next")
         return names
 
+    def joined_tiles(self, dtypes, start, join):
+        """Returns what accumulators of the points are after a loop that reduces each tile for itself, as on a CPU."""
+        texts = [f"tl.full(POINTS, {each}, {name_of(dtype)})" for dtype, each in zip(dtypes, start)]
+        names = self.accumulated(texts, join)
+        return [self.cse.generate(self.after, f"({name})", dtype=dtype) for name, dtype in zip(names, dtypes)]
+
     def combined(self, dtype, source, value, start, join, last):
         """A reduction of one accumulator. join: with {a} and {b}; last: with {x}, over the dimension AXIS."""
         if source == torch.bool:
@@ -48,6 +54,10 @@ class Reductions:
             return self.cse.generate(
                 self.compute, last.format(x=f"tl.broadcast_to(tl.astype({inside}, {name_of(dtype)}), SHAPE)"), dtype=dtype
             )
+        if not self.is_gpu:
+            whole = f"tl.broadcast_to(tl.astype({inside}, {name_of(dtype)}), SHAPE)"
+            part = self.cse.generate(self.compute, last.format(x=whole), dtype=dtype)
+            return self.joined_tiles([dtype], [start], lambda names: [join.format(a=names[0], b=part)])[0]
         value = self.cse.generate(self.compute, f"tl.astype({inside}, {name_of(dtype)})", dtype=dtype)
         (name,) = self.accumulated(
             [f"tl.full(SHAPE, {start}, {name_of(dtype)})"], lambda names: [join.format(a=names[0], b=value)]
@@ -117,28 +127,35 @@ class Reductions:
         value = self.cse.generate(self.compute, f"tl.broadcast_to(INSIDE({value}, {start}), SHAPE)", dtype=source)
         place = f"tl.astype(tl.broadcast_to(INSIDE({place}, LAST), SHAPE), tl.int64)"
         place = self.cse.generate(self.compute, place, dtype=torch.int64)
-        if self.persistent_reduction:
-            best, where = value, place
-        else:
-
-            def join(accumulators):
-                best, where = accumulators
-                better = f"({value} {sign} {best})"
-                if floating:
-                    better = f"({better} | (({value} != {value}) & ({best} == {best})))"
-                # Equal values keep the first position; a lane that has seen nothing has the last one.
-                better = f"({better} | (({value} == {best}) & ({place} < {where})))"
-                return [f"tl.where({better}, {value}, {best})", f"tl.where({better}, {place}, {where})"]
-
-            best, where = self.accumulated([f"tl.full(SHAPE, {start}, {name})", "tl.full(SHAPE, LAST, tl.int64)"], join)
         nan = ", propagate_nan=True" if floating else ""
-        extreme = self.cse.generate(self.finished, f"tl.{which}({best}, axis=AXIS, keepdims=True{nan})", dtype=source)
-        same = f"({best} == {extreme})"
-        if floating:
-            same = f"({same} | (({best} != {best}) & ({extreme} != {extreme})))"
-        return self.cse.generate(
-            self.finished, f"tl.min(tl.where({same}, {where}, LAST), axis=AXIS, keepdims=True)", dtype=torch.int64
-        )
+
+        def first(best, where, into):
+            extreme = self.cse.generate(into, f"tl.{which}({best}, axis=AXIS, keepdims=True{nan})", dtype=source)
+            same = f"({best} == {extreme})"
+            if floating:
+                same = f"({same} | (({best} != {best}) & ({extreme} != {extreme})))"
+            text = f"tl.min(tl.where({same}, {where}, LAST), axis=AXIS, keepdims=True)"
+            return extreme, self.cse.generate(into, text, dtype=torch.int64)
+
+        if self.persistent_reduction:
+            return first(value, place, self.compute)[1]
+        if not self.is_gpu:
+            value, place = first(value, place, self.compute)
+            self.keeps_elements = True
+
+        def join(accumulators):
+            best, where = accumulators
+            better = f"({value} {sign} {best})"
+            if floating:
+                better = f"({better} | (({value} != {value}) & ({best} == {best})))"
+            # Equal values keep the first position; a lane that has seen nothing has the last one.
+            better = f"({better} | (({value} == {best}) & ({place} < {where})))"
+            return [f"tl.where({better}, {value}, {best})", f"tl.where({better}, {place}, {where})"]
+
+        if not self.is_gpu:
+            return self.joined_tiles([source, torch.int64], [start, "LAST"], join)[1]
+        best, where = self.accumulated([f"tl.full(SHAPE, {start}, {name})", "tl.full(SHAPE, LAST, tl.int64)"], join)
+        return first(best, where, self.after)[1]
 
     def _welford_reduce(self, dtype, source, value):
         if self.persistent_reduction:
@@ -153,12 +170,15 @@ class Reductions:
         mean, squares, count = (
             self.cse.generate(self.compute, f"tl.broadcast_to(INSIDE({each}, 0), SHAPE)", dtype=dtype) for each in value
         )
-        return self.joined_moments(dtype, mean, squares, count)
+        return self.joined_moments(dtype, mean, squares, count, self.compute)
 
     def moments_of_loop(self, dtype, mean, squares, count):
         """Returns mean, sum of squared differences and count of what a loop walks. Each lane of the tile has its own, so that
         squares of large numbers do not cancel; they are joined after the loop."""
         name = name_of(dtype)
+        self.keeps_elements = True
+        if not self.is_gpu and self.walks_columns:  # a row's moments are closer with an accumulator for each lane
+            return self.moments_of_tiles(dtype, mean, squares, count)
         added = self.cse.generate(self.compute, f"tl.astype(INSIDE(tl.broadcast_to({count}, SHAPE), 0), {name})", dtype=dtype)
         squares = self.cse.generate(
             self.compute,
@@ -179,11 +199,32 @@ class Reductions:
                 str(both),
             ]
 
-        return self.joined_moments(dtype, *self.accumulated([f"tl.zeros(SHAPE, {name})"] * 3, join))
+        return self.joined_moments(dtype, *self.accumulated([f"tl.zeros(SHAPE, {name})"] * 3, join), self.after)
 
-    def joined_moments(self, dtype, mean, squares, count):
+    def moments_of_tiles(self, dtype, mean, squares, count):
+        """Returns the same of a loop that computes the moments of each tile for itself."""
+        name = name_of(dtype)
+        own = [
+            self.cse.generate(self.compute, f"tl.astype(tl.broadcast_to(INSIDE({each}, 0), SHAPE), {name})", dtype=dtype)
+            for each in (mean, squares, count)
+        ]
+        mean, squares, count = self.joined_moments(dtype, *own, self.compute)
+
+        def join(accumulators):
+            all_mean, all_squares, all_count = accumulators
+            both = self.cse.generate(self.compute, f"({all_count} + {count})", dtype=dtype)
+            part = self.cse.generate(self.compute, f"({count} / {both})", dtype=dtype)
+            apart = self.cse.generate(self.compute, f"({mean} - {all_mean})", dtype=dtype)
+            return [
+                f"{all_mean} + {apart} * {part}",
+                f"{all_squares} + {squares} + {apart} * {apart} * ({all_count} * {part})",
+                str(both),
+            ]
+
+        return tuple(self.joined_tiles([dtype] * 3, ["0"] * 3, join))
+
+    def joined_moments(self, dtype, mean, squares, count, into):
         """Returns mean, sum of squared differences and count of lanes together."""
-        into = self.finished
 
         def total(text):
             return self.cse.generate(into, f"tl.sum({text}, axis=AXIS, keepdims=True)", dtype=dtype)

@@ -10,7 +10,7 @@ from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import calls, templates
+from . import ahead, calls, templates
 from .active import Refused, current
 from .kernel import TileKernel
 from .report import place_of
@@ -29,6 +29,11 @@ class TileScheduling(SIMDScheduling):
     kernel_type = TileKernel
     count = itertools.count()
 
+    def __init__(self, scheduler):
+        super().__init__(scheduler)
+        if scheduler is not None:
+            ahead.compile_operators(V.graph.module.graph)
+
     @classmethod
     def get_backend_features(cls, device):
         # Without the feature, inductor splits a long reduction into two kernels, which have work for all of a GPU.
@@ -46,8 +51,9 @@ class TileScheduling(SIMDScheduling):
         if node1.is_template():
             if not isinstance(node1.get_template_node(), templates.TileProduct) or node2.is_template():
                 return False
-            nodes = [each for each in (*node1.get_nodes(), *node2.get_nodes()) if not each.is_template()]
-            return templates.fits(node1.get_template_node(), nodes)
+            (template,) = (each for each in node1.get_nodes() if each.is_template())
+            nodes = [each for each in (*node1.get_nodes(), *node2.get_nodes()) if each is not template]
+            return templates.fits(self.scheduler, template, nodes)
         return not node2.is_template() and _fits_a_kernel(node1, node2) and super().can_fuse(node1, node2)
 
     def can_fuse_horizontal(self, node1, node2):

@@ -6,9 +6,15 @@ import math
 CPU_ELEMENTS = 16384  # of a tile: its values stay in the first cache
 GPU_ELEMENTS = 4096
 GPU_BLOCKS = 528  # four for each multiprocessor of an H100
+ADDED_UP = 65536  # of a CPU's tile of whole rows of which nothing is kept but one reduction
 WHOLE_ROW = 16384  # longer rows are walked in a loop
 WHOLE_COLUMN = 64  # so are columns of arrays whose rows are contiguous
+# Elements of a CPU's tile that walks rows, or columns: none are kept if they are only added up. Sums of shorter parts of rows
+# are closer.
+WALKED, KEPT = (262144, 262144), (4096, 65536)
 COLUMNS, COLUMNS_GPU = 512, 32  # of these, which a tile has beside one another
+ALL_COLUMNS = 1024  # on a CPU, so many are not divided: reads of whole rows have no gaps
+SQUARE = 64  # on a GPU, the extents of a tile of arrays that are contiguous along two axes
 
 
 @dataclasses.dataclass
@@ -24,6 +30,14 @@ class Space:
     extents: tuple  # for each group, the tile's extent along each of its axes
     reduced: int | None  # which group is reduced
     walked: bool  # a loop walks the reduced axis
+    batch: dict = dataclasses.field(
+        default_factory=dict
+    )  # axes of the tile outside of both groups, which may be cut: its extents
+
+    @property
+    def covered(self):
+        """The axes of the tile."""
+        return (*self.batch, *self.dims[0], *self.dims[1])
 
 
 def power(n):
@@ -42,13 +56,20 @@ def _crossed(axes, rows, column):
     return [i for i in axes if any(row[i] == 1 and row[column] != 0 for row in rows)]
 
 
-def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
+def _part(length, most, is_static):
+    """Returns the extent of tiles that walk a length. If they divide it evenly, no element of a tile is outside."""
+    count = -(-length // most)
+    return length // count if is_static and length % count == 0 else min(power(length), most)
+
+
+def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WALKED, elements=None):
     """Returns the Space of a kernel.
 
     rows: the strides of each array along the axes; hints: their likely extents; reduced: which axes are reduced; whole: the
-    reduced axes fit a tile; is_static: which extents are known.
+    reduced axes fit a tile; is_static: which extents are known; most_walked: elements of a CPU's tile that walks rows, or columns;
+    elements: of others.
     """
-    elements = GPU_ELEMENTS if is_gpu else CPU_ELEMENTS
+    elements = GPU_ELEMENTS if is_gpu else elements or CPU_ELEMENTS
     points = [i for i in range(len(axes)) if not reduced[i]]
     sums = [i for i in range(len(axes)) if reduced[i]]
 
@@ -77,8 +98,8 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
         others = [i for i in points if i != column]
         crossed = _crossed(others, rows, column)
         if crossed and hints[column] >= 32 and hints[crossed[-1]] >= 32:
-            second = fill([column], 64)
-            first = fill([crossed[-1]], 64 if is_gpu else 256)
+            second = fill([column], SQUARE if is_gpu else COLUMNS)
+            first = fill([crossed[-1]], SQUARE if is_gpu else elements // second[1][0])
         else:
             second = fill([column], elements if not others else elements // 4)
             first = fill(reversed(others), elements // math.prod(second[1]))
@@ -91,13 +112,23 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static):
         extents = tuple(exact(i) for i in sums)
     else:
         inner, loops = [sums[-1]], sums[:-1]
-        beside = COLUMNS_GPU if is_gpu else COLUMNS
-        walked = max(1, elements // beside // (1 if is_gpu else 2)) if across else 1024 if is_gpu else 4096
-        extents = (min(power(hints[sums[-1]]), walked),)
+        columns = hints[fastest]
+        beside = COLUMNS_GPU if is_gpu else columns if columns <= ALL_COLUMNS else COLUMNS
+        if is_gpu:
+            extents = (min(power(hints[sums[-1]]), max(1, elements // beside) if across else 1024),)
+        else:
+            most = max(1, most_walked[1] // beside) if across else most_walked[0]
+            extents = (_part(hints[sums[-1]], most, is_static[sums[-1]]),)
     most = max(1, elements // math.prod(extents))
+    if across:
+        most = beside if not whole and not is_gpu else min(most, COLUMNS)
     if is_gpu and not across:  # few rows are given to as many blocks as there are
         most = min(most, max(1, math.prod(hints[i] for i in points) // GPU_BLOCKS))
-    others = fill([fastest] if across else reversed(points), min(most, COLUMNS) if across else min(most, 64))
+    others = fill([fastest] if across else reversed(points), most if across else min(most, 64))
     dims, shapes = ((inner, others[0]), (extents, others[1])) if across else ((others[0], inner), (others[1], extents))
-    blocks = [i for i in points if i not in others[0]]
-    return Space(blocks, loops, dims, shapes, 0 if across else 1, not whole)
+    batch = {}
+    many = elements // math.prod((*extents, *others[1]))
+    if across and many > 1 and not is_gpu:  # few columns are too little work for a block
+        batch = dict(zip(*fill([i for i in points if i not in others[0]][-1:], many)))
+    blocks = [i for i in points if i not in others[0] and i not in batch]
+    return Space(blocks, loops, dims, shapes, 0 if across else 1, not whole, batch)

@@ -2,39 +2,79 @@
 
 import sympy
 import torch
-from torch._inductor import ir, lowering
-from torch._inductor.utils import get_kernel_metadata
-from torch._inductor.virtualized import V
+from torch._inductor import dependencies, ir, lowering
+from torch._inductor.utils import get_kernel_metadata, sympy_product
+from torch._inductor.virtualized import V, ops
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._ordered_set import OrderedSet
 
-from . import calls
+from .._inductor.graph import is_call, value_of
+from . import ahead, calls
 from .active import Refused, current
-from .choice import is_ours
-from .epilogue import text_of
+from .choice import is_ours, product_of_buffers
+from .compat import hint, is_reduction
+from .epilogue import MOST_RESULTS, Sum, kept_results, text_of
+from .pairs import MOST_STEPS, is_elementwise, is_view, two_products
 
 aten = torch.ops.aten
 
 
 class TileProduct(ir.TemplateBuffer):
-    """input @ other of matrices, or of batches of them."""
+    """input @ other of matrices, or of batches of them; with `second`, input @ second lies behind it in memory."""
 
-    def __init__(self, layout, input, other):
-        super().__init__(layout=layout, inputs=[input, other], make_kernel_render=None)
+    def __init__(self, input, other, second=None):
+        inputs = [ir.ExternKernel.realize_input(each) for each in (input, other, second) if each is not None]
+        size = [*inputs[0].get_size()[:-1], inputs[1].get_size()[-1]]
+        layout = ir.FixedLayout(
+            inputs[0].get_device(), inputs[0].get_dtype(), [sympy.Integer(2), *size] if second is not None else size
+        )
+        super().__init__(layout=layout, inputs=inputs, make_kernel_render=None)
+        self.is_pair = second is not None
+
+    def matrix(self):
+        """Returns the extents of a product."""
+        return self.get_size()[1:] if self.is_pair else self.get_size()
+
+    def sums(self):
+        """Returns a Sum for each product."""
+        strides = tuple(self.get_stride())
+        if not self.is_pair:
+            return [Sum("acc", sympy.Integer(0), strides)]
+        return [Sum("acc", sympy.Integer(0), strides[1:]), Sum("acc2", strides[0], strides[1:])]
+
+    def extract_read_writes(self, normalize=False):
+        """Returns what is read and written: a pair writes two matrices, each of which an elementwise node reads."""
+        found = super().extract_read_writes(normalize=normalize)
+        if not self.is_pair:
+            return found
+        indexer = self.get_layout().make_indexer()
+
+        def store_both(index, _):
+            for which in range(2):
+                ops.store(self.get_name(), indexer([sympy.Integer(which), *index]), "sum")
+
+        made = dependencies.extract_read_writes(store_both, self.matrix(), (), normalize=normalize)
+        made.reads |= found.reads
+        return made
 
 
-def fits(template, nodes):
+def fits(scheduler, template_node, nodes):
     """Returns True if all the nodes can be an epilogue of the template."""
     try:
-        text_of(template, nodes)
+        handler = text_of(template_node.node, nodes)
     except Refused:
         return False
-    return True
+    return len(kept_results(scheduler, handler, [template_node, *nodes])) <= MOST_RESULTS
+
+
+def _axes(strides, sizes):
+    one = sympy.Integer(1)
+    return [one if stride == 0 else size for stride, size in zip(strides, sizes)], [stride or one for stride in strides]
 
 
 def _view(buffer, offset, strides, sizes):
     """Returns a view of the result's shape; an axis without stride has one element, unless it has one anyway."""
-    sizes = [sympy.Integer(1) if stride == 0 else size for stride, size in zip(strides, sizes)]
-    strides = [sympy.Integer(1) if stride == 0 else stride for stride in strides]
+    sizes, strides = _axes(strides, sizes)
     return calls.View(buffer, offset, tuple(strides), tuple(sizes))
 
 
@@ -43,29 +83,32 @@ def call(scheduling, template_node, epilogue_nodes):
     template = template_node.node
     handler = text_of(template, epilogue_nodes)
     nodes = [template_node, *epilogue_nodes]
-    names = OrderedSet(node.get_name() for node in nodes)
-    scheduler = scheduling.scheduler
-    stored = {template.get_name(): (handler.values[template.get_name()], sympy.Integer(0), tuple(template.get_stride()))}
-    stored.update(handler.stored)
-    for name in stored:
-        if epilogue_nodes and scheduler.can_buffer_be_removed_through_fusion(name, names):
-            V.graph.removed_buffers.add(name)
-    kept = {name: each for name, each in stored.items() if name not in V.graph.removed_buffers}
+    kept = kept_results(scheduling.scheduler, handler, nodes)
+    V.graph.removed_buffers |= OrderedSet(each.buffer for each in handler.stored) - OrderedSet(each.buffer for each in kept)
     for node in nodes:
         node.mark_run()
-    size = template.get_size()
-    outs = [_view(name, offset, strides, size) for name, (_, offset, strides) in kept.items()]
-    results = [str(value) for value, _, _ in kept.values()]
-    text = "; ".join([*handler.lines, *results])
+    size = template.matrix()
+    outs = [_view(each.buffer, each.offset, each.strides, size) for each in kept]
+    text = "; ".join([*handler.lines, *(str(each.value) for each in kept)])
     operands = [_view(buffer, offset, strides, size) for buffer, offset, strides in handler.operands]
     origins = get_kernel_metadata(nodes, V.graph.wrapper_code)[0]
-    calls.write_product(origins, *template.inputs, operands, outs, text)
+    calls.write_product(origins, template.inputs, operands, outs, text)
+    _compile_ahead(template, handler.operands, [(each.buffer, each.offset, each.strides) for each in kept], text)
     current().kernels.append(f"product with {len(epilogue_nodes)} nodes: {text}")
     scheduling.free_buffers_in_scheduler()
 
 
-def _is_elementwise(user):
-    return isinstance(user.target, torch._ops.OpOverload) and torch.Tag.pointwise in user.target.tags
+def _compile_ahead(template, operands, outs, text):
+    def place(dtype, offset, strides, sizes):
+        return dtype, hint(offset), tuple(map(hint, sizes)), tuple(map(hint, strides))
+
+    def view(buffer, offset, strides):
+        sizes, strides = _axes(strides, template.matrix())
+        return place(V.graph.get_dtype(buffer), offset, strides, sizes)
+
+    inputs = (place(each.get_dtype(), each.get_layout().offset, each.get_stride(), each.get_size()) for each in template.inputs)
+    views = (tuple(view(*each) for each in arrays) for arrays in (operands, outs))
+    ahead.compile_product(template.get_device(), text, tuple(inputs), *views)
 
 
 def has_epilogue(node):
@@ -74,11 +117,17 @@ def has_epilogue(node):
     while waiting:
         at, depth = waiting.pop()
         for user in at.users:
-            if _is_elementwise(user):
+            if is_elementwise(user):
                 return True
-            if isinstance(user.target, torch._ops.OpOverload) and user.target.is_view and depth < 3:
+            if is_view(user) and depth < 3:
                 waiting.append((user, depth + 1))
     return False
+
+
+def _adds_a_matrix(added):
+    """Returns True if what addmm adds is no row: torch's product copies it first, ours reads it."""
+    size = added.get_size()
+    return len(size) == 2 and not V.graph.sizevars.statically_known_equals(size[0], 1)
 
 
 def _lower(target, own):
@@ -88,13 +137,51 @@ def _lower(target, own):
             return own(*args, **kwargs)
         input, other = args[-2:]
         node = V.graph.current_node
-        if not has_epilogue(node) or not is_ours(compile, input, other):
+        wanted = has_epilogue(node) or (len(args) == 3 and _adds_a_matrix(args[0]))
+        if not wanted or not is_ours(compile, product_of_buffers(input, other)):
             return own(*args, **kwargs)
-        input, other = ir.ExternKernel.realize_input(input), ir.ExternKernel.realize_input(other)
-        size = [*input.get_size()[:-1], other.get_size()[-1]]
-        layout = ir.FixedLayout(input.get_device(), input.get_dtype(), size)
-        made = ir.TensorBox.create(TileProduct(layout, input, other))
+        made = ir.TensorBox.create(TileProduct(input, other))
         return made if len(args) == 2 else lowering.lowerings[aten.add.Tensor](made, args[0])
+
+    return lowered
+
+
+def _is_reduced(node):
+    """Returns True if elementwise operators and views lead from the node to a reduction."""
+    elements, seen, waiting = value_of(node).numel(), set(), [node]
+    while waiting and len(seen) < MOST_STEPS:
+        for user in waiting.pop().users:
+            if user in seen:
+                continue
+            seen.add(user)
+            if is_reduction(user):
+                return True
+            made = value_of(user)
+            if made is not None and (is_elementwise(user) or is_view(user)) and statically_known_true(made.numel() == elements):
+                waiting.append(user)
+    return False
+
+
+def _adds_a_product(value):
+    """Returns True if a sum that is not in memory reads a product of ours, of which it has as many elements."""
+    for name in value.get_read_names():
+        buffer = V.graph.name_to_buffer.get(name)
+        if isinstance(buffer, TileProduct):
+            count = sympy_product(buffer.matrix())
+            return V.graph.sizevars.statically_known_equals(count, sympy_product(value.get_size()))
+    return False
+
+
+def _keep_sum(own):
+    """A sum that a reduction reads is stored by the product; kernels would else add its operands again, each of them."""
+
+    def lowered(*args, **kwargs):
+        result = own(*args, **kwargs)
+        node = V.graph.current_node
+        if current() is not None and is_call(node, aten.add.Tensor) and value_of(node) is not None:
+            if _adds_a_product(result) and _is_reduced(node):
+                result.realize()
+        return result
 
     return lowered
 
@@ -102,3 +189,5 @@ def _lower(target, own):
 def install():
     for target in (aten.mm.default, aten.addmm.default, aten.bmm.default):
         lowering.lowerings[target] = _lower(target, lowering.lowerings[target])
+    lowering.lowerings[aten.add.Tensor] = _keep_sum(lowering.lowerings[aten.add.Tensor])
+    lowering.lowerings[two_products] = lambda *args: ir.TensorBox.create(TileProduct(*args))

@@ -18,7 +18,7 @@ from .compat import hint
 
 MOST_AXES = 8  # of an array
 MOST_PARAMETERS = 64  # of a kernel
-NO_PLACE = 2147483647  # for PLACE, where the tile is outside of a row
+NO_PLACE = {"tl.int32": 2**31 - 1, "tl.int64": 2**63 - 1}  # for PLACE, where the tile is outside of a row
 
 
 @dataclasses.dataclass
@@ -39,18 +39,27 @@ def entries(values):
 class Source:
     """The tile of a kernel, and its source. `kernel` has the axes, and the arrays with their strides along them."""
 
-    def __init__(self, kernel, reductions):
+    def __init__(self, kernel, reductions, body):
         self.kernel, self.axes = kernel, kernel.axes
         self.hints = [max(1, hint(axis.extent)) for axis in self.axes]
         self.static = [isinstance(axis.extent, (int, sympy.Integer)) for axis in self.axes]
         self.extent = [kernel.size_text(axis.extent) for axis in self.axes]
         reduced = [axis.space in reductions for axis in self.axes]
         rows = [each.row for each in kernel.live] or [[0] * len(self.axes)]
+        kept = kernel.keeps_elements or kernel.flat_live
         self.space = space = space_rules.choose(
-            self.axes, rows, self.hints, reduced, kernel.persistent_reduction, kernel.is_gpu, self.static
+            self.axes,
+            rows,
+            self.hints,
+            reduced,
+            kernel.persistent_reduction,
+            kernel.is_gpu,
+            self.static,
+            space_rules.KEPT if kept else space_rules.WALKED,
+            space_rules.ADDED_UP if not kept and self.adds_up(body, reduced) else None,
         )
-        self.order = (*space.blocks, *space.loops, *space.dims[0], *space.dims[1])
-        self.tile = {i: 1 for i in self.order}
+        self.order = (*space.blocks, *space.loops, *space.covered)
+        self.tile = {i: 1 for i in self.order} | space.batch
         for group in (0, 1):
             self.tile.update(zip(space.dims[group], space.extents[group]))
         self.shape = tuple(self.tile[i] for i in self.order) or (1,)
@@ -60,6 +69,13 @@ class Source:
         self.head = []
         self.at = {}  # the text of each axis' index, in tiles
         self.number_blocks()
+
+    def adds_up(self, body, reduced):
+        """Returns True if the kernel reads elements for one reduction and writes none."""
+        written = [each.row for each in self.kernel.live if re.search(rf"\bSTORE\({each.parameter}\b", body)]
+        return body.count("axis=AXIS") == 1 and not any(
+            by != 0 and is_sum for row in written for by, is_sum in zip(row, reduced)
+        )
 
     def check(self):
         if len(self.shape) > MOST_AXES:
@@ -74,8 +90,9 @@ class Source:
 
     def number_blocks(self):
         space = self.space
-        for group in (1, 0):
-            for k, i in enumerate(space.dims[group] if group != space.reduced else ()):
+        groups = {group: space.dims[group] for group in (1, 0) if group != space.reduced} | {2: space.batch}
+        for group, axes in groups.items():
+            for k, i in enumerate(axes):
                 self.at[i] = "0"
                 if k == 0 and not (self.static[i] and self.tile[i] >= self.hints[i]):
                     self.at[i] = f"t{group}"
@@ -100,12 +117,16 @@ class Source:
         return [*counts, 1, 1, 1][:3]
 
     def coordinate(self, i):
-        """Returns the text of an axis' coordinate, which broadcasts to the tile."""
-        if i not in (*self.space.dims[0], *self.space.dims[1]):
-            return self.at[i]
-        own = f"tl.arange({self.tile[i]}, dtype=tl.int32)"
-        if self.at[i] != "0":
-            own += f" + {self.at[i]} * {self.tile[i]}"
+        """Returns the text of an axis' coordinate, which broadcasts to the tile. It has the dtype of the kernel's indices, so
+        that a product with a stride has it, too."""
+        at, dtype = self.at[i], self.kernel.index_dtype
+        if dtype != "tl.int32" and at != "0":
+            at = f"tl.astype({at}, {dtype})"
+        if i not in self.space.covered:
+            return at
+        own = f"tl.arange({self.tile[i]}, dtype={dtype})"
+        if at != "0":
+            own += f" + {at} * {self.tile[i]}"
         return f"tl.reshape({own}, {entries([self.tile[i] if n == i else 1 for n in self.order])})"
 
     def counted(self, row):
@@ -156,7 +177,12 @@ class Source:
         over = [self.order.index(i) for i in self.sums]
         points = tuple(1 if n in over else many for n, many in enumerate(self.shape))
         axis = str(over[0]) if len(over) == 1 else entries(over)
-        words = {"LAST": str(NO_PLACE), "SHAPE": entries(self.shape), "POINTS": entries(points), "AXIS": axis}
+        words = {
+            "LAST": str(NO_PLACE[self.kernel.index_dtype]),
+            "SHAPE": entries(self.shape),
+            "POINTS": entries(points),
+            "AXIS": axis,
+        }
         line = re.sub(r"\b(LAST|SHAPE|POINTS|AXIS)\b", lambda match: words[match[1]], line)
         return re.sub(r"\bTILE\(", "(", line)
 
@@ -166,8 +192,8 @@ class Source:
         in_loop: those that vary along the walked axes; they are defined in the loop, and the others before it.
         """
         walked = {*self.space.loops, *self.sums} if self.space.walked else set()
-        points = [i for i in (*self.space.dims[0], *self.space.dims[1]) if i not in walked and i not in self.sums]
-        every = [i for i in (*self.space.dims[0], *self.space.dims[1])]
+        every = list(self.space.covered)
+        points = [i for i in every if i not in walked and i not in self.sums]
         found = []
 
         def define(word, text, varies):
@@ -197,7 +223,9 @@ class Source:
         text = "\n".join(lines)
         before, repeated = self.definitions(text, False), self.definitions(text, True)
         kernel = self.kernel
-        parameters = [each.parameter for each in kernel.live] + list(kernel.flat_live.values()) + list(kernel.sizes.values())
+        parameters = [each.parameter for each in kernel.live] + list(kernel.flat_live.values())
+        is_wide = kernel.index_dtype == "tl.int64"
+        parameters += [f"{name}: tl.ScalarInt64" if is_wide or name in kernel.wide else name for name in kernel.sizes.values()]
         if len(parameters) > MOST_PARAMETERS:
             raise Refused(f"a kernel of {len(parameters)} parameters")
         code = IndentedBuffer()

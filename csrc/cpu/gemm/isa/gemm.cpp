@@ -1,4 +1,5 @@
 // The table of matrix products for one instruction set.
+#include "cpu/gemm/isa/gemm_few_rows.h"
 #include "cpu/gemm/isa/gemm_loops.h"
 #include "cpu/gemm/isa/gemm_pack.h"
 
@@ -11,6 +12,12 @@ constexpr void source(GemmKernels& k, DType dtype) {
   k.pack_b[index(dtype)] = pack_b<T, S, nr<T>>;
 }
 
+template <class T, class S>
+constexpr void in_place(GemmKernels& k, DType dtype) {
+  columns_source<T, S>(k, dtype);
+  rows_source<T, S>(k, dtype);
+}
+
 constexpr GemmKernels f32_sources() {
   GemmKernels k = kernels_of<float>(DType::f32);
   source<float, float>(k, DType::f32);
@@ -19,11 +26,16 @@ constexpr GemmKernels f32_sources() {
   source<float, f16>(k, DType::f16);
   source<float, f8e4m3>(k, DType::f8e4m3);
   source<float, f8e5m2>(k, DType::f8e5m2);
+  in_place<float, float>(k, DType::f32);
+  in_place<float, float>(k, DType::tf32);
+  in_place<float, bf16>(k, DType::bf16);
+  in_place<float, f16>(k, DType::f16);
   return k;
 }
 constexpr GemmKernels f64_sources() {
   GemmKernels k = kernels_of<double>(DType::f64);
   source<double, double>(k, DType::f64);
+  in_place<double, double>(k, DType::f64);
   return k;
 }
 constexpr GemmKernels i32_sources() {

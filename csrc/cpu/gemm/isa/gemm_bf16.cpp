@@ -2,6 +2,7 @@
 // it treats subnormal numbers as 0. Compiled only for AVX-512.
 #include <initializer_list>
 
+#include "cpu/gemm/isa/gemm_few_rows.h"
 #include "cpu/gemm/isa/gemm_loops.h"
 #include "cpu/gemm/isa/gemm_pack.h"
 #include "cpu/gemm/isa/gemm_pairs.h"
@@ -93,6 +94,10 @@ constexpr GemmKernels sources() {
     k.pack_a[index(same)] = same == DType::f32 ? pack_a_pairs<float> : pack_a_pairs<bf16>;
     k.pack_b[index(same)] = same == DType::f32 ? pack_b_pairs<float> : pack_b_pairs<bf16>;
   }
+  columns_source<Bf16Pair, float>(k, DType::f32);
+  columns_source<Bf16Pair, bf16>(k, DType::bf16);
+  rows_source<float, float>(k, DType::f32);
+  rows_source<float, bf16>(k, DType::bf16);
   return k;
 }
 constexpr GemmKernels kernels = sources();

@@ -3,6 +3,7 @@
 // rows of one pair of k for 16 columns.
 #pragma once
 #include "cpu/gemm/isa/amx.h"
+#include "cpu/gemm/isa/gemm_few_rows.h"
 #include "cpu/gemm/isa/gemm_loops.h"
 #include "cpu/gemm/isa/gemm_pairs.h"
 #include "cpu/vecmath/transpose.h"
@@ -210,6 +211,10 @@ constexpr GemmKernels tile_kernels() {
   k.pack_b[index(DType::bf16)] = pack_b_squares<bf16>;
   k.pack_a[index(DType::f32)] = pack_a_squares<float>;
   k.pack_b[index(DType::f32)] = pack_b_squares<float>;
+  columns_source<float, float>(k, DType::f32);
+  columns_source<float, bf16>(k, DType::bf16);
+  rows_source<float, float>(k, DType::f32);
+  rows_source<float, bf16>(k, DType::bf16);
   return k;
 }
 
