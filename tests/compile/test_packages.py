@@ -80,7 +80,7 @@ class Small(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = torch.nn.Conv1d(3, 5, 3, padding=1)
-        self.linear = torch.nn.Linear(7, 5, bias=False)
+        self.linear, self.gate, self.up = (torch.nn.Linear(*each, bias=False) for each in ((7, 5), (9, 6), (9, 6)))
         self.register_buffer("index", torch.tensor([2, 0, 1]))
 
     def forward(self, x, table, count):
@@ -95,8 +95,9 @@ class Small(torch.nn.Module):
         indexed = x[:, self.index], x.argmax(-1), x.cumsum(-1), torch.where(x > 0, x, count.to(x.dtype)), x.sort(-1).values
         typed = (x.bfloat16() * 1.5).relu(), count * 2 + rows, x.to(torch.int32) // 3, (x > 0) & (x < 1), x.double().exp()
         fewer = F.gelu(self.linear(x[:, :7])), self.conv(x[:3].unsqueeze(0)), x[:0] + 1, x.new_full((2, columns), 3), x.mean()
+        pair = F.silu(self.gate(x)) * self.up(x)
         table.mul_(2)
-        return (*walked, *views, *indexed, *typed, *fewer)
+        return (*walked, *views, *indexed, *typed, *fewer, pair)
 
 
 @pytest.mark.long
