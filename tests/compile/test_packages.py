@@ -94,7 +94,13 @@ class Small(torch.nn.Module):
         )
         indexed = x[:, self.index], x.argmax(-1), x.cumsum(-1), torch.where(x > 0, x, count.to(x.dtype)), x.sort(-1).values
         typed = (x.bfloat16() * 1.5).relu(), count * 2 + rows, x.to(torch.int32) // 3, (x > 0) & (x < 1), x.double().exp()
-        fewer = F.gelu(self.linear(x[:, :7])), self.conv(x[:3].unsqueeze(0)), x[:0] + 1, x.new_full((2, columns), 3), x.abs().mean()
+        fewer = (
+            F.gelu(self.linear(x[:, :7])),
+            self.conv(x[:3].unsqueeze(0)),
+            x[:0] + 1,
+            x.new_full((2, columns), 3),
+            x.abs().mean(),
+        )
         table.mul_(2)
         return (*walked, *views, *indexed, *typed, *fewer)
 
