@@ -3,8 +3,8 @@
 #include "python/module.h"
 
 #include <optional>
-#include <utility>
 
+#include "runtime/call_key.h"
 #include "runtime/kernel.h"
 
 namespace tile::python {
@@ -70,23 +70,6 @@ PythonKernel& kernel_of(PyObject* self);
 
 // Returns true for a _C.TileKernel; after it, the object is a KernelObject. In tile_kernel.cpp.
 bool is_kernel(PyObject* object);
-
-// A launch key that also records the kinds of arguments, so that keys of different kinds cannot be equal.
-class CallKey {
- public:
-  // The shape and strides of a far array are int64 in Python kernels.
-  enum Kind : uint64_t { far_array, near_array, scalar_value, constant_value };
-  void note(Kind kind) {
-    kinds_ = kinds_ << 2 | kind;
-    if (++noted_ % 32 == 0) words.add(std::exchange(kinds_, 0));
-  }
-  void end() { words.add(kinds_); }  // after the last argument
-  LaunchKey words;
-
- private:
-  uint64_t kinds_ = 1;
-  size_t noted_ = 0;
-};
 
 // Adds a parameter of a kernel that is being translated, and returns what Python's _translate wants to know
 // of it; null with an error set.

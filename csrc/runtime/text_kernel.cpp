@@ -9,6 +9,7 @@
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
+#include "support/log.h"
 
 namespace tile {
 
@@ -16,7 +17,7 @@ TextKernel::TextKernel(std::string_view text, bool passes)
     : text_(text), passes_(passes), table_(std::make_unique<KernelTable>()) {
   const Function function = parse(text_);
   verify(function, "parse");
-  name_ = function.name();
+  name_.name = function.name();
   for (const Value* parameter : function.body().arguments) parameters_.push_back(parameter->type);
 }
 TextKernel::~TextKernel() = default;
@@ -50,11 +51,13 @@ std::vector<ArgumentRef> TextKernel::checked(const std::vector<Argument>& argume
       given.push_back(Type::tile(scalar.dtype));
       refs.emplace_back(scalar);
     }
-  if (given != parameters_)
-    fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name_,
-         ": takes (", join(parameters_), ") but is given (", join(given),
-         "); give one argument of its type for each parameter");
+  if (given != parameters_) fail_types(given);
   return refs;
+}
+void TextKernel::fail_types(const std::vector<Type>& given) const {
+  fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name(),
+       ": takes (", join(parameters_), ") but is given (", join(given),
+       "); give one argument of its type for each parameter");
 }
 
 void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
@@ -62,11 +65,41 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
   LaunchKey key;
   for (const ArgumentRef& ref : refs)
     if (ref.array) key.add(key_word(*ref.array));
-  const KernelName name{name_, {}};
-  const Target& target = check_launch(name, grid, refs, true);
+  launch(grid, key, refs, ~uint64_t{0});
+}
+
+void TextKernel::launch(Grid grid, const LaunchKey& key, ArgumentRefs arguments, uint64_t writable) const {
+  bool same = arguments.size() == parameters_.size();
+  for (size_t i = 0; same && i < arguments.size(); ++i) {
+    const ArrayArgument* array = arguments[i].array;
+    const Type& type = parameters_[i];
+    same = type == (array ? Type::array(array->dtype, array->rank) : Type::tile(arguments[i].scalar->dtype));
+  }
+  if (!same) [[unlikely]] {
+    std::vector<Type> given;
+    for (const ArgumentRef& each : arguments)
+      given.push_back(each.array ? Type::array(each.array->dtype, each.array->rank)
+                                 : Type::tile(each.scalar->dtype));
+    fail_types(given);
+  }
+  const Target& target = check_launch(name_, grid, arguments, true);
   if (LaunchObserver* observer = LaunchObserver::of_thread())
-    if (observer->observe(name, grid, refs, [&] { return compiled(refs); })) return;
-  run_blocks(name, table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
+    if (observer->observe(name_, grid, arguments, [&] { return compiled(arguments); })) return;
+  const Executable* kernel = table_->find(key);
+  if (!kernel)
+    kernel = &table_->compile(key, [&] {
+      const Stopwatch time;
+      Function function = compiled(arguments);
+      const Touched touched = touched_parameters(function);
+      auto made = target.compile(std::move(function), name_);
+      made->touched = touched;
+      log_line(name(), ": parsed", target.compiles_at_once ? " and compiled" : "", " in ", time.text());
+      return made;
+    });
+  if (const uint64_t others = kernel->touched.written & ~writable) [[unlikely]]
+    fail(ErrorKind::value, "launch of ", name(), ": the kernel writes argument ", std::countr_zero(others),
+         ", which is not among those that it may write");
+  run_blocks(name_, *kernel, grid, arguments);
 }
 
 cuda::Program TextKernel::gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target,

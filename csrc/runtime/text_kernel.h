@@ -8,6 +8,7 @@
 #include "cuda/program.h"
 #include "ir/op.h"
 #include "runtime/argument.h"
+#include "runtime/executable.h"
 
 namespace tile {
 
@@ -21,14 +22,21 @@ class TextKernel {
   ~TextKernel();
   // Arguments are in the order of the text's parameters. Throws if their types or number differ.
   void launch(Grid grid, const std::vector<Argument>& arguments) const;
+  // The same for arguments whose key the caller knows. writable: a bit for each argument that the kernel may
+  // write; throws if it writes another.
+  void launch(Grid grid, const LaunchKey& key, ArgumentRefs arguments, uint64_t writable) const;
+  const std::string& name() const { return name_.name; }
+  const std::vector<Type>& parameters() const { return parameters_; }
   // Returns the program that a GPU would run for such arguments, whatever device their arrays are on.
   cuda::Program gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target,
                             const cuda::Configuration& configuration = {}) const;
 
  private:
+  [[noreturn]] void fail_types(const std::vector<Type>& given) const;
   std::vector<ArgumentRef> checked(const std::vector<Argument>& arguments) const;
   Function compiled(ArgumentRefs arguments) const;
-  std::string text_, name_;
+  std::string text_;
+  KernelName name_;
   bool passes_;
   std::vector<Type> parameters_;
   std::unique_ptr<KernelTable> table_;

@@ -2,6 +2,12 @@
 #include "torch/convert.h"
 
 namespace tile {
+namespace {
+
+// AOTInductor's executor gives None for an empty list.
+bool is_none(const c10::IValue& value) { return value.isNone(); }
+
+}  // namespace
 
 ParameterType OpParameter<at::Tensor>::type() { return {"at::Tensor", "Tensor", ""}; }
 ParameterType OpParameter<double>::type() { return {"double", "float", ""}; }
@@ -31,6 +37,7 @@ ParameterType OpParameter<std::vector<int64_t>>::type() {
 }
 std::vector<int64_t> OpParameter<std::vector<int64_t>>::from(const c10::IValue& value) {
   if (value.isIntList()) return value.toIntVector();
+  if (is_none(value)) return {};
   std::vector<int64_t> sizes;
   for (const c10::SymInt& size : value.toSymIntVector()) sizes.push_back(size.guard_int(__FILE__, __LINE__));
   return sizes;
@@ -39,15 +46,17 @@ ParameterType OpParameter<std::vector<c10::SymInt>>::type() {
   return {"std::vector<c10::SymInt>", "SymInt[]", ""};
 }
 std::vector<c10::SymInt> OpParameter<std::vector<c10::SymInt>>::from(const c10::IValue& value) {
-  return value.toSymIntVector();
+  return is_none(value) ? std::vector<c10::SymInt>() : value.toSymIntVector();
 }
 c10::SmallVector<int64_t, 5> OpParameter<at::IntArrayRef>::from(const c10::IValue& value) {
   c10::SmallVector<int64_t, 5> list;
+  if (is_none(value)) return list;
   for (const c10::IValue& each : value.toListRef()) list.push_back(OpParameter<int64_t>::from(each));
   return list;
 }
 c10::SmallVector<c10::SymInt, 5> OpParameter<c10::SymIntArrayRef>::from(const c10::IValue& value) {
   c10::SmallVector<c10::SymInt, 5> list;
+  if (is_none(value)) return list;
   for (const c10::IValue& each : value.toListRef()) list.push_back(each.toSymInt());
   return list;
 }
@@ -60,7 +69,7 @@ ParameterType OpParameter<std::vector<at::Tensor>>::type() {
   return {"std::vector<at::Tensor>", "Tensor[]", ""};
 }
 std::vector<at::Tensor> OpParameter<std::vector<at::Tensor>>::from(const c10::IValue& value) {
-  return value.toTensorVector();
+  return is_none(value) ? std::vector<at::Tensor>() : value.toTensorVector();
 }
 ParameterType OpParameter<std::vector<std::optional<at::Tensor>>>::type() {
   return {"std::vector<std::optional<at::Tensor>>", "Tensor?[]", ""};

@@ -59,6 +59,7 @@ _imported_late = {
     "CudaKernel": "_cuda_kernel",
     "enable_inductor_fusion": "_inductor",
     "disable_inductor_fusion": "_inductor",
+    "aoti_compile_and_package": "_compile.package",
     "compile_report": "_compile.report",
     "patch": "_patching",
     "unpatch": "_patching",

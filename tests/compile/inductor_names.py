@@ -45,7 +45,12 @@ REACHED = {
         "SizeVarAllocator.statically_known_multiple_of",
         "SizeVarAllocator.statically_known_equals",
     ],
-    "torch._inductor.ir": ["TemplateBuffer.extract_read_writes", "IRNode.get_read_names"],
+    "torch._inductor.ir": [
+        "ExternKernelNode",
+        "ReinterpretView",
+        "TemplateBuffer.extract_read_writes",
+        "IRNode.get_read_names",
+    ],
     "torch._inductor.dependencies": ["extract_read_writes"],
     "torch._inductor.lowering": ["lowerings", "fallback_handler"],
     "torch._inductor.fx_passes.joint_graph": ["pass_patterns", "mul_softmax_pattern", "div_softmax_pattern"],
@@ -58,6 +63,9 @@ REACHED = {
         "epilogue_fusion_first",
     ],
     "torch._dynamo.backends.registry": ["register_backend", "_COMPILER_FNS"],
+    "torch._inductor.codegen.cpp_wrapper_cpu": ["CppWrapperCpu.generate_fallback_kernel_with_runtime_lookup_aot"],
+    "torch._inductor.graph": ["GraphLowering.codegen_with_cpp_wrapper"],
+    "torch._inductor.virtualized": ["V.set_aot_compilation", "V.set_extern_kernel_nodes"],
 }
 
 

@@ -36,13 +36,20 @@ def data(batch, length, device):
     return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 
-def test_a_package_runs_in_a_program_without_python(tmp_path, device):
+PACKED_BY = [
+    torch._inductor.aoti_compile_and_package,
+    pytest.param(tile_ops.aoti_compile_and_package, marks=pytest.mark.long, id="our_kernels"),
+]
+
+
+@pytest.mark.parametrize("pack", PACKED_BY)
+def test_a_package_runs_in_a_program_without_python(pack, tmp_path, device):
     torch.manual_seed(0)
     model = Model().to(device).eval()
     batch, length = torch.export.Dim("batch", min=2, max=64), torch.export.Dim("length", min=2, max=64)
     with torch.no_grad():
         program = torch.export.export(model, data(3, 7, device), dynamic_shapes=({0: batch, 1: length},) * 2)
-        package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+        package = pack(program, package_path=str(tmp_path / "model.pt2"))
         folder = build(targets=("run_package",)).parent
         for sizes in [(3, 7), (2, 33), (5, 64)]:
             given = data(*sizes, device)

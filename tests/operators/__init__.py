@@ -34,7 +34,7 @@ def _rows():
 
 TABLE = dict(_rows())
 # Only code that torch.compile(backend="tile") generates calls these, with plain tensors and without gradients.
-OF_GENERATED_CODE = {"_matmul_into"}
+OF_GENERATED_CODE = {"_matmul_into", "_run_kernel"}
 
 
 def all_names():

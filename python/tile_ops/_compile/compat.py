@@ -1,11 +1,15 @@
 """Every name of inductor that differs between the versions of torch that we support, or that is private to it."""
 
 import contextlib
+import json
+import pathlib
 
 import sympy
 import torch
+from torch._inductor import ir
 from torch._inductor.codegen import common
 from torch._inductor.codegen.common import PythonPrinter
+from torch._inductor.codegen.wrapper import WrapperLine
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 
@@ -66,8 +70,16 @@ def real_name(buffer):
     return scheduler.mutation_real_name.get(buffer, buffer) if scheduler else buffer
 
 
-def config_patches(on_gpu):
+PACKAGE = {"cpp_wrapper": True, "aot_inductor.package": True}  # settings of inductor under which it packs a graph
+
+
+def config_patches(on_gpu, is_package=False):
     """Returns the settings of inductor under which its front makes graphs that our kernels can compute."""
+    package = {
+        **PACKAGE,
+        "aot_inductor.use_runtime_constant_folding": False,  # its executor does not know calls of that graph
+        "triton.autotune_at_compile_time": False,  # it imports Triton
+    }
     patches = {
         "cpu_backend": "triton",  # "cpp" reads what only C++ kernels have
         "cpp.simdlen": None,
@@ -93,6 +105,7 @@ def config_patches(on_gpu):
         "split_reductions": on_gpu,
         "size_asserts": False,
         "alignment_asserts": False,
+        **(package if is_package else {}),
     }
     known = config_values(patches)
     return {name: value for name, value in patches.items() if name in known}
@@ -144,6 +157,18 @@ def note_sources(note):
 def source_of(compiled):
     """Returns the text of the module that inductor generated for a graph."""
     return getattr(compiled, "source_code", "")
+
+
+def package_source_of(compiled):
+    """Returns (the C++ that inductor generated for a package, the operators that its executor calls)."""
+
+    def text(suffix):
+        files = (each for each in compiled.filename if isinstance(each, str) and each.endswith(suffix))
+        return next((pathlib.Path(each).read_text() for each in files), "")
+
+    nodes = json.loads(text(".wrapper.json") or '{"nodes": []}')["nodes"]
+    names = [each["node"]["target"].replace("::", ".") for each in nodes]
+    return text(".wrapper.cpp"), [name if name.count(".") == 2 else f"{name}.default" for name in names]
 
 
 _REDUCTIONS = frozenset("sum mean amax amin var var_mean std prod any all argmax argmin".split())
@@ -206,3 +231,92 @@ def let_sums_into_elements_be_calls(is_ours):
 
     own = lowering.needs_fallback_due_to_atomic_add_limitations
     lowering.needs_fallback_due_to_atomic_add_limitations = lambda dtype: is_ours() or own(dtype)
+
+
+def buffer_of(name):
+    """Returns the buffer of a name, without the boxes around it."""
+    node = V.graph.get_buffer(name)
+    while isinstance(node, (ir.TensorBox, ir.StorageBox)):
+        node = node.data
+    return node
+
+
+def view_node(buffer, sizes, strides, offset):
+    """Returns inductor's node of a view of a buffer."""
+    data = buffer_of(buffer)
+    layout = ir.FixedLayout(data.get_device(), data.get_dtype(), list(sizes), list(strides), offset)
+    return ir.ReinterpretView(data=data, layout=layout)
+
+
+class _OperatorCall(WrapperLine):
+    """A call in a wrapper of C++. It is written once memory is planned, as those of inductor's own nodes are."""
+
+    def __init__(self, wrapper, comment, operator, arguments):
+        self.wrapper, self.comment, self.operator, self.arguments = wrapper, comment, operator, arguments
+
+    def codegen(self, code):
+        from torch._export.serde.schema import Node
+        from torch._export.serde.serialize import GraphModuleSerializer
+
+        given = self.arguments()
+        # The executor takes integers and tensors from the call. What is serialised says how many there are.
+        counted = [[0] * len(each) if _is_numbers(each) else each for each in given]
+        names = [each.name for each in self.operator._schema.arguments]
+        inputs = GraphModuleSerializer(None, []).serialize_inputs(self.operator, (), dict(zip(names, counted)))
+        node = Node(target=self.operator.name(), inputs=inputs, outputs=[], metadata={})
+        V.extern_kernel_nodes.append(ir.ExternKernelNode(name=f"tile_{len(V.extern_kernel_nodes)}", node=node))
+        self.wrapper.writeline(f"// {self.comment}")
+        self.wrapper.generate_fallback_kernel_with_runtime_lookup_aot(self.operator, given, [], [])
+
+
+def _is_numbers(value):
+    return isinstance(value, list) and all(isinstance(each, sympy.Expr) for each in value)
+
+
+def write_operator_call(comment, operator, arguments):
+    """Writes the call of an operator without results into a wrapper of C++.
+
+    arguments(): a list with all arguments of the schema: inductor's nodes, expressions of sizes, texts and None.
+    """
+    if not V.graph.aot_mode:
+        raise NotImplementedError("cpp_wrapper is for packages: tile_ops.aoti_compile_and_package")
+    wrapper = V.graph.wrapper_code
+    wrapper.writeline(_OperatorCall(wrapper, comment, operator, arguments))
+
+
+def generate_packages_at_once(is_ours):
+    """Keeps inductor from running a graph of a GPU before it packs it, which is to find Triton's kernels.
+
+    is_ours() -> bool: graphs are packed at once where it returns True, unless they contain kernels of Triton.
+    """
+    own = GraphLowering.codegen_with_cpp_wrapper
+
+    def codegen_with_cpp_wrapper(graph):
+        has_triton = any(isinstance(each, ir.UserDefinedTritonKernel) for each in graph.operations)
+        return graph.codegen() if is_ours() and not has_triton else own(graph)
+
+    GraphLowering.codegen_with_cpp_wrapper = codegen_with_cpp_wrapper
+
+
+def package_inputs(gm, args, kwargs, settings):
+    """Returns (flat inputs of an exported program's module, settings with the structures of inputs and outputs)."""
+    from torch._inductor.compile_fx import _aoti_flatten_inputs
+
+    return _aoti_flatten_inputs(gm, args, kwargs, options=settings)
+
+
+def compile_package(gm, inputs, inner, patches, decompositions):
+    """Returns the files of a package of a graph; as inductor's compile_fx_aot, which takes no decompositions."""
+    from torch._dynamo.utils import get_metrics_context
+    from torch._export.utils import _compiling_state_context
+    from torch._inductor.codecache import code_hash
+    from torch._inductor.compile_fx import compile_fx, unwrap_tensor_subclass_parameters
+
+    unwrap_tensor_subclass_parameters(gm)
+    patches = {**patches, "aot_inductor.output_path": code_hash(gm.code)}
+    compiling = V.set_aot_compilation(True), get_metrics_context(), _compiling_state_context()
+    with contextlib.ExitStack() as stack:
+        for each in compiling:
+            stack.enter_context(each)
+        made = compile_fx(gm, inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions)
+    return made.filename

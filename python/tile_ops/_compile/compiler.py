@@ -15,6 +15,7 @@ from .lowerings import KEPT, KEPT_ON_CPU
 from .scheduling import TileScheduling
 
 ATTEMPTS = 20
+FOLDING = "aot_inductor.use_runtime_constant_folding"
 
 
 class _Quiet(logging.Filter):
@@ -31,6 +32,7 @@ def _install():
     compat.note_sources(lambda text: current() and current().sources.append(text))
     compat.leave_out_scaled_softmax(lambda: current() is not None)
     compat.let_sums_into_elements_be_calls(lambda: current() is not None)
+    compat.generate_packages_at_once(lambda: current() is not None)
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
     for device in ("cpu", "cuda"):
 
@@ -83,51 +85,96 @@ def _decompositions_on_gpu():
     return _without(KEPT)
 
 
-def compile_graph(gm, example_inputs, mode, options):
-    """Returns a function that computes the graph. mode, options: those of torch.compile."""
-    from torch._inductor.compile_fx import compile_fx
+def _read(compile, made):
+    def reason_of(name):
+        return compile.reasons.get(name) or lowerings.reason_of(name)
 
-    own, settings = option_rules.split(options)
-    _install()
-    graphs, place = [], report.place_of_graph(gm)
-    flex.take_over(gm, own)
+    if compile.is_package:
+        return report.read_package(*compat.package_source_of(made), reason_of)
+    return report.read(compat.source_of(made), reason_of)
 
-    def inner(gm, example_inputs, **arguments):
-        compile, begun = Compile(own, on_gpu, reasons=dict(joint.reasons), steps=dict(joint.steps)), time.perf_counter()
+
+class _Inner:
+    """What compiles each graph of a model once inductor has taken it apart; the graphs are reported."""
+
+    def __init__(self, joint, decompositions, before, place=""):
+        self.joint, self.decompositions, self.before, self.place = joint, decompositions, before, place
+        self.graphs = []
+
+    def __call__(self, gm, example_inputs, **arguments):
+        joint, begun = self.joint, time.perf_counter()
+        compile = Compile(
+            joint.options, joint.on_gpu, reasons=dict(joint.reasons), steps=dict(joint.steps), is_package=joint.is_package
+        )
         if "get_decomp_fn" in arguments:  # since torch 2.13; inductor's own of a table has no key in its caches
-            arguments["get_decomp_fn"] = decompositions
-        kind = "backward" if arguments.get("is_backward") else "inference" if arguments.get("is_inference") else "forward"
-        graph = report.Graph(kind, report.place_of_graph(gm) or place)
+            arguments["get_decomp_fn"] = self.decompositions
+        kind = "package" if compile.is_package else "inference" if arguments.get("is_inference") else "forward"
+        kind = "backward" if arguments.get("is_backward") else kind
+        graph = report.Graph(kind, report.place_of_graph(gm) or self.place)
         try:
             made = _generate(compile, gm, example_inputs, arguments)
-            found = report.read(compat.source_of(made), lambda name: compile.reasons.get(name) or lowerings.reason_of(name))
-            graph.kernels, graph.products, graph.called, graph.steps = found
+            graph.kernels, graph.products, graph.called, graph.steps = _read(compile, made)
             graph.cached = bool(graph.kernels or graph.products) and not compile.kernels
         except Exception as error:
             if ladder.passes_on(error):
                 raise
             at = compile.place or graph.place
-            made, graph.computed_by = ladder.computed_otherwise(_copy(gm), example_inputs, arguments, own, before, error, at)
+            made, graph.computed_by = ladder.computed_otherwise(
+                _copy(gm), example_inputs, arguments, compile, self.before, error, at
+            )
             graph.error = ladder.described(error)
         graph.seconds = time.perf_counter() - begun
-        graphs.append(graph)
+        self.graphs.append(graph)
         report.add(graph)
         return made
 
-    on_gpu = any(each.device.type == "cuda" for each in example_inputs if isinstance(each, torch.Tensor))
-    decompositions = _decompositions_on_gpu if on_gpu else _decompositions_on_cpu
-    patches = compat.config_patches(on_gpu)
+
+def _settings(joint, settings, mode=None):
+    """Returns (settings of inductor, the values that they have without us, the decompositions of graphs)."""
+    _install()
+    patches = compat.config_patches(joint.on_gpu, joint.is_package)
     before = compat.config_values(patches)
     patches.update(settings)
     if mode is not None:
         from torch._inductor import list_mode_options
 
         patches.update(list_mode_options(mode))
+    patches = cache_key.patched(patches, joint.options, functools.partial(patterns.replace_all, compile=joint))
+    return patches, before, _decompositions_on_gpu if joint.on_gpu else _decompositions_on_cpu
+
+
+def _on_gpu(inputs):
+    return any(each.device.type == "cuda" for each in inputs if isinstance(each, torch.Tensor))
+
+
+def compile_graph(gm, example_inputs, mode, options):
+    """Returns a function that computes the graph. mode, options: those of torch.compile."""
+    from torch._inductor.compile_fx import compile_fx
+
+    own, settings = option_rules.split(options)
+    place, joint = report.place_of_graph(gm), Compile(own, _on_gpu(example_inputs))
+    flex.take_over(gm, own)
+    patches, before, decompositions = _settings(joint, settings, mode)
+    inner = _Inner(joint, decompositions, before, place)
     begun = time.perf_counter()
-    joint = Compile(own, on_gpu)
-    patches = cache_key.patched(patches, own, functools.partial(patterns.replace_all, compile=joint))
     with compiling(joint):
         made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
-    if not graphs:  # autograd's cache had them
+    if not inner.graphs:  # autograd's cache had them
         report.add_cached(joint.sources, place, time.perf_counter() - begun, lowerings.reason_of)
     return made
+
+
+def compile_for_package(gm, args, kwargs, options):
+    """Returns the files of an AOTInductor package. gm: the module of an exported program; options: those of torch.compile."""
+    own, settings = option_rules.split(options)
+    if settings.get(FOLDING):
+        raise ValueError(f'options["{FOLDING}"]: kernels of tile_ops cannot run when a package is loaded; leave it out')
+    inputs, settings = compat.package_inputs(gm, args, kwargs, settings)
+    on_gpu = _on_gpu([*inputs, *gm.parameters(), *gm.buffers()])
+    joint = Compile(own, on_gpu, is_package=True)
+    flex.take_over(gm, own)
+    patches, before, decompositions = _settings(joint, settings)
+    # Code of inductor's own would be packed, too.
+    inner = _Inner(joint, decompositions, {**before, **compat.PACKAGE}, report.place_of_graph(gm))
+    with compiling(joint):
+        return compat.compile_package(gm, inputs, inner, patches, decompositions())

@@ -15,8 +15,8 @@ from torch._inductor.virtualized import V, ops
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from . import ahead, trial
 from . import axes as axis_rules
+from . import calls
 from . import space as space_rules
 from .active import Refused
 from .compat import GraphFacts, hint, print_size, real_name, storage_size
@@ -83,6 +83,7 @@ class TileKernel(Reductions, SIMDKernel):
         self.accesses = []
         self.known = {}
         self.flat = {}  # buffer: the parameter of its memory
+        self.written = set()  # buffers
         self.sizes = {}  # an expression of sizes that vary: its parameter
         self.wide = set()  # those parameters that have 64 bits
         self.coordinate_rows = {}  # strides of the axes whose sum is a coordinate
@@ -221,7 +222,9 @@ class TileKernel(Reductions, SIMDKernel):
         buffer = real_name(buffer)
         key = (buffer, offset, tuple(sorted((str(symbol), stride) for symbol, stride in strides.items())), written)
         if key not in self.known:
-            self.known[key] = access = Access(f"{'o' if written else 'a'}{len(self.accesses)}", buffer, offset, strides, written)
+            self.known[key] = access = Access(
+                f"{'o' if written else 'a'}{len(self.accesses)}", buffer, offset, strides, written
+            )
             self.accesses.append(access)
         return self.known[key].parameter
 
@@ -264,6 +267,7 @@ class TileKernel(Reductions, SIMDKernel):
             raise Refused(f"a store with mode {mode}")
         name_of(V.graph.get_dtype(name))
         self.args.output(name)
+        self.written.add(real_name(name))
         index = self.plain(index)
         found = self.affine(index)
         if found is None:
@@ -395,8 +399,7 @@ class TileKernel(Reductions, SIMDKernel):
             expression = V.graph.sizevars.simplify(sympy.sympify(expression))
             if isinstance(expression, sympy.Integer):
                 return int(expression)
-            text = print_size(expression)
-            found = f"n{numbers.setdefault(text, len(numbers))}"
+            found = f"n{numbers.setdefault(expression, len(numbers))}"
             likely[found] = hint(expression)
             return found
 
@@ -415,14 +418,6 @@ class TileKernel(Reductions, SIMDKernel):
         for expression in self.sizes:
             layout.append(("number", number(expression)))
 
-        grid = [number(each) for each in self.writer.blocks()]
-        device = V.graph.get_current_device_or_throw()
-        trial.trace(name, self.source, layout, likely, [(V.graph.get_dtype(each), device) for each in tensors])
-        stand_ins = tuple((V.graph.get_dtype(each), hint(storage_size(each))) for each in tensors)
-        ahead.compile_kernel(device, name, self.source, (*layout, tuple(grid)), stand_ins, tuple(likely.values()))
-        arguments = [*tensors, *numbers]
-        wrapper = V.graph.wrapper_code
-        wrapper.tile_calls = getattr(wrapper, "tile_calls", 0) + 1
-        call = f"{name}_call{wrapper.tile_calls}"
-        wrapper.header.writeline(f"{call} = tile_call({name}, {tuple(layout)!r}, {tuple(grid)!r})")
-        wrapper.writeline(f"{call}({', '.join(arguments)})")
+        grid = tuple(number(each) for each in self.writer.blocks())
+        launch = calls.Launch(name, self.source, layout, grid, list(tensors), list(numbers), likely, self.written)
+        calls.write_launch(launch)

@@ -49,18 +49,20 @@ def _devices(example_inputs):
     return {each.device.type for each in example_inputs if isinstance(each, torch.Tensor)}
 
 
-def computed_otherwise(gm, example_inputs, arguments, options, before, error, place):
-    """Returns (what computes the graph, its name); raises the error if the options ask for that.
+def computed_otherwise(gm, example_inputs, arguments, compile, before, error, place):
+    """Returns (what computes the graph, its name); raises the error if the options ask for that, and for a package without code.
 
     before: the settings of inductor that our own graphs have changed.
     """
-    wanted = options.get(FALLBACK, "eager")
+    wanted = compile.options.get(FALLBACK, "inductor" if compile.is_package else "eager")
     if wanted == "error":
         raise error
     made, name = None, wanted
     if wanted == "inductor":
         made = _by_inductor(gm, example_inputs, arguments, before)
     if made is None:
+        if compile.is_package:
+            raise error
         made, name = eager(gm), "eager"
     _warn(place, error, "It runs without kernels" if name == "eager" else "Inductor generates the code")
     return made, name

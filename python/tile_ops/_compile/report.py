@@ -29,10 +29,11 @@ class Product:
 
 @dataclasses.dataclass
 class Graph:
-    """A compiled graph. kind: inference, forward or backward. place: the user's line of its first operator.
+    """A compiled graph. kind: inference, forward, backward or package. place: the user's line of its first operator.
 
-    called: {operator: (calls, reason)}. steps: {operator that is computed as several others: reason}. computed_by: "tile", or "inductor" or "eager" after the error `error`. cached: True if
-    a cache of torch had the generated code. read: False if this code is not known.
+    called: {operator: (calls, reason)}. steps: {operator that is computed as several others: reason}. computed_by: "tile", or
+    "inductor" or "eager" after the error `error`. cached: True if a cache of torch had the generated code. read: False if this code
+    is not known.
     """
 
     kind: str
@@ -141,8 +142,9 @@ def place_of_graph(gm):
     return next(filter(None, places), "")
 
 
-# Each begins a line of a generated module: operator, reason.
-REASON, STEPS = "# called: ", "# in steps: "
+# Comments of a generated module begin so. Behind them are: operator, reason; the same; and in C++ a kernel; an epilogue.
+REASON, STEPS, LAUNCH, PRODUCT = "called: ", "in steps: ", "launch of ", "product: "
+OWN = ("tile._run_kernel.default", "tile._matmul_into.default")  # launches and products, which their comments count
 _ORIGINS = re.compile(r"\s*# .*Original ATen: \[([^\]]*)\]")
 _KERNEL = re.compile(r"(\w+) = tile_kernel\(")
 _LAUNCH = re.compile(r"\s+(\w+)_call\d+\(")
@@ -169,11 +171,11 @@ def read(source, reason_of):
             in_text = line != "''')"
         elif found := _ORIGINS.match(line):
             origins = _operators(found[1])
-        elif line.startswith(REASON):
-            operator, _, why = line.removeprefix(REASON).partition(": ")
+        elif line.startswith("# " + REASON):
+            operator, _, why = line.removeprefix("# " + REASON).partition(": ")
             reasons[operator] = why
-        elif line.startswith(STEPS):
-            operator, _, why = line.removeprefix(STEPS).partition(": ")
+        elif line.startswith("# " + STEPS):
+            operator, _, why = line.removeprefix("# " + STEPS).partition(": ")
             steps[operator] = why
         elif found := _KERNEL.match(line):
             kernels[found[1]] = Kernel(found[1], origins)
@@ -185,5 +187,42 @@ def read(source, reason_of):
             products.setdefault(key, Product(*key, launches=0)).launches += 1
         elif (found := _CALL.match(line)) and not (found[2] or "").startswith("inductor."):
             calls[f"aten.{found[1]}" if found[1] else found[2]] += 1
-    called = {name: (count, reasons.get(name) or reason_of(name)) for name, count in calls.items()}
-    return list(kernels.values()), list(products.values()), called, steps
+    return list(kernels.values()), list(products.values()), _with_reasons(calls, reasons, reason_of), steps
+
+
+def _with_reasons(calls, reasons, reason_of):
+    return {name: (count, reasons.get(name) or reason_of(name)) for name, count in calls.items()}
+
+
+_OF_TORCH = re.compile(r"aoti_torch_(?:cpu|cuda)_(\w+?)(?:_out)?\(")
+_BY_EXECUTOR = re.compile(r"aoti_torch_proxy_executor_call_function\(proxy_executor, (\d+),")
+
+
+def read_package(source, targets, reason_of):
+    """Returns the same of the C++ of a package. targets: the operators that its executor calls, by their numbers."""
+    kernels, products, calls, reasons, steps = {}, {}, collections.Counter(), {}, {}
+    origins = ()
+    for line in map(str.strip, source.splitlines()):
+        comment = line.removeprefix("// ") if line.startswith("// ") else ""
+        if found := _ORIGINS.match(f"# {comment}"):
+            origins = _operators(found[1])
+        elif found := _KERNEL.match(comment):
+            kernels[found[1]] = Kernel(found[1], origins)
+        elif comment.startswith(REASON):
+            operator, _, why = comment.removeprefix(REASON).partition(": ")
+            reasons[operator] = why
+        elif comment.startswith(STEPS):
+            operator, _, why = comment.removeprefix(STEPS).partition(": ")
+            steps[operator] = why
+        elif comment.startswith(LAUNCH):
+            kernels[comment.removeprefix(LAUNCH)].launches += 1
+        elif comment.startswith(PRODUCT):
+            key = origins, comment.removeprefix(PRODUCT)
+            products.setdefault(key, Product(*key, launches=0)).launches += 1
+        elif found := _BY_EXECUTOR.search(line):
+            name = targets[int(found[1])]
+            if name not in OWN:
+                calls[name] += 1
+        elif found := _OF_TORCH.search(line):
+            calls[f"aten.{found[1]}"] += 1
+    return list(kernels.values()), list(products.values()), _with_reasons(calls, reasons, reason_of), steps

@@ -10,10 +10,10 @@ from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import ahead, templates
+from . import ahead, calls, templates
 from .active import Refused, current
 from .kernel import TileKernel
-from .report import REASON, STEPS, place_of
+from .report import place_of
 
 MOST_ACCESSES = 56  # of a group of nodes: a kernel has at most MOST_PARAMETERS, and sizes that vary are some of them
 
@@ -82,21 +82,15 @@ class TileScheduling(SIMDScheduling):
             raise
 
     def define_kernel(self, src_code, node_schedule, kernel):
-        wrapper = V.graph.wrapper_code
-        known = wrapper.src_to_kernel.get(src_code)
+        kernels = calls.kernels_of_module()
+        known = kernels.get(src_code)
         name = known or f"tile_{get_fused_kernel_name(node_schedule, 'original_aten')}_{next(self.count)}"
         kernel.source = src_code.replace("def KERNEL(", f"def {name}(")
         if known:
             return name
-        if not wrapper.src_to_kernel:
-            wrapper.header.writeline("from tile_ops._compile.launch import tile_call, tile_kernel")
-            for operator, why in current().reasons.items():
-                wrapper.header.writeline(f"{REASON}{operator}: {' '.join(why.split())}")
-            for operator, why in current().steps.items():
-                wrapper.header.writeline(f"{STEPS}{operator}: {' '.join(why.split())}")
-        wrapper.src_to_kernel[src_code] = name
-        origins, _ = get_kernel_metadata(node_schedule, wrapper)
-        wrapper.header.splice(f"\n{origins}\n{name} = tile_kernel({name!r}, r'''\n{kernel.source}''')\n")
+        kernels[src_code] = name
+        origins, _ = get_kernel_metadata(node_schedule, V.graph.wrapper_code)
+        calls.write_kernel(name, kernel.source, origins)
         current().kernels.append(name)
         return name
 

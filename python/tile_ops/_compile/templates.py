@@ -9,10 +9,10 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._ordered_set import OrderedSet
 
 from .._inductor.graph import is_call, value_of
-from . import ahead
+from . import ahead, calls
 from .active import Refused, current
 from .choice import is_ours, product_of_buffers
-from .compat import hint, is_reduction, print_size
+from .compat import hint, is_reduction
 from .epilogue import MOST_RESULTS, Sum, kept_results, text_of
 from .pairs import MOST_STEPS, is_elementwise, is_view, two_products
 
@@ -73,13 +73,9 @@ def _axes(strides, sizes):
 
 
 def _view(buffer, offset, strides, sizes):
-    """Returns the text of a view of the result's shape; an axis without stride has one element, unless it has one anyway."""
+    """Returns a view of the result's shape; an axis without stride has one element, unless it has one anyway."""
     sizes, strides = _axes(strides, sizes)
-
-    def entries(values):
-        return f"({', '.join(map(print_size, values))})"
-
-    return f"reinterpret_tensor({buffer}, {entries(sizes)}, {entries(strides)}, {print_size(offset)})"
+    return calls.View(buffer, offset, tuple(strides), tuple(sizes))
 
 
 def call(scheduling, template_node, epilogue_nodes):
@@ -95,11 +91,8 @@ def call(scheduling, template_node, epilogue_nodes):
     outs = [_view(each.buffer, each.offset, each.strides, size) for each in kept]
     text = "; ".join([*handler.lines, *(str(each.value) for each in kept)])
     operands = [_view(buffer, offset, strides, size) for buffer, offset, strides in handler.operands]
-    input, other, *second = (each.codegen_reference() for each in template.inputs)
-    arguments = [input, other, f"[{', '.join(operands)}]", f"[{', '.join(outs)}]", *(f"second={each}" for each in second)]
-    wrapper = V.graph.wrapper_code
-    wrapper.writeline(get_kernel_metadata(nodes, wrapper)[0])
-    wrapper.writeline(f"torch.ops.tile._matmul_into({', '.join(arguments)}, epilogue={text!r})")
+    origins = get_kernel_metadata(nodes, V.graph.wrapper_code)[0]
+    calls.write_product(origins, template.inputs, operands, outs, text)
     _compile_ahead(template, handler.operands, [(each.buffer, each.offset, each.strides) for each in kept], text)
     current().kernels.append(f"product with {len(epilogue_nodes)} nodes: {text}")
     scheduling.free_buffers_in_scheduler()

@@ -22,9 +22,19 @@ def trace(name, text, layout, numbers, tensors):
 
 @functools.lru_cache(4096)  # layers of a model have equal kernels
 def _trace(name, text, layout, tensors):
-    from torch._subclasses import FakeTensorMode
-
     from tile_ops.language.core.errors import TileError
+
+    try:
+        tile_kernel(name, text)._written(_stand_ins(layout, tensors))
+    except TileError:
+        raise
+    except Exception:  # stand-ins of tensors can be refused for other reasons than the text
+        return
+
+
+def _stand_ins(layout, tensors):
+    """Returns arguments of a kernel without memory."""
+    from torch._subclasses import FakeTensorMode
 
     arguments = []
     with FakeTensorMode():
@@ -35,9 +45,31 @@ def _trace(name, text, layout, tensors):
                 arguments.append(torch.empty_strided(sizes, strides, dtype=dtype, device=device))
             else:
                 arguments.append(rest[0])
-    try:
-        tile_kernel(name, text)._written(tuple(arguments))
-    except TileError:
-        raise
-    except Exception:  # stand-ins of tensors can be refused for other reasons than the text
-        return
+    return tuple(arguments)
+
+
+def texts(name, text, layout, dtypes):
+    """Returns the Tile IR of a kernel; and that of a launch in which arrays with sizes that vary are far, or "" if it is the same.
+
+    An array is far if its elements lie further apart than int32 says. The kernel then computes its shape and strides in int64.
+    """
+    return _texts(name, text, tuple(layout), tuple(dtypes))
+
+
+@functools.lru_cache(4096)
+def _texts(name, text, layout, dtypes):
+    tensors = [(dtype, "cpu") for dtype in dtypes]  # a launch states the facts of its device
+
+    def known(far):
+        for kind, *rest in layout:
+            if kind == "number":
+                yield kind, 1
+                continue
+            which, _, sizes, strides = rest
+            if any(isinstance(each, str) for each in (*sizes, *strides)):
+                others = [1] * (len(sizes) - 1)
+                sizes, strides = (2 if far else 1, *others), (2**32 if far else 1, *others)
+            yield kind, which, sizes, strides
+
+    near, far = (tile_kernel(name, text)._ir(_stand_ins(known(far), tensors), False) for far in (False, True))
+    return near, "" if near == far else far
