@@ -33,8 +33,9 @@ def _rows():
 
 
 TABLE = dict(_rows())
-# Only code that torch.compile(backend="tile") generates calls these, with plain tensors and without gradients.
-OF_GENERATED_CODE = {"_matmul_into", "_run_kernel"}
+# Only code that torch.compile(backend="tile") generates calls these, with plain tensors.
+_SCORED = "_attention_with_score"
+OF_GENERATED_CODE = {"_matmul_into", "_run_kernel", _SCORED, f"{_SCORED}_saving", f"{_SCORED}_backward"}
 
 
 def all_names():
