@@ -63,7 +63,7 @@ def test_a_second_process_finds_our_graphs(device, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [("tile", "inductor"), ("inductor", "tile")])
+@pytest.mark.parametrize("order", [pytest.param(("tile", "inductor"), marks=pytest.mark.long), ("inductor", "tile")])
 def test_ours_and_inductors_graphs_stay_apart(order, device, tmp_path):
     found = run(tmp_path, device, *order, *order)
     assert counts(found) == [(0, 2, 0), (0, 2, 0), (2, 0, 0), (2, 0, 0)]

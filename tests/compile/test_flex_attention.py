@@ -146,7 +146,10 @@ def test_gradients(score, mask, form):
     compare(form, attention(score, mask), *inputs(grad=True), *captured(score))
 
 
-@pytest.mark.parametrize("score", ["alibi", "bias", "bias of positions", "bias of distance"])
+@pytest.mark.parametrize(
+    "score",
+    ["alibi", *(pytest.param(each, marks=pytest.mark.long) for each in ("bias", "bias of positions", "bias of distance"))],
+)
 @GRADS
 def test_gradients_of_what_is_captured(score, grad):
     """Without a gradient of what is captured, a text can compute some."""

@@ -94,7 +94,7 @@ def test_an_error_is_raised_if_the_options_ask_for_it(error, monkeypatch):
     assert not tile_ops.compile_report().graphs
 
 
-@pytest.mark.parametrize("has_compiler", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("has_compiler", [pytest.param(True, marks=pytest.mark.long), False])
 def test_inductor_generates_the_code_if_it_has_a_compiler(has_compiler, monkeypatch):
     fail_in_codegen(monkeypatch)
     monkeypatch.setattr(compat, "has_compiler", lambda device: has_compiler)

@@ -95,8 +95,10 @@ def lone_readers(monkeypatch, case):
 
 
 @pytest.mark.slow  # models are compiled
-@pytest.mark.parametrize("way", ["inference", "training"])
-@pytest.mark.parametrize("name", ["Llama", "GPT-2", "BERT", "ViT-L"])
+@pytest.mark.parametrize("way", [pytest.param("inference", marks=pytest.mark.long), "training"])
+@pytest.mark.parametrize(
+    "name", ["Llama", *(pytest.param(name, marks=pytest.mark.long) for name in ("GPT-2", "BERT", "ViT-L"))]
+)
 def test_no_kernel_of_elements_alone_reads_a_product_of_a_model(name, way, monkeypatch):
     if package := model_families.lacking(name):
         pytest.importorskip(package)

@@ -95,7 +95,7 @@ def results(tmp_path_factory):
     return run(tmp_path_factory.mktemp("suite"), "--backend", "small_backend:backend", "--seconds-a-test", "20")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_cpu_test_has_one_result(results):
     outcomes = {name: result["outcome"] for name, result in results[0].items()}
     passed = ("torch_compile", "captured_name", "no_compile", "passes_unexpectedly")
@@ -104,7 +104,7 @@ def test_each_cpu_test_has_one_result(results):
     assert outcomes == dict.fromkeys(passed, "passed") | dict.fromkeys(failed, "failed") | dict.fromkeys(skipped, "skipped")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_failure_has_a_reason(results):
     reasons = {name: result["reason"] for name, result in results[0].items()}
     assert reasons["wrong_value"] == "AssertionError: Tensor-likes are not close!"
@@ -115,7 +115,7 @@ def test_a_failure_has_a_reason(results):
     assert reasons["missing_name"].endswith("has no torch._inductor.compile_fx.a_name_that_torch_lacks")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_output_counts_and_groups(results):
     text = results[1]
     assert "4 passed, 6 failed, 2 skipped: 40.0 % passed of those run." in text

@@ -277,7 +277,7 @@ def test_cases_go_on_in_another_process_after_one_that_ends(child):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_table_of_a_backend(monkeypatch, tmp_path, capfd):
     import compiled
     import report
