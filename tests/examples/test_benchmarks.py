@@ -422,7 +422,7 @@ def test_the_bars_of_the_cpu(tmp_path):
     assert picture.getpixel((int(axis.pixel(1.8)), y)) == (255, 255, 255)
 
 
-@pytest.mark.slow  # builds a library
+@pytest.mark.long  # builds a library
 def test_the_chains_of_the_cpu_table_compute_what_torch_does():
     import cases
     import run
