@@ -189,15 +189,7 @@ class Reductions:
         )
 
         def join(accumulators):
-            own_mean, own_squares, own_count = accumulators
-            both = self.cse.generate(self.compute, f"({own_count} + {added})", dtype=dtype)
-            part = self.cse.generate(self.compute, f"({added} / tl.maximum({both}, 1))", dtype=dtype)
-            apart = self.cse.generate(self.compute, f"INSIDE({mean} - {own_mean}, 0)", dtype=dtype)
-            return [
-                f"{own_mean} + {apart} * {part}",
-                f"{own_squares} + {squares} + {apart} * {apart} * ({own_count} * {part})",
-                str(both),
-            ]
+            return self.moments_together(dtype, accumulators, (mean, squares, added), "INSIDE({0}, 0)", "tl.maximum({0}, 1)")
 
         return self.joined_moments(dtype, *self.accumulated([f"tl.zeros(SHAPE, {name})"] * 3, join), self.after)
 
@@ -210,18 +202,25 @@ class Reductions:
         ]
         mean, squares, count = self.joined_moments(dtype, *own, self.compute)
 
-        def join(accumulators):
-            all_mean, all_squares, all_count = accumulators
-            both = self.cse.generate(self.compute, f"({all_count} + {count})", dtype=dtype)
-            part = self.cse.generate(self.compute, f"({count} / {both})", dtype=dtype)
-            apart = self.cse.generate(self.compute, f"({mean} - {all_mean})", dtype=dtype)
-            return [
-                f"{all_mean} + {apart} * {part}",
-                f"{all_squares} + {squares} + {apart} * {apart} * ({all_count} * {part})",
-                str(both),
-            ]
+        return tuple(
+            self.joined_tiles([dtype] * 3, ["0"] * 3, lambda names: self.moments_together(dtype, names, (mean, squares, count)))
+        )
 
-        return tuple(self.joined_tiles([dtype] * 3, ["0"] * 3, join))
+    def moments_together(self, dtype, one, other, inside="{0}", counted="{0}"):
+        """Returns the texts of mean, sum of squared differences and count of two parts together (Chan, Golub and LeVeque, 1979).
+
+        inside, counted: what becomes of the difference of the means, and of the count that is a divisor.
+        """
+        mean, squares, count = one
+        other_mean, other_squares, other_count = other
+        both = self.cse.generate(self.compute, f"({count} + {other_count})", dtype=dtype)
+        part = self.cse.generate(self.compute, f"({other_count} / {counted.format(both)})", dtype=dtype)
+        apart = self.cse.generate(self.compute, inside.format(f"({other_mean} - {mean})"), dtype=dtype)
+        return [
+            f"{mean} + {apart} * {part}",
+            f"{squares} + {other_squares} + {apart} * {apart} * ({count} * {part})",
+            str(both),
+        ]
 
     def joined_moments(self, dtype, mean, squares, count, into):
         """Returns mean, sum of squared differences and count of lanes together."""
