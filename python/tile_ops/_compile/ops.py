@@ -204,65 +204,48 @@ for _name, _sign in SIGNS.items():
     _define(_name, f"({{0}} {_sign} {{1}})")
 
 
-def _define_of_conditions(name, text):
-    """Numbers become conditions first."""
-
-    def operation(*operands):
-        return text.format(*(each if each.dtype == torch.bool else f"({each} != 0)" for each in operands))
-
-    setattr(Operations, name, staticmethod(operation))
+def _of_conditions(text):
+    """Returns an operation on conditions; numbers become conditions first."""
+    return lambda *operands: text.format(*(each if each.dtype == torch.bool else f"({each} != 0)" for each in operands))
 
 
-for _name, _text in {
-    "logical_not": "tl.logical_not({0})",
-    "logical_and": "({0} & {1})",
-    "logical_or": "({0} | {1})",
-    "logical_xor": "({0} != {1})",
-}.items():
-    _define_of_conditions(_name, _text)
-
-
-def _define_extreme(name, sign):
-    """sign: computes it of conditions."""
+def _extreme(name, sign):
+    """Returns the operation of a function of the language. sign: computes it of conditions."""
 
     def operation(a, b):
         if a.dtype == torch.bool:
             return f"({a} {sign} {b})"
         return f"tl.{name}({a}, {b}{', propagate_nan=True' if is_floating(a) else ''})"
 
-    setattr(Operations, name, staticmethod(operation))
+    return operation
 
 
-_define_extreme("maximum", "|")
-_define_extreme("minimum", "&")
+def _rounding(text):
+    return lambda x, dtype: f"tl.astype({text.format(x)}, {name_of(dtype)})"
 
 
-def _define_rounding(name, text):
-    def operation(x, dtype):
-        return f"tl.astype({text.format(x)}, {name_of(dtype)})"
-
-    setattr(Operations, name, staticmethod(operation))
-
-
-for _name, _text in {
-    "round_to_int": "tl.round({0})",
-    "trunc_to_int": "{0}",
-    "floor_to_int": "tl.floor({0})",
-    "ceil_to_int": "tl.ceil({0})",
-}.items():
-    _define_rounding(_name, _text)
-
-
-def _refuse(name):
-    """Makes kernels with this operation be refused."""
+def _refusing(name):
+    """Returns an operation that no kernel can have."""
 
     def refused(*args, **kwargs):
         raise Refused(name)
 
-    setattr(Operations, name, staticmethod(refused))
+    return refused
 
 
 _INEXACT = ["erfc", "erfcx"]  # inductor's formulas of these lose digits
 _UNKNOWN = [each for each in dir(OpsHandler) if not each.startswith("_") and Operations._is_unimplemented(each)]
-for _name in [*_INEXACT, "bucketize", *_UNKNOWN]:
-    _refuse(_name)
+for _name, _operation in {
+    **{name: _refusing(name) for name in (*_INEXACT, "bucketize", *_UNKNOWN)},  # the rows below replace some of these
+    "logical_not": _of_conditions("tl.logical_not({0})"),
+    "logical_and": _of_conditions("({0} & {1})"),
+    "logical_or": _of_conditions("({0} | {1})"),
+    "logical_xor": _of_conditions("({0} != {1})"),
+    "maximum": _extreme("maximum", "|"),
+    "minimum": _extreme("minimum", "&"),
+    "round_to_int": _rounding("tl.round({0})"),
+    "trunc_to_int": _rounding("{0}"),
+    "floor_to_int": _rounding("tl.floor({0})"),
+    "ceil_to_int": _rounding("tl.ceil({0})"),
+}.items():
+    setattr(Operations, _name, staticmethod(_operation))
