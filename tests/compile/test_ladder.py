@@ -179,6 +179,9 @@ ERRORS = {
         "zzz": 1
     },
     "options[\"products\"] is 'fast'; pass 'measured', 'tile' or 'torch'": {"products": "fast"},
+    'options["cpp_wrapper"]: only packages call kernels from C++; leave it out, or use tile_ops.aoti_compile_and_package': {
+        "cpp_wrapper": True
+    },
     "options[\"fallback\"] is True; pass 'eager', 'inductor' or 'error'": {"fallback": True},
 }
 

@@ -278,8 +278,6 @@ def write_operator_call(comment, operator, arguments):
 
     arguments(): a list with all arguments of the schema: inductor's nodes, expressions of sizes, texts and None.
     """
-    if not V.graph.aot_mode:
-        raise NotImplementedError("cpp_wrapper is for packages: tile_ops.aoti_compile_and_package")
     wrapper = V.graph.wrapper_code
     wrapper.writeline(_OperatorCall(wrapper, comment, operator, arguments))
 

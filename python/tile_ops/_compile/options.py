@@ -22,6 +22,10 @@ def split(options):
             if value not in VALUES[name]:
                 raise ValueError(f'options["{name}"] is {value!r}; pass {_listed(VALUES[name])}')
             own[name] = value
+        elif setting == "cpp_wrapper" and value:
+            raise ValueError(
+                f'options["{name}"]: only packages call kernels from C++; leave it out, or use tile_ops.aoti_compile_and_package'
+            )
         elif setting in known:
             settings[setting] = value
         else:
