@@ -1,5 +1,8 @@
 """Code for a GPU that is made in threads while a graph is generated is the code that the launches then ask for."""
 
+import re
+
+import fresh_process
 import pytest
 import torch
 import torch.nn.functional as F
@@ -115,13 +118,26 @@ def test_operators_of_a_graph_are_compiled_once(made):
     assert compiled == [texts(lambda: torch.ops.tile.rms_norm(x, [50], weight)), texts(lambda: torch.ops.tile.softmax(x, -1))]
 
 
-def test_threads_fill_the_cache(monkeypatch):
-    """A program that asks for the code then finds it."""
-    monkeypatch.setattr(ahead, "_target", lambda index: (90, 0))
-    x = ahead.stand_in(torch.float32, 0, (5, 7), (7, 1))
-    call = lambda: torch.ops.tile.softmax(x, -1)  # noqa: E731
-    future = ahead.compile_launches(torch.device("cuda", 0), call)
-    if future is None:
-        pytest.skip("the disk keeps no code")
-    assert future.result() is None
-    assert ahead.compile_launches(torch.device("cpu"), call) is None
+PROGRAM = """
+import torch
+from tile_ops import _C
+from tile_ops._compile import ahead
+
+ahead._target = lambda index: (90, 0)
+x = ahead.stand_in(torch.float32, 0, (5, 7), (7, 1))
+assert ahead.compile_launches(torch.device("cpu"), lambda: torch.ops.tile.softmax(x, -1)) is None
+future = ahead.compile_launches(torch.device("cuda", 0), lambda: torch.ops.tile.softmax(x, -1))
+assert future is None or future.result() is None
+kept = _C.cache_info()["entries"]
+_C.inspect("code", 90, 0, lambda: torch.ops.tile.softmax(x, -1))
+print("codes", kept, "more", _C.cache_info()["entries"] - kept)
+"""
+
+
+@pytest.mark.parametrize("folder, output", [("cache", r"codes [1-9]\d* more 0\n"), ("program.py/cache", r"codes 0 more 0\n")])
+def test_a_launch_finds_the_code_on_disk(folder, output, tmp_path):
+    """Threads compile nothing where the disk keeps no code, here because a file stands in the way."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    status, written = fresh_process.run(program, tmp_path, TILE_CACHE_DIR=str(tmp_path / folder))
+    assert status == 0 and re.fullmatch(output, written), written
