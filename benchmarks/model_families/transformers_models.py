@@ -26,7 +26,10 @@ NAMES = {
 
 
 def configured(kind, sizes, **more):
-    """Returns a configuration of a class of transformers. sizes: those of NAMES, and the batch, which is no part of it."""
+    """Returns a configuration, an instance of the transformers class `kind`.
+
+    sizes: {name: size} with the names in NAMES. The size "batch" belongs to the inputs, so that the configuration leaves it out.
+    """
     return kind(**{NAMES[word]: size for word, size in sizes.items() if word != "batch"}, **more)
 
 

@@ -1,4 +1,4 @@
-"""What follows a product is computed where the product is: residual sums before norms, too, and no kernel of elements alone."""
+"""Products compute the elementwise operators behind them and the residual sums before norms; no elementwise kernel is left."""
 
 import functools
 import pathlib

@@ -174,7 +174,8 @@ class Visited {
   std::optional<Tile> biased_;  // how many tiles read a floating bias
 };
 
-// Which scores of a tile are seen, and what becomes of their products. transposed: the tile's rows are keys.
+// Decides which scores of a tile are seen, and computes scores from products. transposed: the tile's rows are
+// keys.
 class ScoreRule {
  public:
   ScoreRule(const Call& call, const Tile& head, const Inputs<Array>& in, bool transposed);

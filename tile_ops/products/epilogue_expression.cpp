@@ -49,7 +49,7 @@ std::shared_ptr<const ExpressionText> checked(const EpilogueSource& source, std:
   return parsed;
 }
 
-// What distinguishes parsed texts. A lookup copies no string.
+// The key of a parsed text. A lookup by a view of it copies no string.
 template <class Text>
 struct KeyOf {
   Text text, names;

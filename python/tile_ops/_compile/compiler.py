@@ -95,7 +95,7 @@ def _read(compile, made):
 
 
 class _Inner:
-    """What compiles each graph of a model once inductor has taken it apart; the graphs are reported."""
+    """Compiles each graph that inductor makes of a model, and adds it to the report."""
 
     def __init__(self, joint, decompositions, before, place=""):
         self.joint, self.decompositions, self.before, self.place = joint, decompositions, before, place

@@ -12,7 +12,8 @@ from . import choice
 aten = torch.ops.aten
 
 _library = torch.library.Library("tile_compile", "DEF")
-# Both products, one behind the other in memory: inductor's templates have one result. Code is generated for each call.
+# Returns [2, ...]: input @ other and input @ second in one tensor, because a template of inductor has one result. Graphs that are
+# compiled run the product of templates.py instead of this function.
 _library.define("two_products(Tensor input, Tensor other, Tensor second) -> Tensor")
 _library.impl(
     "two_products", lambda input, other, second: torch.stack([input @ other, input @ second]), "CompositeExplicitAutograd"

@@ -262,7 +262,7 @@ def _lengths_agree(query, key):
 
 @dataclasses.dataclass
 class Replacement:
-    """What takes the place of a call of torch's attention, `node`, and of its gradients."""
+    """Our calls for one call of torch's attention, `node`, and for its gradients."""
 
     node: torch.fx.Node
     operands: list
