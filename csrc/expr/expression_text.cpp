@@ -48,17 +48,6 @@ const std::map<std::string_view, DType>& roundings() {
   return table;
 }
 
-// Functions of which finite numbers have finite values and derivatives.
-const std::unordered_set<std::string_view>& finite_functions() {
-  static const std::unordered_set<std::string_view> table{
-      "add",        "sub",         "mul",         "neg",  "fma",     "abs",   "maximum",
-      "minimum",    "maximum_nan", "minimum_nan", "tanh", "sigmoid", "silu",  "erf",
-      "sin",        "cos",         "floor",       "ceil", "trunc",   "round", "where",
-      "eq",         "ne",          "lt",          "le",   "gt",      "ge",    "bitwise_and",
-      "bitwise_or", "bitwise_xor", "logical_not"};
-  return table;
-}
-
 // The operators: the primitives that they are, by precedence.
 using Operators = std::vector<std::pair<std::string_view, std::string_view>>;
 const Operators either{{"|", "bitwise_or"}}, one_of{{"^", "bitwise_xor"}}, both{{"&", "bitwise_and"}};
@@ -480,7 +469,7 @@ bool ExpressionText::stays_finite() const {
       if (node.name < 0 && !std::isfinite(node.number)) return false;
       continue;
     }
-    if (finite_functions().contains(node.primitive->name)) continue;
+    if (node.dtype == DType::boolean || tile::stays_finite(node.primitive->name)) continue;
     if (node.primitive->name != std::string_view("div")) return false;
     const Node& by = nodes_[node.operands[1]];
     if (by.primitive || by.rounded || by.name >= 0 || by.number == 0) return false;

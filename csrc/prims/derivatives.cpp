@@ -41,7 +41,9 @@ const std::map<std::string_view, Rule>& rules() {
                      [[maybe_unused]] const Tile& z) -> Parts { return {__VA_ARGS__}; }, \
                   given, result, operands);                                              \
    }},
+#define FINITE_DERIVATIVE DERIVATIVE
 #include "prims/derivatives.def"
+#undef FINITE_DERIVATIVE
 #undef DERIVATIVE
       {"astype", astype_rule},
       {"where", where_rule},
@@ -114,6 +116,17 @@ std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, c
   std::vector<std::optional<Tile>> parts;
   for (const Tile& input : inputs) parts.push_back(reverse.part(input));
   return parts;
+}
+
+bool stays_finite(std::string_view primitive) {
+  static const std::unordered_set<std::string_view> names{
+#define DERIVATIVE(...)
+#define FINITE_DERIVATIVE(NAME, ...) #NAME,
+#include "prims/derivatives.def"
+#undef FINITE_DERIVATIVE
+#undef DERIVATIVE
+      "where"};
+  return names.contains(primitive);
 }
 
 std::vector<std::string_view> differentiable_primitives() {

@@ -1,6 +1,7 @@
 // The derivative of straight-line elementwise code, as further elementwise code.
 #pragma once
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "dsl/tile.h"
@@ -14,6 +15,9 @@ namespace tile {
 std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, const std::vector<Tile>& seeds,
                                              const std::vector<Tile>& inputs,
                                              Location location = Location::current());
+
+// Returns true if small numbers, 0 too, have finite results and gradients.
+bool stays_finite(std::string_view primitive);
 
 // Returns the primitives that have a rule, for tests.
 std::vector<std::string_view> differentiable_primitives();
