@@ -69,6 +69,7 @@ struct LayoutPlan::Proposal {
   const Op* op;
   const Value* value;
   int64_t weight;  // bytes moved; a loop counts as several iterations
+  Run run = {};    // of a gather or a scatter
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
@@ -80,6 +81,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
       async_(async),
       mma_(async ? MmaKernel{true, true, AsyncPlan::group_threads / 32} : mma_kernel(function, staging)) {
   std::vector<Proposal> proposals;
+  find_runs(arrays);
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
@@ -136,6 +138,10 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
       spread(proposal.value, async_->accumulator(type.shape), proposal.op);
       continue;
     }
+    if (proposal.run.width > 1) {
+      spread(proposal.value, dealt(type.shape, proposal.run.axis, proposal.run.width), proposal.op);
+      continue;
+    }
     const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
     const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
     spread(proposal.value, dealt(type.shape, axis, width), proposal.op);
@@ -157,7 +163,7 @@ void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arr
   const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
   const Type& type = proposal.value->type;
   const Layout& known = of(proposal.value);
-  if (facts.unit < 0 || cluster_.blocks > 1) return;
+  if (proposal.run.width > 1 || facts.unit < 0 || cluster_.blocks > 1) return;
   const int bytes = info(type.dtype).bytes,
             width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
   Layout own = dealt(type.shape, facts.unit, width);
@@ -251,6 +257,20 @@ const Layout& LayoutPlan::access(const Op& op) const {
   return found != accesses_.end() ? found->second : of(accessed(op));
 }
 
+void LayoutPlan::find_runs(const KernelArrays& arrays) {
+  Facts facts(function_);
+  walk(function_.body(), [&](const Op& op) {
+    if (!op.is("gather") && !op.is("scatter")) return;
+    if (const Run found = run_of(op, arrays.facts(op.operands[0]), facts); found.width > 1)
+      runs_.emplace(&op, found);
+  });
+}
+
+Run LayoutPlan::run(const Op& op) const {
+  const auto found = runs_.find(&op);
+  return found == runs_.end() ? Run{} : found->second;
+}
+
 const Op* LayoutPlan::origin(const Value* value) const {
   const auto found = origins_.find(value);
   return found == origins_.end() ? nullptr : found->second;
@@ -263,6 +283,10 @@ void LayoutPlan::propose(const Block& block, int64_t iterations, std::vector<Pro
     const Staged* staged = staging_.of(*op);
     if (value && is_tile(value) && (!staged || staged->by_rows))
       proposals.push_back({op.get(), value, bytes_of(value->type) * iterations});
+    if (const Run found = run(*op); found.width > 1 && !staged) {
+      const Value* moved = op->traits().writes ? op->operands[1] : op->results[0];
+      proposals.push_back({op.get(), moved, bytes_of(moved->type) * iterations, found});
+    }
     const bool loops = op->is("for") || op->is("loop");
     for (const auto& region : op->regions) propose(*region, loops ? iterations * 8 : iterations, proposals);
   }

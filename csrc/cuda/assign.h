@@ -15,6 +15,7 @@
 #include "cuda/fma_plan.h"
 #include "cuda/layout.h"
 #include "cuda/mma_plan.h"
+#include "cuda/runs.h"
 #include "cuda/staging.h"
 #include "ir/op.h"
 
@@ -43,6 +44,8 @@ class LayoutPlan {
   // The layout in which a load or store accesses memory: the tile's, or one that is enough faster
   // to pay for moving the elements.
   const Layout& access(const Op& op) const;
+  // Returns the neighbouring elements that a gather or a scatter moves together.
+  Run run(const Op& op) const;
   // Returns the memory access or product whose layout spread to the tile, or null.
   const Op* origin(const Value* value) const;
 
@@ -55,6 +58,7 @@ class LayoutPlan {
   void connect(const Block& block);
   void link(const Op* op, const Value* a, const Value* b);
   void propose(const Block& block, int64_t iterations, std::vector<Proposal>& proposals) const;
+  void find_runs(const KernelArrays& arrays);
   void spread(const Value* from, Layout layout, const Op* origin = nullptr);
   // Assigns all layouts: products first, then `given`, then the proposals.
   void assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,
@@ -77,6 +81,7 @@ class LayoutPlan {
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;
   std::unordered_map<const Value*, const Op*> origins_;
+  std::unordered_map<const Op*, Run> runs_;         // those of several elements
   std::unordered_map<const Op*, Layout> accesses_;  // only those that differ from the tile's layout
 };
 

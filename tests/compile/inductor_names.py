@@ -37,6 +37,7 @@ REACHED = {
     "torch._inductor.codegen.common": ["device_codegens", "init_backend_registration", "DeferredLine", "IndentedBuffer.splice"],
     "torch._inductor.scheduler": [
         "Scheduler.can_buffer_be_removed_through_fusion",
+        "has_triton",
         "BaseScheduling.codegen_comment",
         "BaseScheduling.free_buffers_in_scheduler",
     ],

@@ -210,4 +210,39 @@ TILE void scatter(const Array<T, n, S>& array, const Tile<T, L>& from, int line,
   }
 }
 
+// Elements at indices that are adjacent, and masked together, in groups of registers: an access as load_from
+// takes it.
+template <class L, class T, int n, class S, class Mask, class... I>
+struct RunWindow {
+  const Array<T, n, S>& array;
+  Mask mask;
+  Element<T> elements[L::registers];
+
+  TILE RunWindow(const Array<T, n, S>& array, Mask mask, const Tile<I, L>&... index)
+      : array(array), mask(mask) {
+    TILE_UNROLL
+    for (int r = 0; r < L::registers; ++r) elements[r] = element_of<L>(array, r, mask, index...);
+  }
+  template <int flags>
+  TILE bool inside(int r) const {
+    return elements[r].there;
+  }
+  template <int vector, int flags>
+  TILE bool holds(int r) const {
+    return elements[r].there && (flags & whole_vectors || elements[r + vector - 1].there);
+  }
+  TILE T* address(int r) const { return elements[r].at; }
+};
+
+template <int vector, int flags, class L, class T, int n, class S, class Mask, class... I>
+TILE Tile<T, L> gather_runs(const Array<T, n, S>& array, T pad, int line, Mask mask,
+                            const Tile<I, L>&... index) {
+  return load_from<L, vector, flags>(RunWindow<L, T, n, S, Mask, I...>(array, mask, index...), pad, line);
+}
+template <int vector, int flags, class L, class T, int n, class S, class Mask, class... I>
+TILE void scatter_runs(const Array<T, n, S>& array, const Tile<T, L>& from, int line, Mask mask,
+                       const Tile<I, L>&... index) {
+  store_to<vector, flags>(RunWindow<L, T, n, S, Mask, I...>(array, mask, index...), from, line);
+}
+
 }  // namespace tile

@@ -1,4 +1,6 @@
 // load and store of tiles, in vectors if layout and memory allow it.
+#include <numeric>
+
 #include "cuda/access_text.h"
 #include "cuda/lowering_rule.h"
 #include "cuda/pipeline.h"
@@ -46,22 +48,34 @@ std::string load_text(Emitter& emitter, const Op& op, const Layout& layout) {
 
 namespace {
 
+// Returns the template argument for the elements that a thread moves together: "8, ", or nothing.
+std::string run_text(Emitter& emitter, const Op& op, const Layout& layout) {
+  const Run run = emitter.plan().run(op);
+  const int width = run.width > 1 ? std::gcd(run.width, layout.vector_along(run.axis)) : 1;
+  return width > 1 ? str(width, ", ") : "";
+}
+
 void emit_gather(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
   const Layout& layout = emitter.layout_of(op.results[0]);
   const ElementsText text = elements_text(emitter, op, 1, layout);
   const Type& type = op.results[0]->type;
-  emitter.result(op, str("gather<", flags_text(op, emitter.facts(op.operands[0])), ", ",
-                         emitter.layout(layout), ">(", emitter.name(op.operands[0]), ", ", pad_text(op), ", ",
-                         line_number(op), ", ", text.mask, text.index, ")", type.is_scalar() ? ".x[0]" : ""));
+  const std::string run = run_text(emitter, op, layout);
+  emitter.result(
+      op, str(run.empty() ? "gather<" : "gather_runs<", run, flags_text(op, emitter.facts(op.operands[0])),
+              ", ", emitter.layout(layout), ">(", emitter.name(op.operands[0]), ", ", pad_text(op), ", ",
+              line_number(op), ", ", text.mask, text.index, ")", type.is_scalar() ? ".x[0]" : ""));
 }
 void emit_scatter(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
   const Layout& layout = emitter.layout_of(op.operands[1]);
   const ElementsText text = elements_text(emitter, op, 2, layout);
-  emitter.line(
-      op, str("scatter(", emitter.name(op.operands[0]), ", ", emitter.in_layout(op, op.operands[1], layout),
-              ", ", line_number(op), ", ", text.mask, text.index, ");"));
+  const std::string run = run_text(emitter, op, layout);
+  const std::string function =
+      run.empty() ? "scatter" : str("scatter_runs<", run, flags_text(op, emitter.facts(op.operands[0])), ">");
+  emitter.line(op, str(function, "(", emitter.name(op.operands[0]), ", ",
+                       emitter.in_layout(op, op.operands[1], layout), ", ", line_number(op), ", ", text.mask,
+                       text.index, ");"));
 }
 
 const Value* loaded(const Op& op) { return op.results[0]; }

@@ -233,6 +233,14 @@ def let_sums_into_elements_be_calls(is_ours):
     lowering.needs_fallback_due_to_atomic_add_limitations = lambda dtype: is_ours() or own(dtype)
 
 
+def need_no_triton(is_ours):
+    """Lets inductor schedule kernels for a GPU without Triton where is_ours() returns True."""
+    from torch._inductor import scheduler
+
+    own = scheduler.has_triton
+    scheduler.has_triton = lambda: is_ours() or own()
+
+
 def buffer_of(name):
     """Returns the buffer of a name, without the boxes around it."""
     node = V.graph.get_buffer(name)

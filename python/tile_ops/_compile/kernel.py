@@ -59,19 +59,24 @@ print_index = IndexPrinter().doprint
 
 
 def is_strided(features):
-    """Returns True if the reduced elements of all arrays are apart in memory, and those of other axes are neighbours."""
-    across = False
+    """Returns True if the reduced elements of all arrays are apart in memory, and those of other axes are neighbours.
+
+    An array without neighbours along the other axes, such as a number for each row, is small beside the others and decides
+    nothing.
+    """
+    across = along = False
     for node in features.reduction_nodes():
         points, sums = node.get_ranges()
         symbols = [
             [sympy.Symbol(f"{letter}{i}", integer=True) for i in range(len(of))] for letter, of in (("p", points), ("s", sums))
         ]
-        for index in node._body.indexing_from_args(symbols).values():
-            index = sympy.expand(index)
-            if any(index.coeff(symbol) == 1 for symbol in symbols[1]):
-                return False
-            across |= any(index.coeff(symbol) == 1 for symbol in symbols[0])
-    return across
+        found = [sympy.expand(index) for index in node._body.indexing_from_args(symbols).values()]
+        neighbours = [symbol for symbol in symbols[0] if any(index.coeff(symbol) == 1 for index in found)]
+        across |= bool(neighbours)
+        for index in found:
+            varies = not neighbours or any(index.has(symbol) for symbol in neighbours)
+            along |= varies and any(index.coeff(symbol) == 1 for symbol in symbols[1])
+    return across and not along
 
 
 class TileKernel(Reductions, SIMDKernel):

@@ -109,7 +109,7 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WAL
         used = [*first[0], *second[0]]
         return Space([i for i in points if i not in used], [], (first[0], second[0]), (first[1], second[1]), None, False)
     fastest = _fastest(axes, rows)
-    across = fastest in points and all(row[sums[-1]] != 1 for row in rows)
+    across = fastest in points and all(row[sums[-1]] != 1 for row in rows if row[fastest] != 0)
     if whole:
         inner, loops = list(sums), []
         extents = tuple(exact(i) for i in sums)
