@@ -3,6 +3,14 @@
 import pytest
 
 
+@pytest.fixture(autouse=True, scope="session")
+def exact_convolutions():
+    """On a GPU torch else rounds the operands of float32 convolutions to tf32."""
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = False
+
+
 @pytest.fixture
 def uncached():
     import torch._functorch.config

@@ -48,6 +48,9 @@ REACHED = {
     ],
     "torch._inductor.ir": [
         "ExternKernelNode",
+        "Reduction.num_splits",
+        "Reduction._unroll_reduction_fn",
+        "get_reduction_combine_fn",
         "ReinterpretView",
         "TemplateBuffer.extract_read_writes",
         "IRNode.get_read_names",

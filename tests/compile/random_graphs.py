@@ -114,8 +114,8 @@ class Program:
     seed: int
 
     def make_arguments(self, device):
-        generator = torch.Generator().manual_seed(self.seed)
-        return [torch.randint(-4, 5, shape, generator=generator).to(dtype).to(device) for shape, dtype in self.arguments]
+        generator = torch.Generator("cpu").manual_seed(self.seed)
+        return [torch.randint(-4, 5, shape, generator=generator, device="cpu").to(dtype).to(device) for shape, dtype in self.arguments]
 
     def text(self, name):
         names = [f"a{i}" for i in range(len(self.arguments))]

@@ -307,6 +307,7 @@ def test_the_forms_of_a_gpu_become_ours(form, is_causal, monkeypatch):
         check(*triple, gradient=i > 0, incoming=grad.abs().max().item() * 4)
 
 
+@pytest.mark.at_home
 def test_only_the_gradient_may_read_what_a_call_saves():
     def function(query, key, value):
         out, lse, *_ = aten._scaled_dot_product_flash_attention_for_cpu(query, key, value)

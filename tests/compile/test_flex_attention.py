@@ -92,7 +92,7 @@ def inputs(dtype=torch.float32, key_heads=HEADS, depth=16, grad=False, rows=ROWS
 def attention(score="plain", mask="none", **options):
     """Returns a function of (query, key, value, *captured)."""
     mask_mod = MASKS[mask]
-    block_mask = mask_mod and create_block_mask(mask_mod, BATCH, HEADS, ROWS, KEYS, device="cpu")
+    block_mask = mask_mod and create_block_mask(mask_mod, BATCH, HEADS, ROWS, KEYS, device=torch.get_default_device())
 
     def call(query, key, value, *captured):
         return flex_attention(query, key, value, SCORES[score][0](captured), block_mask, **options)

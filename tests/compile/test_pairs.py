@@ -127,7 +127,7 @@ def test_several_layers_and_three_products():
 
 def test_an_epilogue_that_is_no_text_reads_both_products():
     def function(x, gate, up):
-        return torch.where(torch.arange(45) % 2 == 0, x @ gate, x @ up).softmax(-1)
+        return torch.where(torch.arange(45, device=x.device) % 2 == 0, x @ gate, x @ up).softmax(-1)
 
     arguments = tensors((33, 20), (20, 45), (20, 45))
     agrees(function, *arguments)

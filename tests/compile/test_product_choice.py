@@ -32,6 +32,7 @@ def test_rows_and_weights_decide(dtype, rows, columns, vary, ours):
 
 
 @pytest.mark.parametrize("rows, products", [(4, 1), (16, 0)])
+@pytest.mark.at_home
 def test_a_step_of_few_rows_has_an_epilogue(rows, products):
     linear = torch.nn.Linear(512, 512)
     torch._dynamo.reset()

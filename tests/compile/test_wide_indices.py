@@ -67,9 +67,9 @@ def source(function, *arguments):
 
 SIZE = 3 << 30
 FUNCTIONS = {
-    "a walked row": lambda x: ((torch.arange(SIZE) % 7) * x).sum(),
-    "elements": lambda x: torch.arange(SIZE) % 7 + x,
-    "a matrix": lambda x: (torch.arange(SIZE).view(3, 1 << 30) % 7 + x.view(3, 1 << 30)).t().contiguous(),
+    "a walked row": lambda x: ((torch.arange(SIZE, device=x.device) % 7) * x).sum(),
+    "elements": lambda x: torch.arange(SIZE, device=x.device) % 7 + x,
+    "a matrix": lambda x: (torch.arange(SIZE, device=x.device).view(3, 1 << 30) % 7 + x.view(3, 1 << 30)).t().contiguous(),
     "a position": lambda x: x.argmax(),
 }
 
@@ -84,7 +84,7 @@ def test_coordinates_have_the_dtype_of_indices_before_they_are_multiplied(name):
 
 
 def test_a_small_graph_has_indices_of_32_bits():
-    text = source(lambda x: torch.arange(1000) * x, torch.ones(1000, dtype=torch.int32))
+    text = source(lambda x: torch.arange(1000, device=x.device) * x, torch.ones(1000, dtype=torch.int32))
     assert "dtype=tl.int32" in text and "tl.int64" not in text.split("COORDINATE_x0 =")[0]
 
 

@@ -1,6 +1,8 @@
 """Every name of inductor that differs between the versions of torch that we support, or that is private to it."""
 
 import contextlib
+import functools
+import itertools
 import json
 import pathlib
 
@@ -98,6 +100,8 @@ def config_patches(on_gpu, is_package=False):
         "triton.coalesce_tiling_analysis": False,
         "triton.native_matmul": False,
         "epilogue_fusion_first": True,
+        # As on a CPU: accesses then have the fewest axes. Torch 2.11 fuses an epilogue only if its axes are those of the product.
+        "loop_ordering_after_fusion": False,
         "online_softmax": False,
         "combo_kernels": False,
         # On a CPU an input of a cat is written by the kernel that computes it: masked loads are slow there.
@@ -231,6 +235,42 @@ def let_sums_into_elements_be_calls(is_ours):
 
     own = lowering.needs_fallback_due_to_atomic_add_limitations
     lowering.needs_fallback_due_to_atomic_add_limitations = lambda dtype: is_ours() or own(dtype)
+
+
+def split_evenly(is_ours):
+    """Lets inductor split a long reduction into parts of one length where is_ours() returns True: the last part is else shorter,
+    and kernels read all of them under a mask."""
+    own = ir.Reduction.num_splits
+
+    def num_splits(*args, **kwargs):
+        hint, parts = own(*args, **kwargs)
+        length = kwargs.get("reduction_numel", args[7] if len(args) > 7 else None)
+        if is_ours() and isinstance(parts, int) and parts > 1 and isinstance(length, (int, sympy.Integer)):
+            parts = next((n for n in [*range(parts, 2 * parts), *range(parts - 1, parts // 2, -1)] if length % n == 0), parts)
+        return hint, parts
+
+    ir.Reduction.num_splits = staticmethod(num_splits)
+
+
+def unroll_positions():
+    """Lets inductor find the position of an extreme among few elements that bring their own positions; torch 2.11 fails there."""
+    own = ir.Reduction._unroll_reduction_fn
+
+    def unrolled(inner_fn, reduction_ranges, reduction_type, src_dtype):
+        made = own(inner_fn, reduction_ranges, reduction_type, src_dtype)
+        if reduction_type not in ("argmin", "argmax"):
+            return made
+        combine = ir.get_reduction_combine_fn(reduction_type, src_dtype)
+        sizes = V.graph.sizevars.guard_int_seq(reduction_ranges)
+
+        def of_index(index):
+            places = itertools.product(*map(range, sizes))
+            values = [inner_fn(index, [sympy.Integer(i) for i in each]) for each in places]
+            return functools.reduce(combine, values)[1] if isinstance(values[0], tuple) else made(index)
+
+        return of_index
+
+    ir.Reduction._unroll_reduction_fn = staticmethod(unrolled)
 
 
 def need_no_triton(is_ours):

@@ -32,6 +32,8 @@ def _install():
     compat.note_sources(lambda text: current() and current().sources.append(text))
     compat.leave_out_scaled_softmax(lambda: current() is not None)
     compat.let_sums_into_elements_be_calls(lambda: current() is not None)
+    compat.split_evenly(lambda: current() is not None)
+    compat.unroll_positions()
     compat.need_no_triton(lambda: current() is not None)
     compat.generate_packages_at_once(lambda: current() is not None)
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())

@@ -247,8 +247,9 @@ class TileKernel(Reductions, SIMDKernel):
         if found is None:
             mask = f", mask={self._load_mask}" if self._load_mask else ""
             tile = self.index_text(index)
-            if mask:  # which may be wider than the index
-                tile = f"tl.broadcast_to({tile}, {self.shape})"
+            if mask:  # gives the index its shape, which may be wider
+                tile = self.cse.generate(self.compute, tile, dtype=torch.int64)
+                tile = f"tl.where({self._load_mask}, {tile}, {tile})"
             text, into = f"tl.gather({self.memory(name)}, {tile}{mask})", self.compute
         else:
             text, into = f"LOAD({self.parameter(name, *found, False)})", self.loads

@@ -12,7 +12,8 @@ WHOLE_COLUMN = 64  # so are columns of arrays whose rows are contiguous
 # Elements of a CPU's tile that walks rows, or columns: none are kept if they are only added up. Sums of shorter parts of rows
 # are closer.
 WALKED, KEPT = (262144, 262144), (4096, 65536)
-COLUMNS, COLUMNS_GPU = 512, 32  # of these, which a tile has beside one another
+COLUMNS = 512  # of these, which a tile has beside one another
+COLUMNS_GPU = 32, 128  # on a GPU: fewer where blocks would be too few
 ALL_COLUMNS = 1024  # on a CPU, so many are not divided: reads of whole rows have no gaps
 VARYING, VARYING_GPU = 1024, 128  # a length that varies may be as long in later calls; a CPU skips what a tile has outside
 SQUARE = 64  # on a GPU, the extents of a tile of arrays that are contiguous along two axes
@@ -116,9 +117,12 @@ def choose(axes, rows, hints, reduced, whole, is_gpu, is_static, most_walked=WAL
     else:
         inner, loops = [sums[-1]], sums[:-1]
         columns = hints[fastest]
-        beside = COLUMNS_GPU if is_gpu else columns if columns <= ALL_COLUMNS else COLUMNS
+        beside = columns if columns <= ALL_COLUMNS else COLUMNS
         if is_gpu:
-            extents = (min(power(hints[sums[-1]]), max(1, elements // beside) if across else 1024),)
+            few, beside = COLUMNS_GPU
+            while beside > few and math.prod(hints[i] for i in points) < GPU_BLOCKS * beside:
+                beside //= 2
+            extents = (min(power(hints[sums[-1]]), elements // beside if across else elements),)
         else:
             most = max(1, most_walked[1] // beside) if across else most_walked[0]
             extents = (_part(hints[sums[-1]], most, is_static[sums[-1]]),)
