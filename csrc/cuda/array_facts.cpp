@@ -17,6 +17,7 @@ KernelArrays::KernelArrays(const Function& function) {
     };
     parameters_[parameters[i]] = {.unit = static_cast<int>(fact("unit", -1)),
                                   .aligned = fact("aligned", 0) != 0,
+                                  .words = fact("words", 0) != 0,
                                   .whole_vectors = fact("whole", 0) != 0,
                                   .small = fact("small", 0) != 0,
                                   .wide = fact("wide", 0) != 0,
@@ -45,7 +46,7 @@ ArrayFacts KernelArrays::facts(const Value* array) const {
       facts = {
           .small = facts.small, .wide = facts.wide, .forward = facts.forward, .constant = facts.constant};
   } else if (view->is("slice")) {
-    if (facts.unit == view->integer("axis")) facts.aligned = facts.whole_vectors = false;
+    if (facts.unit == view->integer("axis")) facts.aligned = facts.words = facts.whole_vectors = false;
   } else if (view->is("permute_array")) {
     const auto& axes = view->integers("axes");
     facts.unit = static_cast<int>(std::find(axes.begin(), axes.end(), facts.unit) - axes.begin());
@@ -53,10 +54,15 @@ ArrayFacts KernelArrays::facts(const Value* array) const {
   return facts;
 }
 
+int most_together(const ArrayFacts& facts, DType dtype) {
+  if (facts.unit < 0) return 1;
+  return std::max(1, (facts.aligned ? 16 : facts.words ? 4 : 0) / info(dtype).bytes);
+}
+
 int vector_width(const ArrayFacts& facts, DType dtype, const Shape& shape, const Shape& steps) {
-  if (facts.unit < 0 || !facts.aligned) return 1;
+  int width = most_together(facts, dtype);
+  if (width == 1) return 1;
   const auto unit = static_cast<size_t>(facts.unit);
-  int width = 16 / info(dtype).bytes;
   while (width > 1 && (shape[unit] % width != 0 || steps[unit] % width != 0)) width /= 2;
   return width;
 }

@@ -9,6 +9,7 @@ namespace tile::cuda {
 struct ArrayFacts {
   int unit = -1;               // the axis whose stride is 1
   bool aligned = false;        // base and other strides are multiples of 16 bytes
+  bool words = false;          // they are not, but of 4 bytes, which hold several elements
   bool whole_vectors = false;  // the extent of the unit axis is one too
   bool small = false;          // strides in bytes fit 32 bits, extents 29
   bool wide = false;           // an extent does not fit i32
@@ -29,6 +30,8 @@ class KernelArrays {
   std::unordered_map<const Value*, ArrayFacts> parameters_;
 };
 
+// Returns how many adjacent elements memory can move at once: 1 without a unit axis.
+int most_together(const ArrayFacts& facts, DType dtype);
 // Returns how many adjacent elements along the unit axis an access with these steps may move at
 // once.
 int vector_width(const ArrayFacts& facts, DType dtype, const Shape& shape, const Shape& steps);

@@ -147,10 +147,9 @@ class Groups {
 Run run_of(const Op& op, const ArrayFacts& array, Facts& facts) {
   const size_t first = op.traits().writes ? 2 : 1, count = static_cast<size_t>(index_count(op));
   const Type& type = op.type(first);
-  if (array.unit < 0 || !array.aligned || type.is_scalar() || count != static_cast<size_t>(op.type(0).rank()))
-    return {};
+  if (type.is_scalar() || count != static_cast<size_t>(op.type(0).rank())) return {};
   const Value* mask = first + count < op.operands.size() ? op.operands[first + count] : nullptr;
-  for (int width = 16 / info(op.type(0).dtype).bytes; width > 1; width /= 2)
+  for (int width = most_together(array, op.type(0).dtype); width > 1; width /= 2)
     for (int axis = type.rank() - 1; axis >= 0; --axis) {
       if (type.shape[static_cast<size_t>(axis)] % width != 0) continue;
       const Groups groups(facts, width);

@@ -10,11 +10,11 @@
 namespace tile {
 namespace {
 
-constexpr uint64_t vector_bytes = 16;
+constexpr uint64_t vector_bytes = 16, word_bytes = 4;
 
 // Bit positions in a word.
 constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_vectors_at = 33,
-              small_at = 34, wide_at = 35, forward_at = 36;
+              small_at = 34, wide_at = 35, forward_at = 36, words_at = 37;
 
 bool has(uint64_t word, int fact) { return word >> fact & 1; }
 
@@ -52,12 +52,14 @@ uint64_t layout_word(const ArrayArgument& array) {
   if (unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
     unit = array.rank - 1;
   const bool aligned = !array.scalars && offsets % vector_bytes == 0;
+  const bool words = !array.scalars && unit >= 0 && element < word_bytes && offsets % word_bytes == 0;
   const bool whole_vectors = !array.scalars && unit >= 0 && unit_size * element % vector_bytes == 0;
   const bool forward = !array.scalars && backward >= 0;
   const bool small = strides >> 31 == 0 && sizes >> 29 == 0;
   return static_cast<uint64_t>(unit + 1) << unit_at | static_cast<uint64_t>(aligned) << aligned_at |
          static_cast<uint64_t>(whole_vectors) << whole_vectors_at | static_cast<uint64_t>(small) << small_at |
-         static_cast<uint64_t>(sizes > most_i32) << wide_at | static_cast<uint64_t>(forward) << forward_at;
+         static_cast<uint64_t>(sizes > most_i32) << wide_at | static_cast<uint64_t>(forward) << forward_at |
+         static_cast<uint64_t>(words) << words_at;
 }
 
 uint64_t head(const ArrayArgument& array) {
@@ -74,10 +76,12 @@ bool lies_like(const ArrayArgument& a, const ArrayArgument& b) {
 
 }  // namespace
 
-// The array is aligned only if the data is as well.
+// The array is aligned only if the data is as well. What is aligned to more bytes needs no fact of fewer.
 uint64_t with_data(uint64_t word, const void* data) {
-  const bool misaligned = reinterpret_cast<uintptr_t>(data) % vector_bytes != 0;
-  return word & ~(static_cast<uint64_t>(misaligned) << aligned_at);
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  const auto cleared = [](bool fact, int bit) { return ~(static_cast<uint64_t>(fact) << bit); };
+  word &= cleared(at % vector_bytes != 0, aligned_at);
+  return word & cleared(at % word_bytes != 0 || has(word, aligned_at), words_at);
 }
 
 bool has_tensor_map(const ArrayArgument& array) {
@@ -132,6 +136,7 @@ void set_facts(Function& function, size_t parameter, const ArrayArgument& array)
   put("wide", has(word, wide_at));
   put("unit", unit != 0, unit - 1);
   put("aligned", has(word, aligned_at));
+  put("words", has(word, words_at));
   put("whole", has(word, whole_vectors_at));
   put("small", has(word, small_at));
   put("forward", has(word, forward_at));
