@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .._inductor.graph import erase_unused, fake_result, is_call, keep_strides, same_numbers, value_of
-from . import choice, ladder, report
+from . import choice, index_masks, ladder, report
 
 aten = torch.ops.aten
 attention = torch.ops.tile.attention.default
@@ -272,8 +272,8 @@ class Replacement:
     gradients: list  # of (torch's call, the incoming gradient, options, the values of our call, the results)
 
 
-def plan(node, compile):
-    """Returns the Replacement of a call of torch's attention, or why it stays; it changes nothing."""
+def plan(node, compile, masks):
+    """Returns the Replacement of a call of torch's attention, or why it stays; it only adds nodes of masks."""
     name, backward = FORWARD[node.target]
     given = arguments(node)
     operands = [given[each] for each in ("query", "key", "value")]
@@ -303,6 +303,10 @@ def plan(node, compile):
         "causal_align": "top_left",
         "scale": given["scale"],
     }
+    if bias is not None and not wants_bias and not given["is_causal"]:
+        seen = masks.of(node, bias, mask, query, key)
+        if seen is not None:
+            options |= {**seen[0], "attn_bias": seen[1]}
     narrow = [before_repetition(each) if choice.reads_heads_once(call) else None for each in operands[1:]]
     if None not in narrow and statically_known_true(value_of(narrow[0]).shape[1] == value_of(narrow[1]).shape[1]):
         found = _fitting(node, calls, [operands[0], *narrow], options, wants_bias, value_of(narrow[0]).shape[1])
@@ -316,12 +320,20 @@ def _fitting(node, calls, operands, options, wants_bias, heads=None):
     try:
         values = fake_result(attention_saving if calls else attention, tuple(operands), options)
         results = _results(values, {_OUT: _parts(node, _OUT)})
-        rest = {"window": [-1, -1], "softcap": 0.0, "alibi_slopes": None, "sinks": None, "dropout_p": 0.0, "seed": None}
+        rest = {
+            "window": [-1, -1],
+            **options,
+            "softcap": 0.0,
+            "alibi_slopes": None,
+            "sinks": None,
+            "dropout_p": 0.0,
+            "seed": None,
+        }
         gradients = []
         for call in calls:
             ends = {index: _parts(call, index) for index in range(4)}
             wanted = [bool(ends[index]) for index in range(3)]
-            kwargs = {**options, **rest, "output_mask": [*wanted, wants_bias, False]}
+            kwargs = {**rest, "output_mask": [*wanted, wants_bias, False]}
             if heads is not None:
                 ends.update({index: _sums_of_repetition(ends[index], heads) for index in (1, 2)})
             incoming = arguments(call)["grad_out"]
@@ -371,11 +383,12 @@ def _erase(call):
 @torch.no_grad()
 def replace_all(graph, compile):
     """Replaces each attention that choice.py wants, and notes why the others stay."""
+    masks = index_masks.Masks(graph, _new)
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in FORWARD:
             continue
         try:
-            found = plan(node, compile)
+            found = plan(node, compile, masks)
         except Exception as error:  # this pass runs before the graphs that ladder.py guards
             place = report.place_of(node.meta.get("stack_trace"))
             found = ladder.reason_to_stay(error, place, compile.options)
