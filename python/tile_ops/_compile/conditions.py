@@ -5,6 +5,7 @@ A condition is True, False, an Affine (which is at least 0), or ("and" or "or", 
 
 import dataclasses
 
+import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true as known
 
 from .active import Refused
@@ -158,6 +159,8 @@ def _limits(inequality, shift, one_query, one_key):
     if query == 0 or query != -key or any(index not in (QUERY, KEY) for index, _ in inequality.factors):
         raise Refused("a condition that is no window")
     number = inequality.number - query * shift
+    if isinstance(number, torch.SymInt):
+        number = number.node.maybe_as_int()
     if not isinstance(number, int):
         raise Refused("a limit that varies")
     return (-(number // query), None) if query > 0 else (None, number // -query)

@@ -9,7 +9,7 @@ import dataclasses
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true as known
 
-from .._inductor.graph import broadcasts_to, fake_result, value_of
+from .._inductor.graph import broadcasts_to, erase_unused, fake_result, value_of
 from .active import Refused
 from .conditions import QUERY, Box, both, either, index_of, window_of
 from .index_values import VIEWS, Number, Values, broadcast, given, name_of, shape_of
@@ -47,7 +47,7 @@ def _options(condition, box, query, key):
             continue
         before, after = ahead, None if behind is None else -behind
         if before is None and after is None:
-            return {}
+            return {"is_causal": False, "causal_align": align, "window": [-1, -1]}
         if (before is None or before >= 0) and (after is None or after >= 0):
             found.append((after != 0, align, before, after))
         why = Refused("a window beside the query's own place")
@@ -200,3 +200,8 @@ class Masks:
                 each = _ordered(each, axes, make)
                 joined = each if joined is None else make(aten.bitwise_and.Tensor, (joined, each))
         return joined
+
+    def erase_unused(self):
+        for found in self.found.values():
+            if found is not None and found[1] is not None:
+                erase_unused(found[1])
