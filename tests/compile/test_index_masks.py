@@ -242,7 +242,11 @@ def test_a_mask_that_is_used_elsewhere_stays_there():
 def test_two_calls_share_a_mask():
     def function(query, key, value, lengths):
         places = torch.arange(40)
-        mask = (places[None] <= places[:, None]) & (places < lengths[:, None, None, None]) & (places >= lengths[:, None, None, None] - 39)
+        mask = (
+            (places[None] <= places[:, None])
+            & (places < lengths[:, None, None, None])
+            & (places >= lengths[:, None, None, None] - 39)
+        )
         first = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return F.scaled_dot_product_attention(first * 2, key, value, attn_mask=mask)
 
@@ -378,6 +382,38 @@ def test_the_forms_of_a_gpu_may_stay_without_a_mask(form):
 # Random masks: whatever is found says the same as the mask.
 
 
+def random_places(choose, length, depth=2):
+    """Returns random integers that are made of places, mostly these."""
+    if depth == 0 or choose.random() < 0.4:
+        return torch.arange(length)
+    x = random_places(choose, length, depth - 1)
+    cut, number = choose.randrange(length + 1), choose.randrange(-3, 6)
+    other = torch.arange(length + 8)[max(number, 0) : max(number, 0) + length]
+    return [
+        lambda: x + number,
+        lambda: number - x,
+        lambda: x * choose.choice((-1, 2, 3)),
+        lambda: torch.cat([x[:cut], other[cut:] + choose.choice((0, number))]),
+        lambda: torch.cat([x[:cut] + choose.choice((0, 1)), torch.full((length - cut,), number)]),
+        lambda: F.pad(x[cut:], (cut, 0), value=number),
+        lambda: F.pad(x[1:], (0, 1)) if length > 1 else x,
+        lambda: (x - x + 1).cumsum(0) - choose.choice((0, 1)),
+        lambda: torch.ones(length, dtype=torch.bool).cumsum(0) * choose.choice((1, 2)),
+        lambda: ((x - x + number) != 1).cumsum(0) + x,
+        lambda: x[torch.arange(length)],
+        lambda: other[x.clamp(0, length - 1)],
+        lambda: torch.where(x < number, x, choose.choice((x - 1, other))),
+        lambda: x.abs(),
+        lambda: torch.maximum(x, other) if number > 0 else torch.minimum(x, other),
+        lambda: x // 4 if choose.random() < 0.5 else x // 32,
+        lambda: x.int().long() if number > 0 else x.float().long(),
+        lambda: (x >= number).long() + x,
+        lambda: x[None].expand(3, -1)[1],
+        lambda: x.view(1, -1, 1).transpose(0, 1)[:, 0, 0],
+        lambda: x.flip(0),
+    ][choose.randrange(21)]()
+
+
 def random_mask(choose, q, k, tensors, depth=4):
     """Returns a random condition of places and of tensors."""
     parts = functools.partial(random_mask, choose, q, k, tensors, depth - 1)
@@ -432,8 +468,9 @@ def test_random_masks_are_said_exactly(seed):
     given = [torch.rand(shape) > 0.4 for shape in ((2, 1, 1, keys), (rows, keys), (2, 3, 1, 1), (keys,))]
 
     def function(*tensors):
-        q, k = torch.arange(rows)[:, None], torch.arange(keys)[None]
-        return random_mask(random.Random(seed), q, k, tensors)
+        own = random.Random(seed)
+        q, k = (random_places(own, length) if seed % 2 else torch.arange(length) for length in (rows, keys))
+        return random_mask(own, q[:, None], k[None], tensors)
 
     gm = make_fx(function, decomposition_table=select_decomp_table(), tracing_mode="fake")(*given)
     (result,) = next(node for node in gm.graph.nodes if node.op == "output").args
@@ -460,3 +497,37 @@ def test_most_random_conjunctions_are_found():
             (result,) = next(node for node in gm.graph.nodes if node.op == "output").args
             found += index_masks.of_bool(result, query, key) is not None
     assert found >= 36
+
+
+def random_mask_of_lengths(own, rows, keys, tensors):
+    shift = own.choice((0, keys - rows, 2))
+    q, k = torch.arange(rows) + shift, torch.arange(keys)
+    if own.random() < 0.3:
+        before = torch.cat([q[:1] - 1, q[:-1]])
+        q = q + own.choice((1, 2)) * ((q - before) != 1).cumsum(0)
+    if own.random() < 0.3:
+        k = F.pad(k, (0, 3), value=7)[:keys] if own.random() < 0.5 else (k * 0 + 1).cumsum(0) - 1
+    return random_mask(own, q[:, None], k[None], tensors, depth=own.choice((0, 1, 3)))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_random_masks_of_lengths_that_vary(seed):
+    rows, keys = random.Random(seed).choice(((9, 13), (13, 9)))
+
+    def arguments(rows, keys):
+        shapes = (2, 3, rows, 4), (2, 3, keys, 4)
+        return *map(torch.randn, shapes), *(torch.rand(shape) > 0.4 for shape in ((2, 1, 1, keys), (rows, keys), (2, 3, 1, 1)))
+
+    def function(query, key, *tensors):
+        return random_mask_of_lengths(random.Random(seed), query.shape[2], key.shape[2], tensors)
+
+    gm = make_fx(function, decomposition_table=select_decomp_table(), tracing_mode="symbolic")(*arguments(rows, keys))
+    (result,) = next(node for node in gm.graph.nodes if node.op == "output").args
+    inputs = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
+    seen = index_masks.of_bool(result, *inputs[:2])
+    for rows, keys in ((9, 13), (13, 9), (16, 16), (5, 40), (40, 5)):
+        given = arguments(rows, keys)
+        if seen is not None and gm.shape_env.evaluate_guards_for_args(inputs, given):
+            recorder = Recorder(gm)
+            mask = recorder.run(*given)
+            assert torch.equal(what_is_shown(seen, recorder.values, rows, keys), mask.expand(2, 3, rows, keys))
