@@ -201,6 +201,7 @@ OTHERS = {
     "samples that differ": (37, lambda q, k: (q >= k) & (q - k <= torch.arange(2)[:, None, None, None] + 9), CAUSAL[1:]),
     "heads that differ": (37, lambda q, k: (q >= k) & (k > torch.arange(4)[None, :, None, None] - 2), CAUSAL[1:]),
     "short integers that wrap": (300, places_in(torch.uint8), ALL[1:]),
+    "halves": (37, lambda q, k: torch.sub(q.float(), k.float(), alpha=0.5) >= 0, ALL[1:]),
     "a step": (37, lambda q, k: torch.arange(0, 74, 2)[:, None] >= k, ALL[1:]),
     "a finite number": (37, lambda q, k: hidden(q >= k, -5.0), ALL[1:]),
     "a finite number for a row": (37, lambda q, k: hidden(q < k, torch.finfo(torch.float32).min), ALL[1:]),

@@ -30,6 +30,10 @@ class Affine:
         )
 
     def times(self, number):
+        if not self.factors:
+            return Affine((), self.number * number)
+        if not isinstance(number, int):
+            raise Refused("an index times what is no integer")
         return Affine(tuple((index, number * factor) for index, factor in self.factors if number), self.number * number)
 
     def factor(self, index):
