@@ -63,7 +63,7 @@ def is_ours(compile, call):
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """A call of torch's attention, by which of its operators."""
+    """A call of torch's attention, by which of its operators. bias: of what torch's call reads, also where ours needs none."""
 
     operator: str
     query: torch.Tensor

@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .._inductor.graph import erase_unused, fake_result, is_call, keep_strides, same_numbers, value_of
-from . import choice, ladder, report
+from . import choice, index_masks, ladder, report
 
 aten = torch.ops.aten
 attention = torch.ops.tile.attention.default
@@ -272,43 +272,75 @@ class Replacement:
     gradients: list  # of (torch's call, the incoming gradient, options, the values of our call, the results)
 
 
-def plan(node, compile):
-    """Returns the Replacement of a call of torch's attention, or why it stays; it changes nothing."""
+@dataclasses.dataclass
+class Unmasked:
+    """Torch's call and its gradients, which stay but need no mask."""
+
+    calls: list
+    is_causal: bool
+    why: str
+
+
+def _why_not(name, given, call, value, compile):
+    """Returns why a call of torch's attention stays, or None."""
+    if not all(statically_known_true(each.shape[3] <= MOST_DEPTH) for each in (call.query, value)):
+        return f"ours takes heads of at most {MOST_DEPTH}"
+    if given["dropout_p"] != 0 or given.get("dropout_mask") is not None:
+        return "its random numbers are torch's"
+    if given["is_causal"] and not _FORMS[name] and not _lengths_agree(call.query, call.key):
+        return "the causal mask may begin at another corner"
+    return choice.keeps_attention(compile, call)
+
+
+def _needs_no_mask(name, options, query, key, compile):
+    """Returns True if torch's own call can do what options say."""
+    known = options["window"] == [-1, -1] and options["attn_bias"] is None
+    corner = _lengths_agree(query, key) or (_FORMS[name] and options["causal_align"] == "top_left")
+    return known and (corner or not options["is_causal"]) and compile.options.get("attention") != "torch"
+
+
+def plan(node, compile, masks):
+    """Returns the Replacement of a call of torch's attention, or why it stays, or Unmasked; it only adds nodes of masks."""
     name, backward = FORWARD[node.target]
     given = arguments(node)
     operands = [given[each] for each in ("query", "key", "value")]
     query, key, value = map(value_of, operands)
     if any(each is None or each.dim() != 4 for each in (query, key, value)):
         return "ours takes four dimensions"
-    if not all(statically_known_true(each.shape[3] <= MOST_DEPTH) for each in (query, value)):
-        return f"ours takes heads of at most {MOST_DEPTH}"
-    if given["dropout_p"] != 0 or given.get("dropout_mask") is not None:
-        return "its random numbers are torch's"
-    if given["is_causal"] and not _FORMS[name] and not _lengths_agree(query, key):
-        return "the causal mask may begin at another corner"
     calls = _gradients(node, backward, given)
     if calls is None:
         return "others than its gradient read what it saves"
     wants_bias = any(_parts(call, _GRAD_BIAS) for call in calls)
     bias = given["attn_bias"] = given.get("attn_bias")
     mask = None if wants_bias else bool_mask(bias)
-    dtype = None if bias is None else value_of(bias if mask is None else mask).dtype
-    call = choice.Attention(name, query, key, dtype, given["is_causal"], bool(calls))
-    why_not = choice.keeps_attention(compile, call)
-    if why_not is not None:
-        return why_not
     options = {
         "attn_bias": bias if mask is None else mask,
         "is_causal": given["is_causal"],
         "causal_align": "top_left",
         "scale": given["scale"],
+        "window": [-1, -1],
     }
-    narrow = [before_repetition(each) if choice.reads_heads_once(call) else None for each in operands[1:]]
-    if None not in narrow and statically_known_true(value_of(narrow[0]).shape[1] == value_of(narrow[1]).shape[1]):
-        found = _fitting(node, calls, [operands[0], *narrow], options, wants_bias, value_of(narrow[0]).shape[1])
+    dtype = None if bias is None else value_of(options["attn_bias"]).dtype  # torch's call reads it also if options say it
+    seen = None
+    if bias is not None and not wants_bias and not given["is_causal"]:
+        seen = masks.of(node, bias, mask, query, key)
+    if seen is not None:
+        options |= {**seen[0], "attn_bias": seen[1]}
+    call = choice.Attention(name, query, key, dtype, options["is_causal"], bool(calls))
+    why_not = _why_not(name, given, call, value, compile)
+    if why_not is None:
+        narrow = [before_repetition(each) if choice.reads_heads_once(call) else None for each in operands[1:]]
+        if None not in narrow and statically_known_true(value_of(narrow[0]).shape[1] == value_of(narrow[1]).shape[1]):
+            found = _fitting(node, calls, [operands[0], *narrow], options, wants_bias, value_of(narrow[0]).shape[1])
+            if isinstance(found, Replacement):
+                return found
+        found = _fitting(node, calls, operands, options, wants_bias)
         if isinstance(found, Replacement):
             return found
-    return _fitting(node, calls, operands, options, wants_bias)
+        why_not = found
+    if seen is not None and _needs_no_mask(name, options, query, key, compile):
+        return Unmasked([node, *calls], options["is_causal"], why_not)
+    return why_not
 
 
 def _fitting(node, calls, operands, options, wants_bias, heads=None):
@@ -316,7 +348,7 @@ def _fitting(node, calls, operands, options, wants_bias, heads=None):
     try:
         values = fake_result(attention_saving if calls else attention, tuple(operands), options)
         results = _results(values, {_OUT: _parts(node, _OUT)})
-        rest = {"window": [-1, -1], "softcap": 0.0, "alibi_slopes": None, "sinks": None, "dropout_p": 0.0, "seed": None}
+        rest = {"softcap": 0.0, "alibi_slopes": None, "sinks": None, "dropout_p": 0.0, "seed": None}
         gradients = []
         for call in calls:
             ends = {index: _parts(call, index) for index in range(4)}
@@ -368,19 +400,42 @@ def _erase(call):
         erase_unused(each)
 
 
+def _leave_out_mask(call, is_causal):
+    new = {"attn_bias": None, "is_causal": is_causal}
+    args, kwargs = list(call.args), dict(call.kwargs)
+    for i, each in enumerate(call.target._schema.arguments):
+        name = _OTHER_NAMES.get(each.name, each.name)
+        if name in new and i < len(args):
+            args[i] = new[name]
+        elif name in new:
+            kwargs[each.name] = new[name]
+    call.args, call.kwargs = tuple(args), kwargs
+    if "eager_input_vals" in call.meta:
+        keep_strides(call)
+
+
 @torch.no_grad()
 def replace_all(graph, compile):
-    """Replaces each attention that choice.py wants, and notes why the others stay."""
+    """Replaces each attention that choice.py wants, and notes why the others stay; they lose masks that is_causal says."""
+    masks = index_masks.Masks(graph, _new)
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in FORWARD:
             continue
         try:
-            found = plan(node, compile)
+            found = plan(node, compile, masks)
         except Exception as error:  # this pass runs before the graphs that ladder.py guards
             place = report.place_of(node.meta.get("stack_trace"))
             found = ladder.reason_to_stay(error, place, compile.options)
         if isinstance(found, Replacement):
             _replace(graph, found)
             compile.kernels.append("attention")
-        else:
-            compile.reasons.setdefault(str(node.target), found)
+            continue
+        if isinstance(found, Unmasked):
+            inputs = node.all_input_nodes
+            for call in found.calls:
+                _leave_out_mask(call, found.is_causal)
+            for each in inputs:
+                erase_unused(each)
+            found = found.why
+        compile.reasons.setdefault(str(node.target), found)
+    masks.erase_unused()
