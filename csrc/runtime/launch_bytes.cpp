@@ -10,7 +10,7 @@ namespace {
 
 struct Memory {
   uintptr_t begin = 0, end = 0;
-  int64_t bytes = 0;  // of the elements, which may leave gaps or lie on each other
+  int64_t bytes = 0;  // of the elements, which may leave gaps
   bool read = false, written = false, picked = false;
 };
 
@@ -24,9 +24,12 @@ Memory memory_of(const ArrayArgument& array) {
     if (stride) elements *= size;
   }
   const auto data = reinterpret_cast<uintptr_t>(array.data);
+  // An array that overlaps itself is often a way to reach what an index names.
+  const int64_t extent = before + after + 1;
   return {.begin = data - static_cast<uintptr_t>(before * width),
           .end = data + static_cast<uintptr_t>((after + 1) * width),
-          .bytes = std::min(elements, before + after + 1) * width};
+          .bytes = std::min(elements, extent) * width,
+          .picked = elements > extent};
 }
 
 }  // namespace
@@ -38,7 +41,8 @@ LaunchBytes launch_bytes(ArgumentRefs arguments, const Touched& touched) {
     Memory memory = memory_of(*arguments[i].array);
     // The parameters beyond those that have a bit may be accessed in any way.
     const auto has = [&](uint64_t bits) { return i >= 64 || (bits >> i & 1); };
-    memory.read = has(touched.read), memory.written = has(touched.written), memory.picked = has(touched.picked);
+    memory.read = has(touched.read), memory.written = has(touched.written);
+    memory.picked |= has(touched.picked);
     const auto same = std::find_if(distinct.begin(), distinct.end(), [&](const Memory& other) {
       return other.begin == memory.begin && other.end == memory.end;
     });

@@ -6,7 +6,8 @@
 namespace tile {
 
 // Bytes of the arrays that a launch reads and of those that it writes, each array counted once in either. An
-// array whose elements it picks may be accessed in part: only `most` counts it.
+// array whose elements it picks may be accessed in part, and so may one that overlaps itself: only `most`
+// counts them.
 struct LaunchBytes {
   int64_t least = 0, most = 0;
 };

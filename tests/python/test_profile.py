@@ -123,10 +123,14 @@ def test_a_launch_that_the_trace_lacks_is_found_by_its_external_id():
 def test_kernels_of_a_graph_have_one_launch():
     traced = trace.read(
         [*step(0, 1000, 100, 50), launched(1002, 5, call="cudaGraphLaunch"), kernel("kernel_softmax", 1010, 4, 5)]
-        + [kernel("kernel_mine", 1020, 4, 5)]
+        + [kernel("kernel_mine", 1020, 4, 5), kernel("kernel_tile_fused_add_0", 1030, 4, 5)]
     )
     found = rows.make(traced, None, rows.kernel_key, None, {"kernel_softmax": "softmax"})
-    assert {(row.name, row.ours, row.bytes) for row in found} == {("softmax", True, None), ("kernel_mine", False, None)}
+    assert {(row.name, row.ours, row.bytes) for row in found} == {
+        ("softmax", True, None),
+        ("kernel_mine", False, None),
+        ("tile_fused_add_0", True, None),
+    }
 
 
 def test_waiting_is_between_launches_of_one_gpu():
@@ -163,8 +167,51 @@ def test_rows_by_operator_add_up_its_kernels():
     assert set(by_name) == {"aten::addmm", "tile::softmax", "tile::softmax_backward", "Memcpy DtoH (Device -> Pageable)"}
     assert by_name["tile::softmax_backward"].launches == 2 and by_name["tile::softmax_backward"].seconds == pytest.approx(25e-6)
     assert by_name["tile::softmax_backward"].bytes is None  # of one of its kernels they are unknown
-    assert by_name["tile::softmax"].bytes == 2_000_000 and by_name["tile::softmax"].ours
+    assert by_name["tile::softmax"].bytes == 1_999_000 and by_name["tile::softmax"].ours
     assert by_name["aten::addmm"].flops == 60_000_000
+
+
+def test_operations_are_those_of_the_kernel_that_computes():
+    """A product whose bias is copied first, and a convolution that another operator computes."""
+    events = [
+        *step(0, 1000, 100, 50),
+        op("aten::addmm", 1001, 20, 1),
+        op("aten::copy_", 1002, 5, 2),
+        launched(1003, 1),
+        kernel("copy", 1010, 4, 1),
+        launched(1010, 2),
+        kernel("gemm", 1020, 4, 2),
+        op("aten::convolution", 1030, 20, 3),
+        op("aten::cudnn_convolution", 1031, 15, 4),
+        launched(1035, 3),
+        kernel("conv", 1040, 4, 3),
+        launched(1036, 4),
+        kernel("Memset (Device)", 1038, 1, 4, "gpu_memset"),
+        op("aten::convolution_backward", 1060, 20, 5),
+        launched(1061, 5),
+        kernel("dgrad", 1070, 4, 5),
+        launched(1062, 6),
+        kernel("wgrad", 1080, 4, 6),
+    ]
+    half = torch.float16
+    known = {1: Count(9, 100, half), 2: Count(4), 3: Count(8, 200, half), 4: Count(8), 5: Count(7, 400, half)}
+    traced = trace.read(events)
+    counted = rows.Counted(traced.launches, known)
+    report = report_of(traced, counted, (1e-4, 1e-4), torch.device("cuda", 0), "A GPU", 1e12, {half: 1e12}.get, {})
+    assert {row.name: (row.bytes, row.flops) for row in report.kernels} == {
+        "copy": (4, None),
+        "gemm": (None, 100),
+        "conv": (8, 200),
+        "Memset (Device)": (None, None),
+        "dgrad": (None, None),
+        "wgrad": (None, None),
+    }
+    assert {row.name: (row.bytes, row.flops) for row in report.operators} == {
+        "aten::copy_": (4, None),
+        "aten::addmm": (None, 100),
+        "aten::cudnn_convolution": (8, 200),
+        "aten::convolution_backward": (7, 400),
+    }
 
 
 def test_a_call_that_differs_from_the_counted_one_has_no_bytes():
@@ -180,7 +227,7 @@ def test_a_report_prints_a_table():
         "roofs: memory 1 TB/s, bfloat16 10 TFLOP/s",
     ]
     assert lines[4].split() == ["kernel", "launches", "us", "share", "MB", "GFLOP", "TB/s", "TFLOP/s", "roof"]
-    assert lines[5].split() == "sm90_gemm, aten::addmm 1 31.0 45.6 % 3.00 0.060 0.097 1.94 19.4 %".split()
+    assert lines[5].split() == "sm90_gemm, aten::addmm 1 31.0 45.6 % 3.00 0.06 0.0968 1.94 19.4 %".split()
     assert lines[6].split()[:3] == ["*", "softmax_backward", "(softmax.cpp:40),"]
 
 
@@ -239,11 +286,11 @@ def test_operations_of_an_operator():
 
 def step_on_cpu():
     x = torch.randn(64, 256, requires_grad=True)
-    w = torch.randn(128, 256)
+    w, bias = torch.randn(128, 256), torch.randn(128)
     table = torch.randn(1000, 16)
 
     def call():
-        torch.ops.tile.softmax(torch.nn.functional.linear(x, w), -1).sum().backward()
+        torch.ops.tile.softmax(torch.nn.functional.linear(x, w, bias), -1).sum().backward()
         torch.ops.tile.embedding(table, torch.tensor([3, 5]))
 
     return call
@@ -258,8 +305,8 @@ def test_a_profile_on_a_cpu(tmp_path):
     assert by_name["softmax"].bytes == 2 * 64 * 128 * 4 and by_name["softmax"].launches == 1
     assert by_name["softmax"].where.startswith("softmax") and by_name["softmax"].ours
     assert by_name["softmax"].operator in ("tile::softmax", "tile::_softmax_saving")
-    assert by_name["aten::addmm"].flops == 2 * 64 * 128 * 256 if "aten::addmm" in by_name else True
-    assert by_name["aten::mm"].flops and not by_name["aten::mm"].ours
+    assert by_name["aten::addmm"].flops == by_name["aten::mm"].flops == 2 * 64 * 128 * 256
+    assert not by_name["aten::mm"].ours and [row.flops for row in report.kernels if row.name == "aten::copy_"] in ([], [None])
     assert next(row for row in report.kernels if row.name.startswith("embedding")).bytes is None
     assert report.rest_seconds >= 0 and 0 < report.ours < 1
     assert "softmax" in str(report) and report.bandwidth == 0.01e12
@@ -269,6 +316,31 @@ def test_a_profile_on_a_cpu(tmp_path):
     assert image.open(tmp_path / "x.png").size == (2000, 1200)
     with pytest.raises(ValueError, match="its name ends with .png"):
         report.save(tmp_path / "x.jpg")
+
+
+def test_a_trace_of_torch_with_shapes_has_the_bytes_of_our_launches(tmp_path):
+    x = torch.randn(8, 16)
+    torch.ops.tile.softmax(x, -1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
+        torch.ops.tile.softmax(x, -1)
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    (found,) = (each for each in events if each.get("name") == "tile kernel softmax")
+    assert found["args"]["Concrete Inputs"][1:] == ["1024", "1024"]
+
+
+def test_a_kernel_of_the_user_has_its_line():
+    import tile_ops.language as tl
+
+    @tile_ops.kernel
+    def double(x, y):
+        tl.store(y, (tl.bid(0),), tl.load(x, (tl.bid(0),), (64,)) * 2.0)
+
+    x, y = torch.randn(256), torch.empty(256)
+    report = tile_ops.profile(lambda: double[(4,)](x, y), steps=1, warmup=1, bandwidth=0.01)
+    (row,) = (row for row in report.kernels if row.ours)
+    assert row.name == "double" and row.where.startswith("test_profile.py:") and row.operator is None
+    assert (row.bytes, row.launches) == (2 * 1024, 1) and report.operators[0].name == "double"
 
 
 def test_bad_arguments():

@@ -20,7 +20,10 @@ WRITE_ONLY = {
     "zero_",
 }  # fmt: skip
 # They touch no elements.
-ALLOCATES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_", "record_stream"}
+ALLOCATES = {
+    "as_strided_", "detach_", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "record_stream",
+    "resize_", "set_", "squeeze_", "t_", "transpose_", "unsqueeze_",
+}  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -129,7 +132,7 @@ def count_operator(name, overload, inputs, outputs):
 def count_launch(inputs):
     """Returns the Count of a launch of ours. A kernel that may access much of its arrays in part has unknown bytes."""
     where, *moved = inputs
-    count = Count(where=where or None)
+    count = Count(where=where if where and not where.startswith("<") else None)  # a text has no file
     if moved:
         least, most = moved
         count.bytes = least if most <= 1.05 * least else None

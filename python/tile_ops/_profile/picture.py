@@ -83,15 +83,14 @@ def draw_report(report, path):
     without = sum(x is None for _, x, _ in found)
     least = min(intensities + [1.0]) / 2
     low = least / 10 if without else least  # a decade for those without operations
-    place = {}
-    for row, x, y in found:
+    places, heights, beside = [], [], 0
+    for _, x, y in found:
         if x is None:
-            x = low * 10 ** ((len(place) + 1) / (without + 1) * 0.9)
+            beside += 1
+            x = low * 10 ** (beside / (without + 1) * 0.95)
             y *= x
-            place[id(row)] = x
-        else:
-            place[id(row)] = x
-    heights = [y * place[id(row)] if x is None else y for row, x, y in found]
+        places.append(x)
+        heights.append(y)
     xs = low, max(intensities + [max(peaks.values()) / bandwidth]) * 2
     ys = min(heights + [bandwidth * low]) / 2, max([*peaks.values(), *heights]) * 2
     axes = Axes(pen, font, xs, ys, right)
@@ -106,9 +105,9 @@ def draw_report(report, path):
         pen.line([(edge, TOP), (edge, HEIGHT - BOTTOM)], fill=ROOF, width=SCALE)
         pen.text(((LEFT + edge) / 2, TOP + 4 * SCALE), "bytes alone", fill=ROOF, font=font, anchor="mt")
     x, y = WIDTH - right + 20 * SCALE, TOP + 10 * SCALE
-    for number, ((row, _, _), height) in enumerate(zip(found, heights), 1):
+    for number, ((row, *_), place, height) in enumerate(zip(found, places, heights), 1):
         colour = OURS if row.ours else OTHERS
-        across, up = axes.pixel(place[id(row)], height)
+        across, up = axes.pixel(place, height)
         dot(pen, (across, up), colour, True)
         pen.text((across + 8 * SCALE, up), str(number), fill=INK, font=font, anchor="lm")
         dot(pen, (x, y), colour, True)

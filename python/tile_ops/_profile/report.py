@@ -10,11 +10,10 @@ SHOWN = 30
 
 
 def _number(value, digits=3):
-    """Returns a number with some significant digits, without an exponent; "" for an unknown one."""
+    """Returns a number with some significant digits; "" for an unknown one, and for none."""
     if not value:
         return ""
-    whole = len(str(int(abs(value))))
-    return f"{value:.{max(digits - whole, 0) if abs(value) >= 1 else digits}f}"
+    return f"{value:.{digits}g}" if value < 1 else f"{value:.{max(digits - len(str(int(value))), 0)}f}"
 
 
 def _percent(value):
@@ -94,11 +93,11 @@ class Report:
         ]
         lines = []
         for row in given[:shown]:
-            name = f"{'* ' if row.ours else '  '}{row.name}{f' ({row.where})' if row.where else ''}"
-            if given is self.kernels and row.operator:
-                name = f"{_cut(name, 40)}, {row.operator}"
+            place = f" ({row.where})" if row.where else ""
+            operator = f", {row.operator}" if row.operator else ""
+            name = f"{'* ' if row.ours else '  '}{_cut(row.name, 48)}{place}{operator}"
             lines.append(
-                [_cut(name, 64), str(row.launches), f"{1e6 * row.seconds:.1f}", _percent(row.share)]
+                [_cut(name, 80), str(row.launches), f"{1e6 * row.seconds:.1f}", _percent(row.share)]
                 + [_number(row.bytes and row.bytes / 1e6), _number(row.flops and row.flops / 1e9)]
                 + [_number(row.tb_per_s), _number(row.tflop_per_s), _percent(row.roof)]
             )

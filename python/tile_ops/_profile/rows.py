@@ -5,7 +5,9 @@ import statistics
 
 import torch
 
-from .counts import Count
+from .counts import WRITE_ONLY, Count
+
+MOVES = {f"aten::{name}" for name in WRITE_ONLY}
 
 
 @dataclasses.dataclass
@@ -62,7 +64,8 @@ def kernel_key(launch, ours):
         return launch.launched.name.removeprefix("tile kernel "), operator, True
     if launch.kind == "operator":
         return launch.name, None, launch.name.startswith("tile::")
-    known = ours.get(launch.name)
+    compiled = launch.name.startswith("kernel_tile_")  # by torch.compile(backend="tile"), in a replayed graph
+    known = launch.name.removeprefix("kernel_") if compiled else ours.get(launch.name)
     return (known, operator, True) if known else (gpu_name(launch.name), operator, False)
 
 
@@ -79,48 +82,63 @@ class Counted:
     def __init__(self, launches, counts):
         self.launches, self.counts = launches, counts
         self._with_kernels = {each.operators[0].record for each in launches if each.operators and each.kind == "kernel"}
-        self.working = {}  # launches by operator, without those that move nothing
+        self.working, self.computing = {}, {}  # launches by operator: those that move bytes, and those that may do operations
         for launch in launches:
-            if self._works(launch):
-                for operator in launch.operators:
+            for operator in launch.operators:
+                if self._works(launch):
                     self.working.setdefault(operator.record, []).append(launch)
-
-    def _works(self, launch):
-        if launch.kind != "operator":  # a copy or fill counts where it is all that the operator does
-            return launch.kind == "kernel" or not launch.operators or launch.operators[0].record not in self._with_kernels
-        own = launch.operators[0]
-        return self.of(own).bytes != 0 and all(self._moves_nothing(child) for child in own.children)
-
-    def _moves_nothing(self, child):
-        return not child.is_launch and self.of(child).bytes == 0 and all(map(self._moves_nothing, child.children))
+                if self._computes(launch):
+                    self.computing.setdefault(operator.record, []).append(launch)
 
     def of(self, found):
         return self.counts.get(found.record) or Count()
 
+    def _works(self, launch):
+        if launch.kind == "operator":
+            own = launch.operators[0]
+            return self.of(own).bytes != 0 and not any(map(self._may_compute, own.children))
+        # A copy or fill counts where it is all that the operator does.
+        return launch.kind == "kernel" or not launch.operators or launch.operators[0].record not in self._with_kernels
+
+    def _computes(self, launch):
+        if launch.kind not in ("kernel", "operator") or not self._works(launch):
+            return False
+        return launch.launched is not None or not launch.operators or launch.operators[0].name not in MOVES
+
+    def _may_compute(self, part):
+        """Returns True if a part of an operator, or one of its own parts, may be what computes."""
+        if part.is_launch or (part.name not in MOVES and self.of(part).bytes != 0):
+            return True
+        return any(map(self._may_compute, part.children))
+
     def flops(self, operators, launches):
-        """Returns (operations, dtype) of the first of the operators that has a formula, if it does nothing beside `launches`."""
-        for operator in operators:
+        """Returns (operations, dtype) of the first of the operators that has a formula, if these launches do them all."""
+        launches = [each for each in launches if self._computes(each)]
+        for operator in operators if launches else ():
             count = self.of(operator)
             if count.flops is not None:
-                return (count.flops, count.dtype) if len(self.working.get(operator.record, [])) == launches else (None, None)
+                done = len(self.computing.get(operator.record, [])) == len(launches)
+                return (count.flops, count.dtype) if done else (None, None)
         return None, None
 
     def operator_bytes(self, operator):
         """Returns the bytes of an operator; those of another library's are known only if all its launches are ours."""
         launches = self.working.get(operator.record, [])
         ours = [each for each in launches if each.launched is not None]
-        if any(self.of(each.launched).bytes is None for each in ours):
+        bytes_ = self.of(operator).bytes
+        if not ours:
+            return bytes_ if operator.name.startswith("aten::") else None
+        moved = _total(self.of(each.launched).bytes for each in ours)
+        if moved is None or bytes_ is None or len(ours) < len(launches):
             return None
-        if not operator.name.startswith("aten::") and not (ours and len(ours) == len(launches)):
-            return None
-        return self.of(operator).bytes
+        return min(moved, bytes_)  # a schema does not say whether an argument that is written is also read
 
     def of_launch(self, launch):
         """Returns (bytes, flops, dtype, where) of one launch."""
         where = self.of(launch.launched).where if launch.launched else None
         if not self._works(launch):
             return 0 if launch.kind == "operator" else None, None, None, where
-        flops, dtype = self.flops(launch.operators, 1)
+        flops, dtype = self.flops(launch.operators, [launch])
         if launch.launched is not None:
             return self.of(launch.launched).bytes, flops, dtype, where
         alone = launch.operators and len(self.working[launch.operators[0].record]) == 1
@@ -141,7 +159,7 @@ class Counted:
             own = [each for each in working if each.operators[0] is operator]
             composite = not own and launch.kind == "operator"
             bytes_ = 0 if composite else self.operator_bytes(operator) if len(own) == len(working) else None
-            flops, dtype = (None, None) if composite else self.flops(launch.operators, len(own))
+            flops, dtype = (None, None) if composite else self.flops(launch.operators, own)
             amounts.append((bytes_, flops, dtype, None))
         return amounts
 

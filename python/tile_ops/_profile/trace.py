@@ -67,12 +67,16 @@ def _is_range(event):
     return event.get("cat") == "user_annotation" and name.startswith(KERNEL)
 
 
+def _order(event):
+    return event["ts"], -event["dur"], event.get("args", {}).get("Ev Idx", 0)
+
+
 class _Threads:
     """The ranges of each host thread, nested."""
 
     def __init__(self, events):
         self.by_thread, self.by_external = {}, {}
-        found = sorted((event for event in events if _is_range(event)), key=lambda event: (event["ts"], -event["dur"]))
+        found = sorted((event for event in events if _is_range(event)), key=_order)
         stacks = {}
         for event in found:
             thread = (event["pid"], event["tid"])
