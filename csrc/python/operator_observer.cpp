@@ -61,11 +61,10 @@ void end(const at::RecordFunction& record, at::ObserverContext* context) {
   if (!function || PyErr_Occurred()) return;
   const at::DisableRecordFunctionGuard unseen;  // the function may call operators
   const Owned called(Py_NewRef(function)), outputs = tuple_of(record.outputs());
-  const Owned result(outputs ? PyObject_CallFunction(called.get(), "KssOO",
-                                                     static_cast<unsigned long long>(record.handle()),
-                                                     seen->name.c_str(), seen->overload.c_str(), seen->inputs,
-                                                     outputs.get())
-                             : nullptr);
+  const Owned result(
+      outputs ? PyObject_CallFunction(called.get(), "KssOO", static_cast<unsigned long long>(record.handle()),
+                                      seen->name.c_str(), seen->overload.c_str(), seen->inputs, outputs.get())
+              : nullptr);
   if (!result) PyErr_WriteUnraisable(called.get());
 }
 
@@ -77,12 +76,11 @@ PyObject* observe_operators(PyObject*, PyObject* given) {
   Py_CLEAR(function);
   if (given == Py_None) Py_RETURN_NONE;
   function = Py_NewRef(given);
-  installed =
-      at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
-                                .needsInputs(true)
-                                .needsOutputs(true)
-                                .needsIds(true)
-                                .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+  installed = at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
+                                        .needsInputs(true)
+                                        .needsOutputs(true)
+                                        .needsIds(true)
+                                        .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   Py_RETURN_NONE;
 }
 

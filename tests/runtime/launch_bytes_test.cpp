@@ -22,7 +22,8 @@ ArrayArgument array(DType dtype, std::initializer_list<int64_t> sizes, std::init
   return argument;
 }
 
-void expect_bytes(const std::vector<ArrayArgument>& arrays, const Touched& touched, int64_t least, int64_t most) {
+void expect_bytes(const std::vector<ArrayArgument>& arrays, const Touched& touched, int64_t least,
+                  int64_t most) {
   const std::vector<ArgumentRef> refs(arrays.begin(), arrays.end());
   const LaunchBytes bytes = launch_bytes(refs, touched);
   EXPECT_EQ(bytes.least, least);
@@ -51,7 +52,8 @@ TEST(LaunchBytes, LeavesGapsAndEmptyArraysOut) {
 }
 TEST(LaunchBytes, DoesNotTrustArraysThatMayBeReachedInPart) {
   expect_bytes({array(DType::f32, {10, 3}, {1, 1})}, {.read = 1}, 0, 48);
-  const ArrayArgument table = array(DType::f32, {1000, 2}, {2, 1}), out = array(DType::f32, {3, 2}, {2, 1}, 10000);
+  const ArrayArgument table = array(DType::f32, {1000, 2}, {2, 1}),
+                      out = array(DType::f32, {3, 2}, {2, 1}, 10000);
   expect_bytes({table, out}, {.written = 2, .read = 1, .picked = 1}, 24, 8024);
 }
 
