@@ -133,6 +133,7 @@ def profile(
 
     fn: a step that can be repeated, such as an inference or a training step. It is called warmup + 2 * steps + 2 times.
     bandwidth: TB/s, and peak: TFLOP/s, are the roofs; without them a copy and torch.matmul in the same dtype are measured.
+    Arguments of fn with the names of these four need a lambda.
 
     Time: a kernel's is the profiler's. Bytes are those of the tensors that a kernel reads and writes, each counted whole and once,
     so they are at least what it moves, unless it leaves out parts that data decide; where an index picks elements they are
