@@ -133,11 +133,11 @@ def profile(
 
     fn: a step that can be repeated, such as an inference or a training step. It is called warmup + 2 * steps + 2 times.
     bandwidth: TB/s, and peak: TFLOP/s, are the roofs; without them a copy and torch.matmul in the same dtype are measured.
-    Arguments of fn with the names of these four need a lambda.
+    steps, warmup: the calls that are measured, and those before them. An fn with an argument of one of these names goes into a
+    lambda.
 
-    Time: a kernel's is the profiler's. Bytes are those of the tensors that a kernel reads and writes, each counted whole and once,
-    so they are at least what it moves, unless it leaves out parts that data decide; where an index picks elements they are
-    unknown. Operations are those of torch.utils.flop_counter, of products. An operator that launches several kernels has
+    Time: a kernel's is the profiler's. Bytes are those of the tensors that a kernel reads and writes, each counted whole and once.
+    It moves at least that, unless it leaves out tiles; where an index picks elements of a large tensor they are unknown. Operations are those of torch.utils.flop_counter, of products. An operator that launches several kernels has
     numbers in report.operators only. Unknown numbers are empty, or None.
 
     On a GPU the rows are kernels, ours with the operator and the location; a gap is the time in which the GPU waits for the
