@@ -13,8 +13,8 @@ PAGES = {
         "tile_ops",
         "`import tile_ops` registers the operators with torch. `tile_ops.<name>` is also the operator `torch.ops.tile.<name>`; "
         "[Operators](../operators.md) describes those. This page has the functions and classes around them.",
-        ["patch", "unpatch", "inspect", "doctor", "synchronize", "compile_report", "aoti_compile_and_package", "enable_inductor_fusion",
-         "disable_inductor_fusion", "kernel",
+        ["patch", "unpatch", "inspect", "profile", "doctor", "synchronize", "compile_report", "aoti_compile_and_package",
+         "enable_inductor_fusion", "disable_inductor_fusion", "kernel",
          "op", "elementwise", "reduction", "TorchOp", "cuda_kernel", "CudaKernel", "register_sharding",
          "register_flop_formulas"],
     ),

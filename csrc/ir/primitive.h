@@ -22,6 +22,7 @@ struct Traits {
   bool commutative = false;  // in its first two operands
   bool reads = false;        // memory of the array operand
   bool writes = false;       // memory of the array operand
+  bool picks = false;        // it accesses those elements or rows that other operands name
   bool barrier = false;      // no memory access may move across it
   bool effect = false;       // not on memory (print, assert); ordered with writes and other effects
   bool terminator = false;   // ends a region

@@ -6,9 +6,10 @@ namespace tile {
 
 class Function;
 
-// One bit for each of a function's first 64 parameters: set if the function writes, or reads, its memory.
+// One bit for each of a function's first 64 parameters: set if the function writes, or reads, its memory, or
+// picks elements of it.
 struct Touched {
-  uint64_t written = 0, read = 0;
+  uint64_t written = 0, read = 0, picked = 0;
 };
 Touched touched_parameters(const Function& function);
 

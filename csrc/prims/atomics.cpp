@@ -35,7 +35,7 @@ namespace rows {
 #define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC)                                              \
   const Register NAME##_{                                                                                  \
       {.name = #NAME,                                                                                      \
-       .traits = {.reads = true, .writes = true, .barrier = true},                                         \
+       .traits = {.reads = true, .writes = true, .picks = true, .barrier = true},                          \
        .dtypes = VALUES ? dtypes::DTYPES : dtypes::any,                                                    \
        .infer = infer_atomic,                                                                              \
        .doc = DOC "\noperands: " OPERANDS(                                                                 \

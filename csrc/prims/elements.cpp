@@ -61,7 +61,7 @@ std::vector<Type> infer_scatter(const Op& op) {
 
 const Register gather_{
     {.name = "gather",
-     .traits = {.reads = true},
+     .traits = {.reads = true, .picks = true},
      .infer = infer_gather,
      .doc = "Loads elements of an array at index tiles; those outside or masked out are `pad`.\n"
             "operands: array, an integer tile for each axis, and optionally a bool mask; all "
@@ -73,7 +73,7 @@ const Register gather_{
             "C++: gather."}};
 const Register scatter_{
     {.name = "scatter",
-     .traits = {.writes = true},
+     .traits = {.writes = true, .picks = true},
      .infer = infer_scatter,
      .doc = "Writes elements of an array at index tiles; those outside or masked out are "
             "dropped.\n"

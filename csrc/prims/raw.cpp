@@ -33,7 +33,7 @@ std::vector<Type> infer_store_offset(const Op& op) {
 
 const Register load_offset_{
     {.name = "load_offset",
-     .traits = {.reads = true},
+     .traits = {.reads = true, .picks = true},
      .infer = infer_load_offset,
      .doc = "Loads elements at offsets from an array's first element, ignoring bounds and "
             "strides; masked-out elements are `pad`.\n"
@@ -45,7 +45,7 @@ const Register load_offset_{
             "C++: load_offset."}};
 const Register store_offset_{
     {.name = "store_offset",
-     .traits = {.writes = true},
+     .traits = {.writes = true, .picks = true},
      .infer = infer_store_offset,
      .doc = "Writes elements at offsets from an array's first element, ignoring bounds and "
             "strides; masked-out elements are dropped.\n"

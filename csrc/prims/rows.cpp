@@ -46,7 +46,7 @@ std::vector<Type> infer_scatter_rows(const Op& op) {
 
 const Register gather_rows_{
     {.name = "gather_rows",
-     .traits = {.reads = true},
+     .traits = {.reads = true, .picks = true},
      .infer = infer_gather_rows,
      .doc = "Loads rows of an array at an index tile along one axis, with constant lengths "
             "along the others; elements outside are `pad`.\n"
@@ -62,7 +62,7 @@ const Register gather_rows_{
             "C++: gather_rows."}};
 const Register scatter_rows_{
     {.name = "scatter_rows",
-     .traits = {.writes = true},
+     .traits = {.writes = true, .picks = true},
      .infer = infer_scatter_rows,
      .doc = "Writes rows of an array at an index tile along one axis, with constant lengths "
             "along the others; elements outside are dropped.\n"

@@ -95,7 +95,7 @@ const std::vector<CType>& RawKernel::launch_raw(const RawGrid& launch,
   const auto& [grid, block, shared_bytes] = launch;
   if (!grid[0] || !grid[1] || !grid[2]) return kernel.parameters;
 
-  const LaunchRange range(name());
+  const LaunchRange range({.kernel = name()});
   const Driver& driver = source_->driver();
   const Driver::Scope scope(driver, device);
   const CudaFunction& function = loaded.functions[index_];

@@ -26,7 +26,7 @@ class Executable {
   // Takes what check_launch has accepted, with at least one block. Arguments are in the order of the kernel's
   // parameters.
   virtual void run(const Blocks& blocks, ArgumentRefs arguments) const = 0;
-  Touched touched;  // the parameters whose memory it writes or reads
+  Touched touched;  // the parameters whose memory it accesses
 };
 
 struct Target {

@@ -29,7 +29,7 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
 inline void run_blocks(const KernelName& kernel, const Executable& executable, const Grid& grid,
                        ArgumentRefs arguments) {
   if (!grid.x || !grid.y || !grid.z) return;
-  const LaunchRange range(kernel.name);
+  const LaunchRange range({kernel.name, kernel.where, arguments, &executable.touched});
   try {
     executable.run({grid.x, grid.y, grid.z}, arguments);
   } catch (const std::bad_alloc&) {

@@ -2,19 +2,28 @@
 #pragma once
 #include <string>
 
+#include "ir/touched.h"
+#include "runtime/argument.h"
+#include "support/location.h"
+
 namespace tile {
 
 class LaunchRange {
  public:
+  struct Launch {
+    const std::string& kernel;
+    Location where{};
+    ArgumentRefs arguments{};
+    const Touched* touched = nullptr;  // null: the arguments are unknown, because the kernel is CUDA C++
+  };
   struct Profiler {
-    void* (*begin)(const std::string& kernel);  // returns null if no profiler records
+    void* (*begin)(const Launch& launch);  // returns null if no profiler records
     void (*end)(void*);
   };
   // Must be called before any launch. csrc/torch installs torch's profiler.
   static void set_profiler(const Profiler& given) { profiler_ = given; }
 
-  explicit LaunchRange(const std::string& kernel)
-      : range_(profiler_.begin ? profiler_.begin(kernel) : nullptr) {}
+  explicit LaunchRange(const Launch& launch) : range_(profiler_.begin ? profiler_.begin(launch) : nullptr) {}
   ~LaunchRange() {
     if (range_) profiler_.end(range_);
   }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cpu/exec/parallel.h"
+#include "runtime/launch_bytes.h"
 #include "runtime/launch_range.h"
 #include "torch/threads.h"
 
@@ -69,12 +70,23 @@ void run(int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
   if (loop.error) std::rethrow_exception(loop.error);
 }
 
-void* begin_range(const std::string& kernel) {
+// A profiler that records inputs gets the kernel's location, and its bytes where they are known.
+void* begin_range(const LaunchRange::Launch& launch) {
   auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
   if (!callbacks) [[likely]]
     return nullptr;
   auto* const range = new at::RecordFunction(std::move(*callbacks));
-  range->before("tile kernel " + kernel);
+  const std::string name = "tile kernel " + launch.kernel;
+  if (!range->needsInputs()) {
+    range->before(name);
+    return range;
+  }
+  std::vector<c10::IValue> inputs = {launch.where.known() ? str(launch.where) : ""};
+  if (launch.touched) {
+    const LaunchBytes bytes = launch_bytes(launch.arguments, *launch.touched);
+    inputs.insert(inputs.end(), {bytes.least, bytes.most});
+  }
+  range->before(name, &inputs);
   return range;
 }
 

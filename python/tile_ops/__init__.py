@@ -62,6 +62,7 @@ _imported_late = {
     "aoti_compile_and_package": "_compile.package",
     "compile_report": "_compile.report",
     "patch": "_patching",
+    "profile": "_profile",
     "unpatch": "_patching",
 }
 

@@ -24,6 +24,7 @@ from ._inspect import inspect as inspect
 from ._operators import TorchOp as TorchOp
 from ._patching import patch as patch
 from ._patching import unpatch as unpatch
+from ._profile import profile as profile
 from ._sharding import register_sharding as register_sharding
 from ._synchronize import synchronize as synchronize
 from .functional import dropout as dropout
