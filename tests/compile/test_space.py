@@ -37,6 +37,11 @@ def test_columns_are_walked_side_by_side():
     assert choose((1000, 4096), [[1, 1000]], reduced=[1]).extents == ((256,), (1000,))  # rows of the memory are whole
     assert choose((1000, 4096), [[1, 1000]], reduced=[1], most_walked=space.KEPT).extents == ((64,), (1000,))
     assert choose((4096, 1000), [[1, 4096]], reduced=[1], is_gpu=True).extents == ((128,), (32,))
+    assert choose((64, 2048, 256), [[524288, 1, 2048]], reduced=[2], is_gpu=True).extents == ((32,), (128,))
+    # A number for each of the summed rows does not decide.
+    rows = [[524288, 1, 2048], [256, 0, 1]]
+    assert choose((64, 2048, 256), rows, reduced=[2], is_gpu=True).extents == ((32,), (128,))
+    assert choose((64, 2048, 256), rows, reduced=[2]).dims[1] == [1]
 
 
 def test_few_columns_of_several_matrices_are_one_tile():
@@ -46,7 +51,8 @@ def test_few_columns_of_several_matrices_are_one_tile():
 
 
 def test_a_gpu_has_a_block_for_each_of_few_rows():
-    assert choose((1024, 32768), [[32768, 1]], reduced=[1], is_gpu=True).extents[0] == (1,)
+    assert choose((1024, 32768), [[32768, 1]], reduced=[1], is_gpu=True).extents == ((1,), (4096,))
+    assert choose((4, 1 << 20), [[1 << 20, 1]], reduced=[1], is_gpu=True).extents == ((1,), (4096,))
     assert choose((1 << 20, 64), [[64, 1]], reduced=[1], whole=True, is_gpu=True).extents[0] == (64,)
 
 
