@@ -64,14 +64,13 @@ def variants(way, device, pattern=""):
     ]
 
 
-def sharing(module):
-    """Returns a copy of a module whose parameters and buffers are the same tensors."""
-    shared = [*module.parameters(), *module.buffers()]
-    return copy.deepcopy(module, {id(each): each for each in shared})
-
-
 def tensors_of(module):
     return [*module.parameters(), *module.buffers()]
+
+
+def sharing(module):
+    """Returns a copy of a module whose parameters and buffers are the same tensors."""
+    return copy.deepcopy(module, {id(each): each for each in tensors_of(module)})
 
 
 class Exchanged:
@@ -114,8 +113,7 @@ def with_liger(module):
 def apart(function):
     """Returns the same function with code of its own, because Dynamo keeps what it compiles at the code."""
     code = function.__code__.replace()
-    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    return made
+    return types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
 
 
 def wrapper(variant, backend):
