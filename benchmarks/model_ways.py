@@ -138,7 +138,11 @@ class Decoding:
         for _ in range(3):
             self.run()
         self.cache.rewind()
-        self.next = gpu.captured(self.step, 1).replay
+        try:
+            self.next = gpu.captured(self.step, 1).replay
+        except RuntimeError:
+            torch.cuda.synchronize()  # so that other variants go on
+            raise
 
     @torch.no_grad()
     def run(self):
