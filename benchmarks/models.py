@@ -65,17 +65,21 @@ def peers(case, options):
     return {name: {"variant": name, "backend": options.backend} for name in names}
 
 
-def of_peers(name, found):
-    """Returns the time of the fastest peer / that of a variant, or None without a peer."""
-    graph = model_variants.NAMED[name].graph
-    seconds = [found[peer]["seconds"] for peer in ((DECODED_BY_GRAPH,) if graph else PEERS) if peer in found]
+def same_loss(name, found, options):
+    return difference(found[name], found["eager"]) <= LOSS[options.dtype]
+
+
+def of_peers(name, found, options):
+    """Returns the time of the fastest peer / that of a variant, or None without a peer. A peer with a wrong loss is none."""
+    peers = (DECODED_BY_GRAPH,) if model_variants.NAMED[name].graph else PEERS
+    seconds = [found[peer]["seconds"] for peer in peers if peer in found and same_loss(peer, found, options)]
     return min(seconds) / found[name]["seconds"] if seconds else None
 
 
 def missed(case, name, found, first, options):
     """Returns the bars of a variant that are missed."""
-    way, own, eager = section(case), found[name], found["eager"]
-    ratio, bars = of_peers(name, found), []
+    way, own = section(case), found[name]
+    ratio, bars = of_peers(name, found, options), []
     if ratio and (bar := RATIOS.get((options.device, way, name))):
         bars.append((f"{bar[0]:g}x peers", ratio >= bar[0]))
     if name == "patched" and options.device == "cuda":
@@ -84,8 +88,7 @@ def missed(case, name, found, first, options):
         alone = [found[each]["seconds"] for each in ("patched", "torch.compile") if each in found]
         bars.append(("1x patched or compiled", own["seconds"] <= min(alone, default=own["seconds"])))
         bars.append(("one graph", not own["breaks"]))
-    if name not in (*PEERS, DECODED_BY_GRAPH):
-        bars.append(("eager's loss", difference(own, eager) <= LOSS[options.dtype]))
+    bars.append(("eager's loss", name == "eager" or same_loss(name, found, options)))
     return "; ".join(text for text, reached in bars if not reached)
 
 
@@ -122,7 +125,7 @@ def cells_of(case, name, found, first, options):
         case,
         name,
         digits(1e3 * own["seconds"]),
-        show(of_peers(name, found)),
+        show(of_peers(name, found, options)),
         *(show(asked.get(kind, {}).get("seconds")) for kind in ("first", "warm")),
         show(peak and peak / 2**30),
         show(own.get("kernels"), lambda count: f"{count:.0f}"),
@@ -161,9 +164,9 @@ def header(options, machine):
         "torch's AdamW, which is fused on a GPU; decoding: a token behind a prompt of "
         f"{model_ways.LENGTHS[options.scale][0]}, batch 1, in a static cache where a variant compiles",
         "or replays a graph. patched: `tile_ops.patch`; compile: `torch.compile`; graph: replayed from a CUDA graph, inductor's by",
-        f"`reduce-overhead`. of peers: time of the fastest of {peers} and {PEERS[-1]} / this one; of graphs: inductor's graph.",
-        "first: the first call of a process with empty caches, from the model to the result, patching and compiling included; warm:",
-        "of a process that finds these caches. peak: memory that is allocated in a call; host: until a call returns; both on a GPU.",
+        f"`reduce-overhead`. of peers: time of the fastest of {peers} and {PEERS[-1]} / this one, if its loss is eager's; of graphs: inductor's",
+        "graph. first: the first call of a process with empty caches, from the model to the result, patching and compiling included;",
+        "warm: of a process that finds these caches. peak: memory that is allocated in a call; host: until a call returns; both on a GPU.",
         "breaks: of graphs in Dynamo. loss difference: from eager's, relative; of training after three steps, of decoding for eager's",
         "tokens. missed: bars that are not reached. Made by `python benchmarks/models.py --write`.",
     ]

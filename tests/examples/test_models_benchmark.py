@@ -82,7 +82,7 @@ def test_each_variant_has_a_row():
         ("GPT-2, training", "patched + compile", {"breaks": 0, "seconds": 2.1e-3}, "cpu", "1x patched or compiled"),
         ("GPT-2, decoding", "patched, graph", {"seconds": 1e-3}, "cuda", "1.2x peers"),
         ("GPT-2, decoding", "patched, graph", {"seconds": 0.9e-3}, "cuda", ""),
-        ("GPT-2, inference", "torch.compile", {"loss": 3.0, "breaks": 3}, "cuda", ""),
+        ("GPT-2, inference", "torch.compile", {"loss": 3.0, "breaks": 3}, "cuda", "eager's loss"),
     ],
 )
 def test_missed_bars_are_named(case, name, change, device, expected):
@@ -93,6 +93,13 @@ def test_missed_bars_are_named(case, name, change, device, expected):
     found = FOUND | liger | graphs
     found[name] = found[name] | change
     assert models.missed(case, name, found, {}, options(device=device)) == expected
+
+
+def test_a_peer_with_a_wrong_loss_is_none():
+    models = benchmark()
+    found = FOUND | {"torch.compile": of(1e-3, 2.1)}
+    assert models.of_peers("patched", found, options()) == 2.0
+    assert models.of_peers("patched", found | {"eager": of(4e-3, float("nan"))}, options()) is None
 
 
 def test_a_summary_has_a_line_for_each_way_and_variant():
