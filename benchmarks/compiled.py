@@ -6,21 +6,14 @@ Cases are named "graph: softmax", "overhead: [8,8] softmax", "Llama, inference",
 process of its own with empty caches, then in another one that finds these caches. All other times are medians of interleaved
 rounds in one process. A case that fails is named with its error, and left out."""
 
-import argparse
-import concurrent.futures
 import math
-import os
-import pathlib
-import re
 import statistics
-import sys
-import tempfile
-import time
 
-import compiled_processes
+import benchmark_frame
 import torch
-from compiled_cases import DEVICES, all_names, lacking, section
-from report import Table, cells, cpu_name, digits, driver, file_name
+from benchmark_frame import ROUNDING, Benchmark, geomean
+from compiled_cases import all_names, lacking, section
+from report import digits
 
 HEAD = [
     "case",
@@ -48,103 +41,17 @@ RATIOS = {"graph": 0.8, "inference": 1.0, "training": 1.0}
 FIRST = {"cpu": 3.0, "cuda": 2.0}
 OVERHEAD = 2e-6  # seconds that a call may cost more than inductor's
 ERROR = 2.0  # how many times inductor's error, or eager's without inductor, ours may be
-# Errors below these are roundings of the dtype.
-ROUNDING = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
 PEERS = ("inductor", "ours")
-FIRST_SHARE = 0.6  # of a budget, the part that first calls may use
 
 
 def options_of(arguments=None):
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--backend", default="tile", help="ours: a backend's name or module:function (default tile)")
-    options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches")
-    options.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
-    options.add_argument("--dtype", choices=tuple(ROUNDING), help="default: float32 on a CPU, bfloat16 on a GPU")
-    options.add_argument("--scale", choices=("tiny", "small", "full"), help="default: small on a CPU, full on a GPU")
-    options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
-    options.add_argument("--limit", type=float, default=300, help="seconds for a first call or a compilation (default 300)")
-    options.add_argument("--budget", type=float, default=float("inf"), help="after these seconds no case is begun")
-    options.add_argument(
-        "--jobs", type=int, help="first calls at a time (default: 1 on a CPU, a quarter of the cores on a GPU)"
-    )
-    options.add_argument("--no-first", action="store_true", help="make no first calls in processes of their own")
+    options = benchmark_frame.parser(__doc__)
     options.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
-    options.add_argument("--write", action="store_true", help="write the table into results/")
-    options.add_argument("--add", action="store_true", help="write, and keep the other rows of the table there")
-    options.add_argument("--machine", default="", metavar="NAME", help="ends the name of a CPU's table")
     options = options.parse_args(arguments)
     options.backends = {"inductor": "inductor", "ours": options.backend}
     if options.no_inductor:
         del options.backends["inductor"]
     return options
-
-
-def complain(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def folder_of(root, case, peer):
-    """Returns the folder of a peer's caches for a case."""
-    return pathlib.Path(root) / re.sub(r"\W+", "-", case) / peer
-
-
-def variables_of(folder):
-    """Returns the environment of a process whose caches are in a folder."""
-    return {
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-        "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TILE_CACHE_DIR": str(folder / "tile"),
-        "CUDA_CACHE_DISABLE": "1",  # the driver has a cache, too
-    }
-
-
-def common(options):
-    return {"device": options.device, "dtype": options.dtype, "scale": options.scale}
-
-
-def first_calls(case, peer, options, root, over):
-    """Returns {"first", "warm"} with what the processes tell; a failure becomes an exception there."""
-    task = {"task": "first", "case": case, "backend": options.backends[peer], **common(options)}
-    found = {}
-    for kind in ("first", "warm"):
-        if time.monotonic() > over:
-            break
-        try:
-            variables = variables_of(folder_of(root, case, peer))
-            found[kind] = compiled_processes.one_answer(task, variables, options.limit)
-        except Exception as error:
-            complain(f"{case}: {peer}, {kind} call: {str(error) or type(error).__name__}")
-            break
-    return found
-
-
-def all_first_calls(cases, options, root, over):
-    """Returns {case: {peer: first_calls()}}."""
-    if options.no_first:
-        return {case: {} for case in cases}
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        asked = {
-            case: {peer: pool.submit(first_calls, case, peer, options, root, over) for peer in options.backends}
-            for case in cases
-        }
-        return {case: {peer: each.result() for peer, each in found.items()} for case, found in asked.items()}
-
-
-def all_times(cases, options, root, over):
-    """Yields (case, what was measured), until the time is over."""
-    task = {
-        "task": "times",
-        "backends": options.backends,
-        "caches": {case: {peer: variables_of(folder_of(root, case, peer)) for peer in options.backends} for case in cases},
-        "seconds": options.seconds,
-        "limit": options.limit,
-        "calls": 1000,
-        **common(options),
-    }
-    for found in compiled_processes.answers(task, cases, variables_of(pathlib.Path(root)), options.limit):
-        yield found
-        if time.monotonic() > over:
-            return
 
 
 def missed(case, found, first, options):
@@ -197,10 +104,6 @@ def cells_of(case, found, first, options):
     ]
 
 
-def geomean(values):
-    return statistics.geometric_mean(values) if values else float("nan")
-
-
 def summary(rows):
     """Returns a line for each kind of case: medians, geometric means and least ratios."""
     lines = []
@@ -235,94 +138,28 @@ def header(options, machine):
     ]
 
 
-def machine_of(options):
-    """Returns (the machine in words, the name of its table)."""
-    if options.device == "cuda":
-        name = torch.cuda.get_device_name()
-        words = f"{name}, driver {driver()}; {cpu_name()}"
-    else:
-        import tile_ops._C
-
-        name = f"{tile_ops._C.isa()} {options.machine}"
-        words = f"{cpu_name()}, {torch.get_num_threads()} threads, {tile_ops._C.isa()}"
-    return words, name if options.dtype == DEVICES[options.device][0] else f"{name} {options.dtype}"
-
-
-def run(table, cases, options, save):
-    """Adds the rows of the cases. Returns those that are left out, with the reasons. save() takes these after each section."""
-    end, out = time.monotonic() + options.budget, {}
-    sections = [some for kind in SECTIONS if (some := [case for case in cases if section(case) == kind])]
-    for i, some in enumerate(sections):
-        start = time.monotonic()
-        share = max(0.0, end - start) / (len(sections) - i)
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
-            first = all_first_calls(some, options, root, start + FIRST_SHARE * share)
-            left = set(some)
-            for case, found in all_times(some, options, root, start + share):
-                left.remove(case)
-                add(table, case, found, first[case], options, out)
-        out |= {case: "the time was over" for case in some if case in left}
-        save(out)
-    return out
-
-
-def add(table, case, found, first, options, out):
-    """Adds a case's row, or adds to `out` why there is none, or that a peer is missing."""
-    failed = {f"{case}, {peer}": reason for peer, reason in found.get("failed", {}).items()}
-    if "reason" in found:
-        failed[case] = found["reason"]
-    else:
-        table.add(*cells_of(case, found, first, options))
-    for name, reason in failed.items():
-        complain(f"{name}: {reason}")
-    out |= failed
+BENCHMARK = Benchmark(
+    kind="compiled",
+    title="Compiled graphs",
+    module="compiled_child",
+    head=HEAD,
+    words=WORDS,
+    sections=SECTIONS,
+    section=section,
+    names=all_names,
+    lacking=lacking,
+    peers=lambda case, options: {peer: {"backend": backend} for peer, backend in options.backends.items()},
+    header=header,
+    rows=lambda *what: [cells_of(*what)],
+    summary=lambda rows, options: summary(rows),
+    task=lambda options: {"backends": options.backends, "calls": 1000},
+)
 
 
 def main(arguments=None):
     options = options_of(arguments)
-    options.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("--device cuda needs a GPU that torch sees")
-    dtype, scale = DEVICES[options.device]
-    options.dtype, options.scale = options.dtype or dtype, options.scale or scale
-    options.jobs = options.jobs or (1 if options.device == "cpu" else max(1, len(os.sched_getaffinity(0)) // 4))
-    wanted = [name for name in all_names() if re.search(options.only, name)]
-    left_out = {name: f"{lacking(name)} is not installed" for name in wanted if lacking(name)}
-    for name, reason in left_out.items():
-        complain(f"{name} is left out: {reason}")
-    machine, name = machine_of(options)
-    path = file_name("compiled", name)
-    table = Table("Compiled graphs", header(options, machine), HEAD, WORDS)
-    start, order = len(table.lines), {name: i for i, name in enumerate(all_names())}
-    if options.add and path.exists():
-        table.lines += kept_rows(path.read_text().splitlines(), table.lines[start - 2], set(order) - set(wanted))
-
-    def save(out):
-        """Writes what is measured so far, because a run may be ended."""
-        table.lines[start:] = sorted(table.lines[start:], key=lambda line: order[case_of(line)])
-        if options.write or options.add:
-            table.write(path, ending(table.lines[start:], left_out | out))
-
-    out = run(table, [name for name in wanted if name not in left_out], options, save)
-    print("\n".join(ending(table.lines[start:], left_out | out)), flush=True)
-
-
-def case_of(line):
-    return cells(line)[0]
-
-
-def kept_rows(lines, head, cases):
-    """Returns the rows of these cases in an existing table with the same columns."""
-    if head not in lines:
-        raise ValueError("the table there has other columns; measure all cases with --write")
-    return [line for line in lines if line.startswith("|") and case_of(line) in cases]
-
-
-def ending(rows, out):
-    """Returns the lines after a table: the summary, and what is left out."""
-    lines = summary([dict(zip(HEAD, cells(line))) for line in rows])
-    lines += [f"- left out: {case}: {reason.replace('|', '/')}" for case, reason in out.items()]
-    return ["", *lines] if lines else []
+    benchmark_frame.settle(options)
+    benchmark_frame.run(BENCHMARK, options)
 
 
 if __name__ == "__main__":

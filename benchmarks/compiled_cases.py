@@ -4,8 +4,6 @@ import compiled_graphs
 import model_families
 import torch
 
-DEVICES = {"cpu": ("float32", "small"), "cuda": ("bfloat16", "full")}  # the usual dtype and scale
-
 
 class Work:
     """A function and its arguments. With `parameters`, a call is a step: the function returns a loss, and gradients follow."""

@@ -139,6 +139,17 @@ def _compiled(rows):
                 )
 
 
+def _models(rows):
+    for way in ("inference", "training", "decoding"):
+        for name in ("patched", "patched, graph", "patched + compile", "backend=tile"):
+            some = [row for row in rows if row["case"].endswith(f", {way}") and row["variant"] == name]
+            if ratios := _numbers(some, "of peers"):
+                yield (
+                    f"{way}, {name}: {len(ratios)} models reach {_range(ratios, _two_decimals)} of the fastest peer's speed; "
+                    f"the geometric mean is {_two_decimals(statistics.geometric_mean(ratios))}"
+                )
+
+
 def _suite(rows):
     return [
         f"{sum(row['failed'] == '0' for row in rows)} of {len(rows)} runs pass; the others have "
@@ -174,6 +185,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "python": ("kernels in Python against Triton, C++ and torch", _python),
     "expressions": ("operators of one expression against torch", _expressions),
     "compiled": ('`torch.compile(backend="tile")` against inductor and eager', _compiled),
+    "models": ("models unchanged, compiled and patched", _models),
     "suite": ("the test suite", _suite),
 }
 

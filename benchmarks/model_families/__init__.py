@@ -35,6 +35,12 @@ class Made:
     result: Callable  # from what the module returns to the tensor that is compared
     loss: Callable  # from that tensor to the loss
     prepare_exact: Callable = lambda module: None  # changes a copy so that it runs in float64
+    labels: dict = dataclasses.field(default_factory=dict)  # further inputs with which the module returns its own loss
+
+    def own_loss(self, module):
+        """Returns the loss that a module like this one computes itself, if it does, otherwise loss()."""
+        result = module(**self.inputs, **self.labels)
+        return result.loss if self.labels else self.loss(self.result(result))
 
     def exact(self, dtype=torch.float64):
         """Returns the model in a wider dtype, a copy."""

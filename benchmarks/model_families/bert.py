@@ -22,9 +22,10 @@ def bert(scale):
     mask = (torch.arange(length) < lengths).long()
     asked = torch.rand(batch, length) < 0.15
     asked[:, 0] = True
-    labels = torch.where(asked & (mask > 0), tokens, -100).flatten()
+    labels = torch.where(asked & (mask > 0), tokens, -100)
 
     def loss(scores):
-        return torch.nn.functional.cross_entropy(scores.flatten(0, 1).float(), labels)
+        return torch.nn.functional.cross_entropy(scores.flatten(0, 1).float(), labels.flatten())
 
-    return Made(BertForMaskedLM(config), {"input_ids": tokens, "attention_mask": mask}, logits, loss)
+    inputs = {"input_ids": tokens, "attention_mask": mask}
+    return Made(BertForMaskedLM(config), inputs, logits, loss, labels={"labels": labels})

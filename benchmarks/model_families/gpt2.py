@@ -13,4 +13,6 @@ SIZES = {
 
 def gpt2(scale):
     no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    return language_model(GPT2LMHeadModel, GPT2Config, SIZES[scale], bos_token_id=0, eos_token_id=0, **no_dropout)
+    made = language_model(GPT2LMHeadModel, GPT2Config, SIZES[scale], bos_token_id=0, eos_token_id=0, **no_dropout)
+    made.module.loss_type = "ForCausalLM"  # transformers knows none for this class, and its warning breaks a compiled graph
+    return made

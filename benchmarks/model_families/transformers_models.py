@@ -47,4 +47,5 @@ def language_model(model, kind, sizes, **more):
     """Returns a model that predicts the next token, by its class and that of its configuration."""
     config = configured(kind, sizes, **more)
     tokens = torch.randint(0, sizes["words"], (sizes["batch"], sizes["length"]))
-    return Made(model(config), {"input_ids": tokens, "use_cache": False}, logits, next_token_loss(tokens))
+    inputs = {"input_ids": tokens, "use_cache": False}
+    return Made(model(config), inputs, logits, next_token_loss(tokens), labels={"labels": tokens})

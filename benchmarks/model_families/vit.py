@@ -23,4 +23,4 @@ def vit(scale):
 
     model = ViTForImageClassification(config)
     images = torch.randn(sizes["batch"], 3, sizes["side"], sizes["side"])
-    return Made(model, {"pixel_values": images}, logits, loss)
+    return Made(model, {"pixel_values": images}, logits, loss, labels={"labels": answers})

@@ -56,6 +56,15 @@ def test_a_model_infers_in_bfloat16_without_a_gradient(name, device):
     assert result.isfinite().all()
 
 
+@pytest.mark.parametrize("name", [name for name in model_families.MODELS if name not in ("SD U-Net", "SD VAE", "DiT")])
+def test_a_models_own_loss_is_that_of_its_result(name, device):
+    needed(name)
+    made = model_families.make(name, device.type, scale="tiny")
+    assert made.labels
+    expected = made.loss(made.result(made.module(**made.inputs)))
+    torch.testing.assert_close(made.own_loss(made.module), expected, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("name", model_families.MODELS)
 def test_equal_arguments_make_equal_models(name, device):
     needed(name)

@@ -109,12 +109,12 @@ def test_a_summary_has_a_line_for_each_kind_of_case():
 
 
 def test_rows_of_an_earlier_table_stay():
-    import compiled
+    import benchmark_frame
 
     lines = ["# Title", "", "| case | x |", "|---|---|", "| graph: a | 1 |", "| graph: b | 2 |", "", "- left out: c"]
-    assert compiled.kept_rows(lines, "| case | x |", {"graph: b", "graph: d"}) == ["| graph: b | 2 |"]
+    assert benchmark_frame.kept_rows(lines, "| case | x |", {"graph: b", "graph: d"}) == ["| graph: b | 2 |"]
     with pytest.raises(ValueError, match="the table there has other columns; measure all cases with --write"):
-        compiled.kept_rows(lines, "| case | y |", {"graph: b"})
+        benchmark_frame.kept_rows(lines, "| case | y |", {"graph: b"})
 
 
 def test_a_difference_is_relative_to_the_largest_element():
@@ -201,23 +201,23 @@ def test_a_graph_of_inductor_has_output_code():
     ],
 )
 def test_programs_have_short_names(event, arguments, expected):
-    import compiled_child
+    import task_child
 
-    assert compiled_child.program(event, arguments) == expected
+    assert task_child.program(event, arguments) == expected
 
 
 def test_processes_of_processes_are_seen():
-    import compiled_processes
+    import task_processes
 
     inner = subprocess.Popen(["sh", "-c", "sleep 60; true"], start_new_session=True)
     try:
         for _ in range(500):
-            names = {compiled_processes.name_of(pid) for pid in compiled_processes.children(inner.pid)}
+            names = {task_processes.name_of(pid) for pid in task_processes.children(inner.pid)}
             if names == {"sleep"}:
                 break
         assert names == {"sleep"}
     finally:
-        for pid in compiled_processes.children(inner.pid):
+        for pid in task_processes.children(inner.pid):
             subprocess.run(["kill", pid], check=True)
         inner.kill()
         inner.wait()
@@ -225,14 +225,14 @@ def test_processes_of_processes_are_seen():
 
 @pytest.fixture
 def child(monkeypatch, tmp_path):
-    """Makes the processes run this program instead of compiled_child.py."""
-    import compiled_processes
+    """Makes the processes run this program instead of task_child.py."""
+    import task_processes
 
     def write(text):
         path = tmp_path / "child.py"
         path.write_text("import json, os, sys, time\ntask = json.loads(sys.argv[1])\n" + textwrap.dedent(text))
-        monkeypatch.setattr(compiled_processes, "CHILD", path)
-        return compiled_processes
+        monkeypatch.setattr(task_processes, "CHILD", path)
+        return task_processes
 
     return write
 
@@ -268,7 +268,7 @@ def test_cases_go_on_in_another_process_after_one_that_ends(child):
             print('== {"times": 1}', flush=True)
         """
     )
-    found = list(processes.answers({"backends": {}}, ["a", "b", "c", "d"], {}, 30))
+    found = list(processes.answers({}, ["a", "b", "c", "d"], {}, 30))
     assert found == [
         ("a", {"times": 1}),
         ("b", {"reason": "ends with 3", "ended": True}),
@@ -279,19 +279,22 @@ def test_cases_go_on_in_another_process_after_one_that_ends(child):
 
 @pytest.mark.long
 def test_the_table_of_a_backend(monkeypatch, tmp_path, capfd):
+    import benchmark_frame
     import compiled
     import report
 
     path = tmp_path / "results" / "compiled.md"
-    monkeypatch.setattr(compiled, "file_name", lambda kind, chip: path)
+    monkeypatch.setattr(benchmark_frame, "file_name", lambda kind, chip: path)
     monkeypatch.setattr("report.RESULTS", path.parent)
     arguments = "--backend aot_eager --no-inductor --device cpu --scale tiny --seconds 0.01".split()
     compiled.main([*arguments, "--only", "graph: softmax$", "--write"])
     compiled.main([*arguments, "--only", "graph: cat$", "--add", "--no-first"])
     lines = path.read_text().splitlines()
-    assert [compiled.case_of(line) for line in lines if line.startswith("| graph")] == ["graph: softmax", "graph: cat"]
+    assert [benchmark_frame.case_of(line) for line in lines if line.startswith("| graph")] == ["graph: softmax", "graph: cat"]
     rows = {
-        compiled.case_of(line): dict(zip(compiled.HEAD, report.cells(line))) for line in lines if line.startswith("| graph")
+        benchmark_frame.case_of(line): dict(zip(compiled.HEAD, report.cells(line)))
+        for line in lines
+        if line.startswith("| graph")
     }
     assert rows["graph: softmax"]["our programs"] == "none" and float(rows["graph: softmax"]["first ours s"]) > 0
     assert rows["graph: softmax"]["error ours"] == rows["graph: softmax"]["error eager"]
@@ -300,10 +303,13 @@ def test_the_table_of_a_backend(monkeypatch, tmp_path, capfd):
 
 
 def test_a_first_call_leaves_the_folder_of_its_caches_apart():
+    import benchmark_frame
     import compiled
 
-    folders = {compiled.folder_of("/x", case, peer) for case in ("graph: cat", "graph: rope") for peer in compiled.PEERS}
+    folders = {benchmark_frame.folder_of("/x", case, peer) for case in ("graph: cat", "graph: rope") for peer in compiled.PEERS}
     assert len(folders) == 4
     assert {
-        str(pathlib.Path(value).parent) for key, value in compiled.variables_of(next(iter(folders))).items() if "DIR" in key
+        str(pathlib.Path(value).parent)
+        for key, value in benchmark_frame.variables_of(next(iter(folders))).items()
+        if "DIR" in key
     } == {str(next(iter(folders)))}

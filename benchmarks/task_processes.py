@@ -1,4 +1,4 @@
-"""Starts the processes of compiled_child.py, reads what they tell, ends them at a limit, and sees the programs that they start."""
+"""Starts the processes of task_child.py, reads what they tell, ends them at a limit, and sees the programs that they start."""
 
 import json
 import os
@@ -11,9 +11,9 @@ import tempfile
 import threading
 import time
 
-from compiled_child import BEGUN, MARK
+from task_child import BEGUN, MARK
 
-CHILD = pathlib.Path(__file__).resolve().with_name("compiled_child.py")
+CHILD = pathlib.Path(__file__).resolve().with_name("task_child.py")
 LOOK = 0.02  # seconds between two looks at the processes that run
 
 
@@ -113,14 +113,14 @@ def one_answer(task, variables, limit):
 
 
 def answers(task, cases, variables, limit):
-    """Yields (case, what a process tells of it). After a case that ends the process, or takes too long, another one goes on."""
+    """Yields (case, what a process tells of it). After a case that ends the process, or takes longer than `limit` seconds,
+    another one goes on."""
     left = list(cases)
     while left:
         child = Child(task | {"cases": left}, variables)
         try:
             for case in list(left):
-                # The parent's limit is for code that no exception ends.
-                found = _answer(child, limit * (1 + len(task["backends"])) + 60)
+                found = _answer(child, limit)
                 left.remove(case)
                 yield case, found
                 if found.get("ended"):
