@@ -1,6 +1,7 @@
 """The commands of `python -m tile_ops`."""
 
 import argparse
+import sys
 
 from . import _C, doctor
 from ._doctor import size, version
@@ -21,6 +22,24 @@ def cache_clear() -> None:
         print(f"nothing removed: {removed['unusable']}")
     else:
         print(f"removed from {removed['folder']}: entries {removed['entries']}, size {size(removed['bytes'])}")
+
+
+def make_pack(arguments) -> None:
+    from . import packs
+
+    terminal = sys.stderr.isatty()
+
+    def progress(text):
+        print(f"\r\033[K{text}" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+
+    archs = arguments.arch.split(",") if arguments.arch else None
+    made = packs.make(arguments.out, arguments.sources, archs=archs, jobs=arguments.jobs, progress=progress)
+    if terminal:
+        print(file=sys.stderr)
+    for failure in made["failures"]:
+        print(f"left out: {failure}", file=sys.stderr)
+    chips = ", ".join(f"sm_{arch}" for arch in made["archs"])
+    print(f"{made['path']}: {made['entries']} kernels for {chips}, {size(made['bytes'])}")
 
 
 def examine() -> None:
@@ -48,9 +67,15 @@ def main() -> None:
     actions.add_parser("clear", help="remove them all").set_defaults(run=cache_clear)
     examined = commands.add_parser("doctor", help="whether torch, NVRTC, the driver, each GPU and the cache are well")
     examined.set_defaults(run=examine)
+    pack = commands.add_parser("pack", help="write compiled GPU kernels into a file that other machines load")
+    pack.add_argument("out", help="the pack to write")
+    pack.add_argument("--from", dest="sources", nargs="+", metavar="FILE", help="records (TILE_RECORD) and packs; else the cache")
+    pack.add_argument("--arch", help="the chips, as sm_80,sm_90a; by default those of the records and of the cache")
+    pack.add_argument("--jobs", type=int, help="how many kernels are compiled at once; by default one a core")
+    pack.set_defaults(run=make_pack)
     arguments = parser.parse_args()
     try:
-        arguments.run()
+        arguments.run(arguments) if arguments.run is make_pack else arguments.run()
     except (RuntimeError, ValueError) as error:
         parser.exit(1, f"{error}\n")
 
