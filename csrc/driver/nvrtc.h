@@ -18,8 +18,8 @@ struct CompileRequest {
   std::vector<std::pair<std::string, std::string>> headers;  // name and contents of files for #include
   std::vector<std::string> options;
   std::vector<std::string> toolkit_folders;  // of CUDA's own headers, where this machine has them
-  std::vector<std::string> names;  // name expressions, "kernels::copy<float>"
-  bool ptx = false;                // also return PTX
+  std::vector<std::string> names;            // name expressions, "kernels::copy<float>"
+  bool ptx = false;                          // also return PTX
   bool minimal = false;  // the source has no textures and launches no kernels, so it compiles faster
 };
 
@@ -29,7 +29,7 @@ struct CompileResult {
   std::string ptx;                   // only if requested
   std::vector<std::string> lowered;  // the symbols of CompileRequest::names
   double seconds = 0;                // duration of this call
-  int cuda = 0;        // version of the NVRTC that compiled it: 13000 is 13.0
+  int cuda = 0;                      // version of the NVRTC that compiled it: 13000 is 13.0
   bool from_disk = false, from_pack = false;
 };
 

@@ -5,6 +5,7 @@
 
 #include "python/module.h"
 #include "runtime/kernel_record.h"
+#include "support/inflate.h"
 
 namespace tile::python {
 namespace {
@@ -96,6 +97,15 @@ PyObject* write_pack(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+PyObject* inflate(PyObject*, PyObject* arguments) {
+  const char* bytes;
+  Py_ssize_t count, size;
+  if (!PyArg_ParseTuple(arguments, "y#n", &bytes, &count, &size)) return nullptr;
+  const auto data = tile::inflate({bytes, static_cast<size_t>(count)}, static_cast<size_t>(size));
+  if (!data) Py_RETURN_NONE;
+  return PyBytes_FromStringAndSize(data->data(), static_cast<Py_ssize_t>(data->size()));
+}
+
 PyObject* keys_on_disk(PyObject*, PyObject*) {
   return list_of(CubinCompiler::get().keys_on_disk(), [](const DiskCache::Key& key) {
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(key.data()),
@@ -155,10 +165,14 @@ PyMethodDef methods[] = {
     {"packs", guarded<packs>, METH_NOARGS, "The packs in use, as dictionaries; opens the default ones."},
     {"read_pack", guarded<read_pack>, METH_O,
      "read_pack(path): the entries of a pack, (key, arch, CUDA version, size of the data, body)."},
-    {"write_pack", guarded<write_pack>, METH_VARARGS, "write_pack(path, entries): makes a pack of such entries."},
+    {"write_pack", guarded<write_pack>, METH_VARARGS,
+     "write_pack(path, entries): makes a pack of such entries."},
+    {"inflate", guarded<inflate>, METH_VARARGS,
+     "inflate(bytes, size): the data of a compressed body, or None if it is malformed."},
     {"keys_on_disk", guarded<keys_on_disk>, METH_NOARGS, "The keys of all entries of the disk cache."},
     {"kernel_on_disk", guarded<kernel_on_disk>, METH_O,
-     "kernel_on_disk(key): an entry of the disk cache as read_pack() gives them, or None if it is no kernel."},
+     "kernel_on_disk(key): an entry of the disk cache as read_pack() gives them, or None if it is no "
+     "kernel."},
     {"collect_kernels", guarded<collect_kernels>, METH_O,
      "collect_kernels(on): keeps the code of each kernel that is compiled or found from now on."},
     {"take_collected", guarded<take_collected>, METH_NOARGS,

@@ -1,4 +1,5 @@
-// Keys of cubins, where they are looked for, and how the version of NVRTC is determined without loading NVRTC.
+// Keys of cubins, where they are looked for, and how the version of NVRTC is determined without loading
+// NVRTC.
 #include "runtime/cubin_compiler.h"
 
 #include <sys/stat.h>
@@ -75,7 +76,7 @@ bool is_self_contained(const CompileRequest& request) {
 }
 
 const char* origin(const CompileResult& result) {
-  return result.from_pack ? "from a pack" : result.from_disk ? "from the cache" : "NVRTC";
+  return result.from_pack ? "pack" : result.from_disk ? "cache" : "NVRTC";
 }
 
 std::string to_bytes(const CompileResult& result) {

@@ -1,5 +1,5 @@
-// Compiles CUDA C++ source to a cubin: from packs or the disk cache, otherwise with NVRTC, which is loaded only
-// then.
+// Compiles CUDA C++ source to a cubin: from packs or the disk cache, otherwise with NVRTC, which is loaded
+// only then.
 #pragma once
 #include <atomic>
 #include <future>
@@ -15,8 +15,8 @@
 
 namespace tile {
 
-// The hash of all that makes the code of a request: source, headers, options, names and arch. It leaves out the
-// NVRTC that compiles it, because any makes code for the same source.
+// The hash of all that makes the code of a request: source, headers, options, names and arch. It leaves out
+// the NVRTC that compiles it, because any makes code for the same source.
 Sha256::Digest source_key(const CompileRequest& request);
 
 // Returns false if an option names files, whose contents are not part of the key.
@@ -42,8 +42,8 @@ class CubinCompiler {
   // not chosen: `with_code` passes over that.
   CompileResult compile(const CompileRequest& request, Progress* progress = nullptr, bool with_code = false);
 
-  // The CUDA version of the driver that will load the code: 12030 is 12.3. It cannot load code of a newer major
-  // version.
+  // The CUDA version of the driver that will load the code: 12030 is 12.3. It cannot load code of a newer
+  // major version.
   void set_driver(int version) { driver_ = version; }
 
   // While it collects, whoever compiles a kernel adds its code, for a pack.
@@ -85,10 +85,11 @@ class CubinCompiler {
   std::map<DiskCache::Key, std::shared_future<CompileResult>> running_;
 };
 
-// Returns "from a pack", "from the cache" or "NVRTC".
+// Returns "pack", "cache" or "NVRTC".
 const char* origin(const CompileResult& result);
 
-// Convert a result to the bytes that packs store, and back. The latter returns none if the bytes are malformed.
+// Convert a result to the bytes that packs store, and back. The latter returns none if the bytes are
+// malformed.
 std::string to_bytes(const CompileResult& result);
 std::optional<CompileResult> result_from_bytes(std::string_view bytes);
 

@@ -112,8 +112,9 @@ void CudaKernel::load(Slot& slot, int device, int long_axis) const {
   log_line(name_.name, ": compiled for sm_", loaded.code->target.arch, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",
-           " in ", time.text(), ", ", origin(loaded.code->result), ' ',
-           Stopwatch::text(loaded.code->result.seconds), " of it");
+           " in ", time.text(), ", ",
+           loaded.code->result.from_disk || loaded.code->result.from_pack ? "from the " : "",
+           origin(loaded.code->result), ' ', Stopwatch::text(loaded.code->result.seconds), " of it");
   slot.ready.store(true, std::memory_order_release);
 }
 

@@ -67,8 +67,8 @@ struct Candidate {
 // Returns text such as "NVRTC 312.0 ms, 512 threads of 64 registers, 0 bytes spilled".
 std::string facts_of(const GpuCode& code) {
   const KernelResources resources = resources_in(code.result.log, code.program.entry);
-  return str(origin(code.result), ' ', Stopwatch::text(code.result.seconds), ", ",
-             code.program.threads, " threads of ", resources.registers, " registers, ",
+  return str(origin(code.result), ' ', Stopwatch::text(code.result.seconds), ", ", code.program.threads,
+             " threads of ", resources.registers, " registers, ",
              resources.spill_stores + resources.spill_loads, " bytes spilled");
 }
 std::string why_not(const Candidate& candidate, const Candidate& chosen) {

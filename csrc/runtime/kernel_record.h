@@ -13,15 +13,15 @@ namespace tile {
 
 struct RecordedKernel {
   std::string bytes;  // as in the file
-  std::string name;  // in errors
-  int arch = 0;      // of the chip that it was asked for
-  std::string ir;    // after all passes; empty for CUDA C++
+  std::string name;   // in errors
+  int arch = 0;       // of the chip that it was asked for
+  std::string ir;     // after all passes; empty for CUDA C++
   int shared_bytes = 0, cluster_blocks = 0, long_axis = 0;
   CompileRequest request;  // of CUDA C++
 };
 
-// From now on appends each kernel that this process asks for to the file, until the path is empty. The variable
-// TILE_RECORD is the path at first. Several processes may append to one file.
+// From now on appends each kernel that this process asks for to the file, until the path is empty. The
+// variable TILE_RECORD is the path at first. Several processes may append to one file.
 void record_kernels_in(const std::string& path);
 bool records_kernels();
 void record_kernel(const Function& function, const KernelName& name, const cuda::Target& target);

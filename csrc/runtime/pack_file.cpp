@@ -72,8 +72,9 @@ PackFile::~PackFile() {
 }
 
 const PackEntry* PackFile::find(const Sha256::Digest& key) const {
-  const auto at = std::lower_bound(entries_.begin(), entries_.end(), key,
-                                   [](const PackEntry& entry, const auto& wanted) { return entry.key < wanted; });
+  const auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), key,
+                       [](const PackEntry& entry, const auto& wanted) { return entry.key < wanted; });
   return at != entries_.end() && at->key == key ? &*at : nullptr;
 }
 

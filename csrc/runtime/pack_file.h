@@ -40,8 +40,8 @@ static_assert(sizeof(PackHead) == 40 && sizeof(PackEntry) == 72);
 
 class PackFile {
  public:
-  // Throws an error that names the file if it cannot be read, is no pack or is damaged. Bodies are checked when
-  // they are read.
+  // Throws an error that names the file if it cannot be read, is no pack or is damaged. Bodies are checked
+  // when they are read.
   explicit PackFile(std::string path);
   ~PackFile();
   PackFile(const PackFile&) = delete;
@@ -69,8 +69,8 @@ struct PackItem {
   PackEntry entry;
   std::string body;
 };
-// Replaces the file by a rename, so that processes that have mapped the old one are not disturbed. Of items with
-// one key the one with the largest data stays.
+// Replaces the file by a rename, so that processes that have mapped the old one are not disturbed. Of items
+// with one key the one with the largest data stays.
 void write_pack(const std::string& path, std::vector<PackItem> items);
 
 }  // namespace tile

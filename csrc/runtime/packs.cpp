@@ -95,8 +95,9 @@ std::optional<Packs::Found> Packs::find(const Sha256::Digest& key, int arch, int
       ++pack->hits;
       return Found{*std::move(data), entry->cuda};
     }
-    warn_once(pack->path(), "the pack is damaged, so its kernels are compiled again; make it again with `python "
-                            "-m tile_ops pack`");
+    warn_once(pack->path(),
+              "the pack is damaged, so its kernels are compiled again; make it again with `python "
+              "-m tile_ops pack`");
   }
   return std::nullopt;
 }

@@ -1,4 +1,5 @@
-// The packs of a process: those that the program loads, those of TILE_PACKS, and those that ship with tile_ops.
+// The packs of a process: those that the program loads, those of TILE_PACKS, and those that ship with
+// tile_ops.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -24,8 +25,8 @@ class Packs {
     std::string data;
     uint32_t cuda = 0;
   };
-  // Returns the data of a key, or none. A damaged entry is left out, with one warning for the file, and so are
-  // entries that a driver of CUDA version `driver` cannot load, because a newer major version made them;
+  // Returns the data of a key, or none. A damaged entry is left out, with one warning for the file, and so
+  // are entries that a driver of CUDA version `driver` cannot load, because a newer major version made them;
   // 0: any driver. Throws if one of the default packs is damaged.
   std::optional<Found> find(const Sha256::Digest& key, int arch, int driver = 0);
 
@@ -41,8 +42,8 @@ class Packs {
   std::vector<std::string> identities_;  // of the files of `packs_`
 };
 
-// Returns the paths in TILE_PACKS, separated by colons, and the files *.pack in the folder `packs` next to the
-// library's own. If TILE_PACKS is "none", there are none.
+// Returns the paths in TILE_PACKS, separated by colons, and the files *.pack in the folder `packs` next to
+// the library's own. If TILE_PACKS is "none", there are none.
 std::vector<std::string> default_packs();
 
 }  // namespace tile

@@ -99,8 +99,9 @@ class Code {
 
 constexpr int end_of_block = 256;
 // The smallest value of each symbol, and how many further bits are added to it.
-constexpr std::array<uint16_t, 29> length_base = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                                  31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+constexpr std::array<uint16_t, 29> length_base = {3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
+                                                  15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
+                                                  67, 83, 99, 115, 131, 163, 195, 227, 258};
 constexpr std::array<uint8_t, 29> length_bits = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                                  2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
 constexpr size_t distance_symbols = 30;
@@ -148,7 +149,8 @@ class Decoder {
     for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     std::array<uint8_t, 32> distances;
     distances.fill(5);
-    return literals_.set(lengths.data(), lengths.size()) && distances_.set(distances.data(), distances.size());
+    return literals_.set(lengths.data(), lengths.size()) &&
+           distances_.set(distances.data(), distances.size());
   }
   // The lengths of both codes are coded themselves.
   bool own_codes() {

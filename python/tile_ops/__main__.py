@@ -7,7 +7,7 @@ from . import _C, doctor
 from ._doctor import size, version
 
 
-def cache_info() -> None:
+def cache_info(_) -> None:
     info = _C.cache_info()
     print(f"folder    {info['folder'] or '(none)'}")
     print(f"entries   {info['entries']}")
@@ -16,7 +16,7 @@ def cache_info() -> None:
         print(f"not used  {info['unusable']}")
 
 
-def cache_clear() -> None:
+def cache_clear(_) -> None:
     removed = _C.cache_clear()
     if removed["unusable"]:
         print(f"nothing removed: {removed['unusable']}")
@@ -24,25 +24,33 @@ def cache_clear() -> None:
         print(f"removed from {removed['folder']}: entries {removed['entries']}, size {size(removed['bytes'])}")
 
 
-def make_pack(arguments) -> None:
-    from . import packs
-
+def show_progress():
+    """Returns a function that shows its texts: on a terminal each in the place of the one before."""
     terminal = sys.stderr.isatty()
 
-    def progress(text):
+    def show(text):
         print(f"\r\033[K{text}" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
 
-    archs = arguments.arch.split(",") if arguments.arch else None
-    made = packs.make(arguments.out, arguments.sources, archs=archs, jobs=arguments.jobs, progress=progress)
-    if terminal:
-        print(file=sys.stderr)
+    return show
+
+
+def show_pack(made) -> None:
+    if sys.stderr.isatty():
+        print(file=sys.stderr)  # the line of show_progress() ends
     for failure in made["failures"]:
         print(f"left out: {failure}", file=sys.stderr)
     chips = ", ".join(f"sm_{arch}" for arch in made["archs"])
     print(f"{made['path']}: {made['entries']} kernels for {chips}, {size(made['bytes'])}")
 
 
-def examine() -> None:
+def make_pack(arguments) -> None:
+    from . import packs
+
+    archs = arguments.arch.split(",") if arguments.arch else None
+    show_pack(packs.make(arguments.out, arguments.sources, archs=archs, jobs=arguments.jobs, progress=show_progress()))
+
+
+def examine(_) -> None:
     if not doctor():
         raise SystemExit(1)
 
@@ -69,13 +77,15 @@ def main() -> None:
     examined.set_defaults(run=examine)
     pack = commands.add_parser("pack", help="write compiled GPU kernels into a file that other machines load")
     pack.add_argument("out", help="the pack to write")
-    pack.add_argument("--from", dest="sources", nargs="+", metavar="FILE", help="records (TILE_RECORD) and packs; else the cache")
+    pack.add_argument(
+        "--from", dest="sources", nargs="+", metavar="FILE", help="records (TILE_RECORD) and packs; else the cache"
+    )
     pack.add_argument("--arch", help="the chips, as sm_80,sm_90a; by default those of the records and of the cache")
     pack.add_argument("--jobs", type=int, help="how many kernels are compiled at once; by default one a core")
     pack.set_defaults(run=make_pack)
     arguments = parser.parse_args()
     try:
-        arguments.run(arguments) if arguments.run is make_pack else arguments.run()
+        arguments.run(arguments)
     except (RuntimeError, ValueError) as error:
         parser.exit(1, f"{error}\n")
 

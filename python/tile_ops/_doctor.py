@@ -109,7 +109,9 @@ def _packs():
         yield NOTE, "packs", "none: kernels come from the cache or from NVRTC"
     for pack in found:
         chips = ", ".join(f"sm_{arch}" for arch in pack["archs"])
-        text = f"{pack['path']}: {pack['entries']} kernels for {chips}, {size(pack['bytes'])}; {pack['hits']} used by this process"
+        text = (
+            f"{pack['path']}: {pack['entries']} kernels for {chips}, {size(pack['bytes'])}; {pack['hits']} used by this process"
+        )
         yield WELL, "packs", text
 
 

@@ -126,7 +126,9 @@ def make(path, sources, *, calls, archs, jobs, progress):
         contents.compile(kernels, jobs, progress)
     if not contents.items:
         why = f"; the first failure: {contents.failures[0]}" if contents.failures else ""
-        raise ValueError(f"{os.fspath(path)}: there are no kernels for the pack{why}; run the program first, or give its record")
+        raise ValueError(
+            f"{os.fspath(path)}: there are no kernels for the pack{why}; run the program first, or give its record"
+        )
     _C.write_pack(os.fspath(path), list(contents.items.values()))
     return {
         "path": os.fspath(path),
