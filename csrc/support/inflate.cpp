@@ -113,7 +113,7 @@ constexpr uint32_t distance_base(int symbol) {
 
 class Decoder {
  public:
-  Decoder(std::string_view bytes, size_t size) : bits_(bytes), size_(size) { out_.reserve(size); }
+  Decoder(std::string_view bytes, size_t size) : bits_(bytes), out_(size, '\0') {}
 
   std::optional<std::string> all() {
     bool last = false;
@@ -126,7 +126,7 @@ class Decoder {
                                     : false;
       if (!good || bits_.overrun()) return std::nullopt;
     }
-    if (out_.size() != size_) return std::nullopt;
+    if (done_ != out_.size()) return std::nullopt;
     return std::move(out_);
   }
 
@@ -140,8 +140,9 @@ class Decoder {
     };
     if (number(0) != (number(2) ^ 0xffff)) return false;
     const auto body = bits_.whole_bytes(number(0));
-    if (!body || body->size() > size_ - out_.size()) return false;
-    out_ += *body;
+    if (!body || body->size() > out_.size() - done_) return false;
+    std::copy(body->begin(), body->end(), out_.begin() + static_cast<std::ptrdiff_t>(done_));
+    done_ += body->size();
     return true;
   }
   bool usual_codes() {
@@ -184,8 +185,8 @@ class Decoder {
       if (symbol == end_of_block) return true;
       if (symbol < 0 || bits_.overrun()) return false;
       if (symbol < end_of_block) {
-        if (out_.size() == size_) return false;
-        out_ += static_cast<char>(symbol);
+        if (done_ == out_.size()) return false;
+        out_[done_++] = static_cast<char>(symbol);
         continue;
       }
       const auto at = static_cast<size_t>(symbol - end_of_block - 1);
@@ -194,15 +195,18 @@ class Decoder {
       const int far = distances_.next(bits_);
       if (far < 0 || far >= static_cast<int>(distance_symbols)) return false;
       const size_t distance = distance_base(far) + bits_.take(distance_bits(far));
-      if (distance > out_.size() || length > size_ - out_.size()) return false;
+      if (distance > done_ || length > out_.size() - done_) return false;
       // Byte by byte, because a copy may read what it has just written.
-      for (size_t i = 0; i < length; ++i) out_ += out_[out_.size() - distance];
+      char* const to = out_.data() + done_;
+      for (size_t i = 0; i < length; ++i)
+        to[i] = to[static_cast<std::ptrdiff_t>(i) - static_cast<std::ptrdiff_t>(distance)];
+      done_ += length;
     }
   }
 
   Bits bits_;
-  size_t size_;
   std::string out_;
+  size_t done_ = 0;  // bytes of `out_`
   Code literals_, distances_;
 };
 

@@ -2,7 +2,7 @@
 
     python tests/cuda/pack_operators.py [--arch sm_80,sm_90a] [--out FILE]
 
-It needs NVRTC and no GPU. The calls are those of gate_calls.py. What the disk cache holds is not compiled again."""
+It needs NVRTC and no GPU. The calls are those of gate_calls.py and usual_calls.py. What the disk cache holds is not compiled again."""
 
 import argparse
 import functools
@@ -14,6 +14,7 @@ import time
 os.environ["TILE_PACKS"] = "none"  # an older pack may be of another NVRTC
 
 import gate_calls
+import usual_calls
 from tile_ops import __main__ as commands
 from tile_ops import packs
 
@@ -28,17 +29,26 @@ def calls():
     for name in gate_calls.CALLS:
         for dtype in DTYPES[:1] if name in gate_calls.VARIANTS else DTYPES:
             yield functools.partial(gate_calls.call, name, dtype)
+    for function in usual_calls.CALLS.values():
+        for dtype in DTYPES:
+            yield functools.partial(gate_calls.with_gradient, function, dtype)
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--arch", default=",".join(map(str, ARCHS)), help="the chips")
     options.add_argument("--out", default=str(OUT), help="the pack to write")
+    options.add_argument("--from", dest="sources", nargs="+", default=[], metavar="FILE", help="further records and packs")
     options.add_argument("--jobs", type=int, help="how many kernels are compiled at once; by default one a core")
     options = options.parse_args()
     began = time.monotonic()
     made = packs.make(
-        options.out, calls=calls(), archs=options.arch.split(","), jobs=options.jobs, progress=commands.show_progress()
+        options.out,
+        options.sources,
+        calls=calls(),
+        archs=options.arch.split(","),
+        jobs=options.jobs,
+        progress=commands.show_progress(),
     )
     commands.show_pack(made)
     print(f"made in {time.monotonic() - began:.0f} s")
