@@ -17,7 +17,7 @@ struct CompileRequest {
   int arch = 0;                    // 90: compute capability 9.0
   std::vector<std::pair<std::string, std::string>> headers;  // name and contents of files for #include
   std::vector<std::string> options;
-  std::vector<std::string> toolkit_folders;  // of CUDA's own headers, where this machine has them
+  std::vector<std::string> toolkit_folders;  // with the headers of CUDA, where this machine has them
   std::vector<std::string> names;            // name expressions, "kernels::copy<float>"
   bool ptx = false;                          // also return PTX
   bool minimal = false;  // the source has no textures and launches no kernels, so it compiles faster

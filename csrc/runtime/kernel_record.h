@@ -14,10 +14,10 @@ namespace tile {
 struct RecordedKernel {
   std::string bytes;  // as in the file
   std::string name;   // in errors
-  int arch = 0;       // of the chip that it was asked for
+  int arch = 0;       // the chip that it was asked for
   std::string ir;     // after all passes; empty for CUDA C++
   int shared_bytes = 0, cluster_blocks = 0, long_axis = 0;
-  CompileRequest request;  // of CUDA C++
+  CompileRequest request;  // set for CUDA C++
 };
 
 // From now on appends each kernel that this process asks for to the file, until the path is empty. The

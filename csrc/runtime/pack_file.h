@@ -25,14 +25,14 @@ struct PackHead {
   uint32_t version = pack_version;
   uint32_t entries = 0;
   uint64_t file_bytes = 0;
-  Hash128 checksum;  // of the entries
+  Hash128 checksum;  // covers the entries
 };
 struct PackEntry {
   Sha256::Digest key;
-  Hash128 checksum;     // of the body
-  uint64_t offset = 0;  // of the body, in the file; equal bodies are stored once
-  uint32_t bytes = 0;   // of the body
-  uint32_t size = 0;    // of the data; a body of fewer bytes is compressed
+  Hash128 checksum;     // covers the body
+  uint64_t offset = 0;  // position of the body in the file; equal bodies are stored once
+  uint32_t bytes = 0;   // length of the body
+  uint32_t size = 0;    // length of the data; a shorter body is compressed
   uint32_t arch = 0;
   uint32_t cuda = 0;  // version of NVRTC: 13000 is 13.0
 };

@@ -39,7 +39,7 @@ class Packs {
   std::mutex mutex_;
   bool opened_others_ = false;
   std::vector<std::shared_ptr<const PackFile>> packs_;
-  std::vector<std::string> identities_;  // of the files of `packs_`
+  std::vector<std::string> identities_;  // one for each pack
 };
 
 // Returns the paths in TILE_PACKS, separated by colons, and the files *.pack in the folder `packs` next to

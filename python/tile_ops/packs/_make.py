@@ -51,7 +51,7 @@ class Contents:
         return self.archs is None or arch in self.archs
 
     def add(self, items):
-        """Of two entries with one key the larger stays: the other one has only the log."""
+        """Keeps the larger of two entries with one key: the other one has only the log."""
         for item in items:
             with self.lock:
                 known = self.items.get(item[0])
