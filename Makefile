@@ -1,4 +1,4 @@
-# Targets: demo, examples, test, quick, test-long, sanitize, bench, docs, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
+# Targets: demo, examples, test, quick, test-long, sanitize, bench, docs, pack, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE, ARCH, PACK.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
@@ -12,7 +12,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export TILE_OPS_BUILD_DIR := $(abspath $(BUILD))
 CONFIGURE := -G Ninja -DTILE_OPS_PYTHON_MODULE=AUTO $(CMAKE_FLAGS)
 
-.PHONY: build build-tests demo examples test quick test-long sanitize bench docs wheel offline offline-test format lint clean
+.PHONY: build build-tests demo examples test quick test-long sanitize bench docs pack wheel offline offline-test format lint clean
 build: $(VENV)/.editable
 	@$(PY) cmake/build.py $(BUILD) $(CONFIGURE)
 
@@ -59,8 +59,13 @@ bench: build
 docs: build
 	@$(PY) docs/make_site.py --jobs $(JOBS)
 
-# Built in its own folder with the torch of .venv, so that it neither downloads one nor disturbs the tests' build.
-wheel: $(STAMP)
+# Compiles the kernels of the built-in operators by NVRTC, without a GPU, into python/tile_ops/packs. ARCH=sm_90a,sm_80: only for these chips.
+pack: build
+	@PYTHONPATH=tests:tests/cuda $(PY) tests/cuda/pack_operators.py --jobs $(JOBS) $(if $(ARCH),--arch $(ARCH))
+
+# Built in its own folder with the torch of .venv, so that it neither downloads one nor disturbs the tests' build. PACK=0: without the pack.
+wheel: $(STAMP) $(if $(filter 0,$(PACK)),,pack)
+	@$(if $(filter 0,$(PACK)),rm -f python/tile_ops/packs/*.pack)
 	@TILE_OPS_BUILD_DIR=$(abspath build/wheel) $(PY) -m pip wheel . --no-build-isolation --no-deps -w dist
 
 # For a machine that has torch, CMake and Ninja but no network: without .venv, the tree itself is the package.
@@ -82,7 +87,7 @@ lint: $(STAMP)
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 
 clean:
-	rm -rf build dist python/tile_ops/lib python/tile_ops/include python/tile_ops/share python/tile_ops/*.so
+	rm -rf build dist python/tile_ops/lib python/tile_ops/include python/tile_ops/share python/tile_ops/*.so python/tile_ops/packs/*.pack
 
 $(STAMP): tests/requirements.txt
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)

@@ -51,7 +51,7 @@ setup(
     package_dir={"": "python"},
     packages=find_packages("python"),
     include_package_data=False,
-    package_data={"": ["*.pyi", "py.typed", "_operator_docs.txt"]},
+    package_data={"": ["*.pyi", "py.typed", "_operator_docs.txt", "*.pack"]},
     # Has no sources: it says that the package holds machine code, and runs CMakeBuild.
     ext_modules=[Extension("tile_ops._C", [])],
     cmdclass={"build_ext": CMakeBuild},

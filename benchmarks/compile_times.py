@@ -157,7 +157,7 @@ def read_log(text):
 
 def process(name, device, core, folder, cached):
     """Returns the measurements of a child, with the kernels of its log."""
-    variables = {**os.environ, "TILE_CACHE_DIR": folder, "TILE_LOG": "1", "TILE_CACHE_MB": "1024"}
+    variables = {**os.environ, "TILE_CACHE_DIR": folder, "TILE_LOG": "1", "TILE_CACHE_MB": "1024", "TILE_PACKS": "none"}
     variables["CUDA_CACHE_DISABLE"] = "1"  # the driver has a cache, too
     command = [sys.executable, __file__, "--child", name, device, str(int(cached)), str(core)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=LIMIT)

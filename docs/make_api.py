@@ -31,6 +31,12 @@ PAGES = {
         "load that of a Llama layer.",
         None,
     ),
+    "packs.md": (
+        "tile_ops.packs",
+        "tile_ops.packs",
+        "Files of compiled GPU kernels; [On a GPU](../on_a_gpu.md#ship-compiled-kernels) explains them.",
+        None,
+    ),
     "optim.md": (
         "tile_ops.optim",
         "tile_ops.optim",

@@ -22,7 +22,7 @@ import make_python_language  # noqa: E402
 # The navigation: (title, pages); "*" means all pages of a folder that no other line names.
 NAVIGATION = [
     ("Start", ["getting_started", "tutorial/index", "troubleshooting", "glossary", "contents"]),
-    ("Operators", ["operators", "api/functional", "api/nn", "api/optim", "api/package", "api/gradients",
+    ("Operators", ["operators", "api/functional", "api/nn", "api/optim", "api/packs", "api/package", "api/gradients",
                    "patching", "torch_compile", "distributed",
                    "on_a_gpu"]),
     ("Kernels in Python", ["kernels_in_python", "language/functions", "language/differs_from_python", "operators_in_python",
@@ -59,6 +59,7 @@ SITE_PATHS = {
     "python/tile_ops/functional.py": "api/functional.md",
     "python/tile_ops/nn.py": "api/nn.md",
     "python/tile_ops/optim.py": "api/optim.md",
+    "python/tile_ops/packs/__init__.py": "api/packs.md",
 }
 LEXERS = {".cpp": "cpp", ".h": "cpp", ".def": "cpp", ".cuh": "cpp", ".py": "python", ".pyi": "python", ".sh": "sh"}
 # A link to the section "Primitives" of the language has a primitive's name as its title: the site links to its page.

@@ -40,6 +40,8 @@ def pytest_configure(config):
         config.option.long = True
     elif config.getoption("long"):
         os.environ["TILE_LONG"] = "1"
+    # A pack in the tree, which may be of another NVRTC, would hide what is compiled.
+    os.environ.setdefault("TILE_PACKS", "none")
     if config.getoption("device") != "cpu":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # torch's products are else no deterministic ones
         import torch

@@ -104,7 +104,7 @@ def test_no_file_names_a_machine_s_paths():
 
 
 def test_make_targets_that_are_promised():
-    promised = "build demo test quick test-long sanitize bench docs wheel offline format lint clean".split()
+    promised = "build demo test quick test-long sanitize bench docs pack wheel offline format lint clean".split()
     for target in promised:
         done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, env=clean_environment())
         assert done.returncode == 0, done.stderr

@@ -177,7 +177,10 @@ CompileResult Nvrtc::compile(const CompileRequest& request) const {
   if (const size_t zero = request.source.find('\0'); zero != std::string::npos)  // NVRTC would stop there
     fail(ErrorKind::value, request.file, ": byte ", zero, " of the CUDA C++ source is 0; remove it");
   const std::string target = "--gpu-architecture=" + architecture(request.arch);
+  std::vector<std::string> folders;
+  for (const std::string& folder : request.toolkit_folders) folders.push_back("-I" + folder);
   std::vector<const char*> options = c_strings(request.options);
+  for (const std::string& folder : folders) options.push_back(folder.c_str());
   options.push_back(target.c_str());
   if (request.minimal && major_ >= minimal_major) options.push_back("--minimal");
   Program program(*functions_, request);
@@ -187,6 +190,7 @@ CompileResult Nvrtc::compile(const CompileRequest& request) const {
   result.log = program.log();
   if (code) fail_compile(request, code, result.log);
   result.cubin = program.cubin();
+  result.cuda = cuda();
   if (request.ptx) result.ptx = program.ptx();
   for (const std::string& name : request.names) result.lowered.push_back(program.lowered(name));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

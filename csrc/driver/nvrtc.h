@@ -17,8 +17,9 @@ struct CompileRequest {
   int arch = 0;                    // 90: compute capability 9.0
   std::vector<std::pair<std::string, std::string>> headers;  // name and contents of files for #include
   std::vector<std::string> options;
-  std::vector<std::string> names;  // name expressions, "kernels::copy<float>"
-  bool ptx = false;                // also return PTX
+  std::vector<std::string> toolkit_folders;  // with the headers of CUDA, where this machine has them
+  std::vector<std::string> names;            // name expressions, "kernels::copy<float>"
+  bool ptx = false;                          // also return PTX
   bool minimal = false;  // the source has no textures and launches no kernels, so it compiles faster
 };
 
@@ -28,7 +29,8 @@ struct CompileResult {
   std::string ptx;                   // only if requested
   std::vector<std::string> lowered;  // the symbols of CompileRequest::names
   double seconds = 0;                // duration of this call
-  bool from_disk = false;
+  int cuda = 0;                      // version of the NVRTC that compiled it: 13000 is 13.0
+  bool from_disk = false, from_pack = false;
 };
 
 // The locations where NVRTC is searched for, in this order.
@@ -53,6 +55,7 @@ class Nvrtc {
   Nvrtc(const Nvrtc&) = delete;
   const std::string& path() const { return library_.path(); }
   std::string version() const;                              // "13.0"
+  int cuda() const { return major_ * 1000 + minor_ * 10; }  // 13000
   const std::vector<int>& archs() const { return archs_; }  // ascending
   std::string architecture(int arch) const;                 // "sm_80", "sm_90a"
   // May be called from any thread; several compile concurrently.

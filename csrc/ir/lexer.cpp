@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace tile {
 namespace {
@@ -126,16 +127,23 @@ Location Lexer::location_comment() {
   at_ = end;
   while (!comment.empty() && is_space(comment.front())) comment.remove_prefix(1);
   while (!comment.empty() && is_space(comment.back())) comment.remove_suffix(1);
-  size_t colon = comment.rfind(':');
-  if (colon == std::string_view::npos) return {"", 0};
-  uint32_t line = 0;
-  const char* last = comment.data() + comment.size();
-  auto [stop, error] = std::from_chars(comment.data() + colon + 1, last, line);
-  if (error != std::errc() || stop != last) return {"", 0};
-  std::string_view file = comment.substr(0, colon);  // the file name that print() shows
+  // file:line, or file:line:column
+  const auto number_at_end = [&](uint32_t& number) {
+    const size_t colon = comment.rfind(':');
+    if (colon == comment.npos) return false;
+    const char* last = comment.data() + comment.size();
+    const auto [stop, error] = std::from_chars(comment.data() + colon + 1, last, number);
+    if (error != std::errc() || stop != last) return false;
+    comment = comment.substr(0, colon);
+    return true;
+  };
+  uint32_t line = 0, column = 0;
+  if (!number_at_end(line)) return {"", 0};
+  if (uint32_t before = 0; number_at_end(before)) column = std::exchange(line, before);
+  std::string_view file = comment;  // the file name that print() shows
   file.remove_prefix(file.rfind('/') + 1);
   while (!file.empty() && is_space(file.front())) file.remove_prefix(1);
-  return {intern(file), line};
+  return {intern(file), line, column};
 }
 
 void Lexer::fail_at(size_t position, std::string_view message, ErrorKind kind) const {

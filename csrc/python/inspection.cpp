@@ -52,6 +52,7 @@ Inspection::What what_of(const std::string& name) {
   if (name == "ir") return Inspection::What::ir;
   if (name == "usual") return Inspection::What::usual;
   if (name == "configurations") return Inspection::What::configurations;
+  if (name == "record") return Inspection::What::record;
   if (name == "cuda") return Inspection::What::cuda;
   if (name == "ptx") return Inspection::What::ptx;
   return Inspection::What::code;

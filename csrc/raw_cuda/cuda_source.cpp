@@ -5,26 +5,27 @@
 #include <filesystem>
 
 #include "driver/current_stream.h"
+#include "runtime/kernel_record.h"
 #include "support/log.h"
 #include "support/progress.h"
 
 namespace tile {
 namespace {
 
-// Adds the folder of CUDA's own headers (cuda_fp16.h) if a wheel or toolkit has them next to NVRTC.
-std::vector<std::string> include_options() {
-  std::vector<std::string> options;
+// Returns the folders of CUDA's own headers (cuda_fp16.h) that a wheel or toolkit has next to NVRTC.
+std::vector<std::string> toolkit_folders() {
+  std::vector<std::string> folders;
   for (const std::string& nvrtc : nvrtc_paths().candidates()) {
     const auto root = std::filesystem::path(nvrtc).parent_path().parent_path();
     for (const auto& folder : {root / "include", root / "../cuda_runtime/include"}) {
       std::error_code ignored;
-      const std::string option = "-I" + folder.lexically_normal().string();
+      const std::string path = folder.lexically_normal().string();
       if (std::filesystem::exists(folder / "cuda_fp16.h", ignored) &&
-          std::find(options.begin(), options.end(), option) == options.end())
-        options.push_back(option);
+          std::find(folders.begin(), folders.end(), path) == folders.end())
+        folders.push_back(path);
     }
   }
-  return options;
+  return folders;
 }
 
 // Removes template arguments: "ns::scale<float, 4>" becomes "ns::scale". The next function returns "scale" of
@@ -68,8 +69,8 @@ CompileRequest CudaSource::request(int arch) const {
                          .arch = arch,
                          .headers = options_.headers,
                          .options = options_.options,
+                         .toolkit_folders = toolkit_folders(),
                          .names = names_};
-  for (const std::string& option : include_options()) request.options.push_back(option);
   for (const std::string& name : names_) request.names.push_back(signature_name(name));
   return request;
 }
@@ -100,6 +101,8 @@ const CudaSource::Code& CudaSource::compiled(int arch) const {
   Progress progress("compiling " + options_.file);
   try {
     code->result = compiler_.compile(wanted, &progress);
+    if (compiler_.collects()) compiler_.collect(wanted, code->result);
+    if (records_kernels()) record_kernel(wanted);
   } catch (const Error& error) {
     explain(error);
   }
@@ -112,8 +115,8 @@ const CudaSource::Code& CudaSource::compiled(int arch) const {
       kernel.parameter_bytes += (static_cast<size_t>(type.bytes) + 15) / 16 * 16;
     }
   }
-  log_line(options_.file, ": ", code->result.from_disk ? "from the cache" : "compiled by NVRTC", " for sm_",
-           arch, " in ", Stopwatch::text(code->result.seconds));
+  log_line(options_.file, ": code for sm_", arch, ", ", origin(code->result), ' ',
+           Stopwatch::text(code->result.seconds));
   return *codes_.emplace_back(std::move(code));
 }
 
@@ -131,6 +134,7 @@ const CudaSource::Loaded& CudaSource::load(int index) const {
   device.once([&] {
     Loaded& loaded = device.loaded;
     loaded = {};
+    compiler_.set_driver(driver().version());
     loaded.code = &compiled(properties.arch);
     const Driver::Loading loading(driver(), index);
     loaded.module = driver().load(index, loaded.code->result.cubin, options_.file);

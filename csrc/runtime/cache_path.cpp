@@ -1,6 +1,7 @@
 // The location, budget and contents of the disk cache.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -70,6 +71,23 @@ std::vector<std::string> DiskCache::shards() const {
   std::vector<std::string> all;
   for (const char digit : std::string("0123456789abcdef"))
     if (!options_.folder.empty()) all.push_back(options_.folder + "/" + digit);
+  return all;
+}
+
+std::vector<DiskCache::Key> DiskCache::keys() const {
+  std::vector<Key> all;
+  for (const std::string& shard : shards())
+    for (const CacheFile& file : cache_files(shard)) {
+      const std::string name = fs::path(file.path).stem().string();
+      Key key;
+      bool good = !file.temporary && name.size() == 2 * key.size();
+      for (size_t i = 0; good && i < key.size(); ++i) {
+        const char* digits = name.data() + 2 * i;
+        good = std::from_chars(digits, digits + 2, key[i], 16).ptr == digits + 2;
+      }
+      if (good) all.push_back(key);
+    }
+  std::sort(all.begin(), all.end());
   return all;
 }
 

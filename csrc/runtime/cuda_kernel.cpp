@@ -59,6 +59,7 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
   std::lock_guard lock(mutex_);
   for (const auto& code : codes_)
     if (code->target == target) return *code;
+  compiler_.set_driver(driver_.version());
   auto [program, result] = compile_for_gpu(function_, name_, target, compiler_);
   const CudaParameters parameters(function_, program);
   return *codes_.emplace_back(
@@ -111,8 +112,9 @@ void CudaKernel::load(Slot& slot, int device, int long_axis) const {
   log_line(name_.name, ": compiled for sm_", loaded.code->target.arch, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",
-           " in ", time.text(), ", ", loaded.code->result.from_disk ? "from the cache " : "NVRTC ",
-           Stopwatch::text(loaded.code->result.seconds), " of it");
+           " in ", time.text(), ", ",
+           loaded.code->result.from_disk || loaded.code->result.from_pack ? "from the " : "",
+           origin(loaded.code->result), ' ', Stopwatch::text(loaded.code->result.seconds), " of it");
   slot.ready.store(true, std::memory_order_release);
 }
 

@@ -32,6 +32,8 @@ class DiskCache {
   // Replaces an entry of that key, then removes the least recently used ones if the budget is exceeded.
   void store(const Key& key, std::string_view bytes) const;
 
+  std::vector<Key> keys() const;  // lists all entries
+
   struct Info {
     std::string folder, unusable;  // `unusable` is the reason why nothing is stored, or empty
     uint64_t entries = 0, bytes = 0, budget = 0;

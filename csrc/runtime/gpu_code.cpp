@@ -10,6 +10,7 @@
 
 #include "driver/compile_log.h"
 #include "runtime/cuda_parameters.h"
+#include "runtime/kernel_record.h"
 #include "support/log.h"
 #include "support/progress.h"
 
@@ -66,8 +67,8 @@ struct Candidate {
 // Returns text such as "NVRTC 312.0 ms, 512 threads of 64 registers, 0 bytes spilled".
 std::string facts_of(const GpuCode& code) {
   const KernelResources resources = resources_in(code.result.log, code.program.entry);
-  return str(code.result.from_disk ? "cache " : "NVRTC ", Stopwatch::text(code.result.seconds), ", ",
-             code.program.threads, " threads of ", resources.registers, " registers, ",
+  return str(origin(code.result), ' ', Stopwatch::text(code.result.seconds), ", ", code.program.threads,
+             " threads of ", resources.registers, " registers, ",
              resources.spill_stores + resources.spill_loads, " bytes spilled");
 }
 std::string why_not(const Candidate& candidate, const Candidate& chosen) {
@@ -143,6 +144,7 @@ CompileRequest request_of(const std::string& source, const std::string& kernel, 
 
 GpuCode compile_for_gpu(const Function& function, const KernelName& name, const cuda::Target& target,
                         CubinCompiler& compiler) {
+  if (records_kernels()) record_kernel(function, name, target);
   Progress progress("compiling " + name.name);
   const auto compiled = [&](ConfiguredProgram made) {
     cuda::Program& program = made.program;
@@ -192,6 +194,16 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
   for (Candidate& candidate : tried)
     if (candidate.failure.empty() && chosen->fault.any() && candidate.fault < chosen->fault)
       chosen = &candidate;
+  const auto request = [&](const Candidate& candidate) {
+    return request_of(candidate.code->program.source, name.name, target.arch);
+  };
+  // A pack keeps the logs of the others, because a later process chooses again.
+  if (chosen->code->result.cubin.empty())
+    chosen->code->result = compiler.compile(request(*chosen), &progress, /*with_code=*/true);
+  if (compiler.collects())
+    for (const Candidate& candidate : tried)
+      if (candidate.failure.empty())
+        compiler.collect(request(candidate), candidate.code->result, &candidate == chosen);
   log(name, target, tried, *chosen);
   if (chosen->fault.any() && !chosen->fault.is_small()) warn(name, target, chosen->fault);
   if (chosen->code->program.path != "wgmma" && tried[0].code->program.path == "wgmma")

@@ -5,6 +5,7 @@
 
 #include "ir/print.h"
 #include "runtime/gpu_code.h"
+#include "runtime/kernel_record.h"
 #include "support/progress.h"
 
 namespace tile {
@@ -77,6 +78,9 @@ bool Inspection::observe(const KernelName& name, const Grid& grid, ArgumentRefs 
   } else if (what_ == What::configurations) {
     for (const auto& [configuration, program] : programs_of(function, target_))
       kernels_.push_back(row_of(program, cuda::text_of(configuration)));
+  } else if (what_ == What::record) {
+    kernels_.push_back(
+        {.name = name.name, .grid = grid, .cubin = record_of(function, name, target_), .arch = target_.arch});
   } else if (what_ == What::usual) {
     kernels_.push_back(row_of(cuda::Program(function, target_), cuda::text_of({})));
   } else {

@@ -35,9 +35,10 @@ struct InspectedKernel {
 class Inspection final : public LaunchObserver {
  public:
   // usual: the source of the usual configuration. configurations: a row for each configuration whose source
-  // differs. Neither compiles. cuda: the source of the chosen configuration; if it cannot be compiled, for
-  // example without NVRTC, the usual configuration, and the text begins with the reason.
-  enum class What { ir, usual, configurations, cuda, ptx, code };
+  // differs. record: the bytes of a RecordedKernel, as `cubin`. None of these compiles. cuda: the source of
+  // the chosen configuration; if it cannot be compiled, for example without NVRTC, the usual configuration,
+  // and the text begins with the reason.
+  enum class What { ir, usual, configurations, record, cuda, ptx, code };
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
   const cuda::Target* target() const override { return &target_; }

@@ -95,6 +95,8 @@ def __dir__():
         for full in torch._C._dispatch_get_all_op_names()
         if full.startswith("tile::") and not full.startswith("tile::_")
     }
-    modules = {path.stem for path in _folder.glob("[a-z]*.py")}
+    modules = {path.stem for path in _folder.glob("[a-z]*.py")} | {
+        path.parent.name for path in _folder.glob("[a-z]*/__init__.py")
+    }
     own = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(torch))}
     return sorted(own | modules | operators | set(_imported_late) | {"__version__"})

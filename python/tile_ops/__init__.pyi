@@ -12,6 +12,7 @@ from . import nn as nn
 from . import optim as optim
 from . import cutile as cutile
 from . import language as language
+from . import packs as packs
 from ._compile.package import aoti_compile_and_package as aoti_compile_and_package
 from ._compile.report import compile_report as compile_report
 from ._cuda_kernel import CudaKernel as CudaKernel

@@ -100,6 +100,21 @@ def _cache():
         yield (WELL, "cache", f"{info['folder']}: {info['entries']} entries, {size(info['bytes'])} of {size(info['budget'])}")
 
 
+def _packs():
+    found, error = _call(_module().packs)
+    if error:
+        yield WRONG, "packs", error
+        return
+    if not found:
+        yield NOTE, "packs", "none: kernels come from the cache or from NVRTC"
+    for pack in found:
+        chips = ", ".join(f"sm_{arch}" for arch in pack["archs"])
+        text = (
+            f"{pack['path']}: {pack['entries']} kernels for {chips}, {size(pack['bytes'])}; {pack['hits']} used by this process"
+        )
+        yield WELL, "packs", text
+
+
 def _machine():
     driver, no_driver = _call(_module().driver)
     if no_driver:
@@ -125,13 +140,13 @@ def version() -> str:
 
 
 def doctor() -> bool:
-    """Examines torch, the CPU, NVRTC, the driver, each GPU and the disk cache, and prints a line for each.
+    """Examines torch, the CPU, NVRTC, the driver, each GPU, packs and the disk cache, and prints a line for each.
 
     A line that begins with WRONG ends with what to do, and -- begins a note. Returns True if nothing is wrong. Errors: it
     raises none; what it finds is in the lines.
     """
     well = True
-    for part in (_torch, _cpu, _gpus, _cache):
+    for part in (_torch, _cpu, _gpus, _packs, _cache):
         for state, subject, text in part():
             line = f"{state:5}  {subject:9}  {text}"
             print(f"\033[31m{line}\033[0m" if state == WRONG and sys.stdout.isatty() else line, flush=True)

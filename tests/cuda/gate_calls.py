@@ -21,7 +21,11 @@ ARCHS, OTHER_ARCHS = (80, 90), (89, 100, 120)
 
 def call(name, dtype):
     """The call and its gradient."""
-    results = CALLS[name](dtype)
+    with_gradient(CALLS[name], dtype)
+
+
+def with_gradient(function, dtype):
+    results = function(dtype)
     results = [x for x in (results if isinstance(results, tuple) else (results,)) if x.requires_grad]
     if results:
         torch.autograd.backward(results, [torch.empty_like(x) for x in results])

@@ -26,6 +26,7 @@ def machine(monkeypatch):
         registration_errors=[],
         isa="avx2",
         amx=False,
+        packs=[],
         cache_info={"folder": "kernels", "unusable": "", "entries": 3, "bytes": 2048, "budget": 2**30},
     )
 
@@ -127,6 +128,15 @@ def test_cache_and_operators(machine, capsys):
     assert examine(capsys)["--", "cache"] == "off by TILE_CACHE_MB=0: each process compiles its GPU kernels again"
     wanted.cache_info = ValueError("TILE_CACHE_MB=1G: it is not a number of MiB; unset it")
     assert examine(capsys)["WRONG", "cache"] == str(wanted.cache_info)
+
+
+def test_packs(machine, capsys):
+    wanted, examine = machine
+    assert examine(capsys)["--", "packs"] == "none: kernels come from the cache or from NVRTC"
+    wanted.packs = [{"path": "a.pack", "entries": 7, "bytes": 2048, "archs": [80, 90], "hits": 3}]
+    assert examine(capsys)["ok", "packs"] == "a.pack: 7 kernels for sm_80, sm_90, 2.0 KiB; 3 used by this process"
+    wanted.packs = ValueError("a.pack: the pack is damaged: its index is not sorted; make it again")
+    assert examine(capsys)["WRONG", "packs"] == str(wanted.packs)
 
 
 def test_nvrtc_s_archs():

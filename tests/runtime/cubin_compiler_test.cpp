@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -39,6 +40,25 @@ class CubinCompilerTest : public ::testing::Test {
     return result;
   }
   bool from_disk(const CompileRequest& request) { return compile(request).from_disk; }
+
+  // Returns the path of a pack of the code of one request.
+  std::string pack_of(const CompileRequest& request, bool with_code = true) {
+    fake->log = "a log";
+    const DiskCache none{{.folder = ""}};
+    CubinCompiler compiler(none, places);
+    compiler.set_collecting(true);
+    compiler.collect(request, compiler.compile(request), with_code);
+    std::vector<PackItem> items;
+    for (const StoredCubin& stored : compiler.take_collected())
+      items.push_back({{.key = stored.key,
+                        .size = static_cast<uint32_t>(stored.data.size()),
+                        .arch = static_cast<uint32_t>(stored.arch),
+                        .cuda = static_cast<uint32_t>(stored.cuda)},
+                       stored.data});
+    const std::string path = folder.string() + ".pack";
+    write_pack(path, std::move(items));
+    return path;
+  }
 
   const fs::path folder = fs::path(::testing::TempDir()) / ("cubins_" + std::to_string(getpid()));
   const DiskCache cache{{.folder = folder.string()}};
@@ -164,6 +184,106 @@ TEST_F(CubinCompilerTest, AMissingNvrtcIsLookedForAgain) {
   EXPECT_EQ(error.substr(0, 27), "TILE_NVRTC=no/libnvrtc.so: ") << error;
   there = true;
   EXPECT_EQ(compiler.compile({.source = "text", .arch = 90}).cubin, "cubin text");
+}
+
+TEST_F(CubinCompilerTest, APackNeedsNoNvrtc) {
+  const CompileRequest request{.source = "text", .arch = 90, .options = {"-O1"}, .names = {"one"}};
+  const CompileRequest others[] = {{.source = "text", .arch = 80, .options = {"-O1"}, .names = {"one"}},
+                                   {.source = "texts", .arch = 90, .options = {"-O1"}, .names = {"one"}},
+                                   {.source = "text", .arch = 90, .names = {"one"}},
+                                   {.source = "text", .arch = 90, .options = {"-O1"}}};
+  const std::string pack = pack_of(request);
+  const DiskCache none{{.folder = ""}};
+  Packs packs;
+  packs.add(pack);
+  CubinCompiler compiler(
+      none, [] { return NvrtcPaths{.only = "no/libnvrtc.so"}; }, &packs);
+  const CompileResult found = compiler.compile(request);
+  EXPECT_EQ(found.cubin, "cubin text");
+  EXPECT_EQ(found.log, "a log");
+  EXPECT_EQ(found.lowered, request.names);
+  EXPECT_EQ(found.cuda, 13000);
+  EXPECT_TRUE(found.from_pack);
+  EXPECT_FALSE(found.from_disk);
+  EXPECT_FALSE(compiler.nvrtc_loaded());
+  for (const CompileRequest& other : others)
+    EXPECT_TRUE(error_of([&] { compiler.compile(other); }).starts_with("TILE_NVRTC=no/libnvrtc.so: "));
+  compiler.set_driver(12090);
+  EXPECT_TRUE(error_of([&] { compiler.compile(request); }).starts_with("TILE_NVRTC=no/libnvrtc.so: "));
+  fs::remove(pack);
+}
+
+TEST_F(CubinCompilerTest, APackComesBeforeTheDisk) {
+  const CompileRequest request{.source = "text", .arch = 90};
+  const std::string pack = pack_of(request);
+  Packs packs;
+  packs.add(pack);
+  CubinCompiler compiler(cache, places, &packs);
+  EXPECT_TRUE(compiler.compile(request).from_pack);
+  EXPECT_FALSE(compile(request).from_disk);
+  EXPECT_TRUE(compiler.compile(request).from_pack);
+  fs::remove(pack);
+}
+
+TEST_F(CubinCompilerTest, ADamagedEntryOfAPackIsCompiledAgain) {
+  const CompileRequest request{.source = "text", .arch = 90};
+  const std::string pack = pack_of(request);
+  std::fstream file(pack, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end).put('?');
+  file.close();
+  Packs packs;
+  packs.add(pack);
+  CubinCompiler compiler(cache, places, &packs);
+  testing::internal::CaptureStderr();
+  const CompileResult made = compiler.compile(request);
+  EXPECT_TRUE(
+      testing::internal::GetCapturedStderr().starts_with("tile: warning: " + pack + ": the pack is damaged"));
+  EXPECT_FALSE(made.from_pack);
+  EXPECT_EQ(made.cubin, "cubin text");
+  fs::remove(pack);
+}
+
+TEST_F(CubinCompilerTest, AnEntryWithoutCodeIsEnoughForTheLog) {
+  const CompileRequest request{.source = "text", .arch = 90};
+  const std::string pack = pack_of(request, /*with_code=*/false);
+  Packs packs;
+  packs.add(pack);
+  CubinCompiler compiler(cache, places, &packs);
+  EXPECT_EQ(compiler.compile(request).log, "a log");
+  EXPECT_EQ(compiler.compile(request).cubin, "");
+  EXPECT_EQ(compiler.compile(request, nullptr, /*with_code=*/true).cubin, "cubin text");
+  fs::remove(pack);
+}
+
+TEST_F(CubinCompilerTest, HeadersThatAreNotInTheKeyKeepCodeOutOfPacks) {
+  for (const char* option : {"-Ifolder", "-I", "--include-path=folder", "-include=a.h", "--pre-include=a.h"})
+    EXPECT_FALSE(is_self_contained({.source = "text", .options = {option}})) << option;
+  EXPECT_TRUE(is_self_contained({.source = "text", .options = {"-O1"}, .toolkit_folders = {"include"}}));
+  CubinCompiler compiler(cache, places);
+  const CompileRequest request{.source = "text", .arch = 90, .options = {"-Ifolder"}};
+  compiler.collect(request, compiler.compile(request));
+  EXPECT_TRUE(compiler.take_collected().empty());
+  ASSERT_EQ(compiler.keys_on_disk().size(), 2u);  // the other is the version of NVRTC
+  for (const DiskCache::Key& key : compiler.keys_on_disk())
+    if (const auto stored = compiler.on_disk(key)) {
+      EXPECT_EQ(stored->arch, 0);
+    }
+}
+
+TEST_F(CubinCompilerTest, TheDiskSaysWhatItsCodeIs) {
+  const CompileRequest request{.source = "text", .arch = 80};
+  compile(request);
+  CubinCompiler compiler(cache, places);
+  int found = 0;
+  for (const DiskCache::Key& key : compiler.keys_on_disk())
+    if (const auto stored = compiler.on_disk(key)) {
+      ++found;
+      EXPECT_EQ(stored->key, source_key(request));
+      EXPECT_EQ(stored->arch, 80);
+      EXPECT_EQ(stored->cuda, 13000);
+      EXPECT_EQ(result_from_bytes(stored->data)->cubin, "cubin text");
+    }
+  EXPECT_EQ(found, 1);
 }
 
 TEST(CompileResultBytes, AreReadBackOrRefused) {
