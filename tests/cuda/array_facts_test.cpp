@@ -22,5 +22,15 @@ TEST(ArrayFacts, StridesOfViewsHaveTheirDirection) {
   }
 }
 
+TEST(ArrayFacts, AWordHoldsSeveralSmallElements) {
+  const ArrayFacts words{.unit = 1, .words = true}, aligned{.unit = 1, .aligned = true}, neither{.unit = 1};
+  const Shape shape{4, 64}, steps{4, 64};
+  EXPECT_EQ(vector_width(words, DType::bf16, shape, steps), 2);
+  EXPECT_EQ(vector_width(words, DType::u8, shape, steps), 4);
+  EXPECT_EQ(vector_width(words, DType::u8, {4, 6}, {4, 6}), 2);
+  EXPECT_EQ(vector_width(aligned, DType::bf16, shape, steps), 8);
+  EXPECT_EQ(vector_width(neither, DType::bf16, shape, steps), 1);
+}
+
 }  // namespace
 }  // namespace tile::cuda

@@ -58,6 +58,19 @@ TEST(ArrayKey, AreTheUnitAxisAlignmentAndWholeVectors) {
   EXPECT_EQ(facts(array(DType::f64, {3}, {1})), aligned + unit(0));
 }
 
+TEST(ArrayKey, SmallElementsAreAlignedToWordsAtLeast) {
+  const auto bf16 = DType::bf16;
+  const std::string unit = "array.2.unit=1", words = " array.2.words=1";
+  EXPECT_EQ(facts(array(bf16, {8, 6}, {6, 1})), unit + words);
+  EXPECT_EQ(facts(array(bf16, {8, 6}, {8, 1}, 260)), unit + words);
+  EXPECT_EQ(facts(array(bf16, {8, 6}, {8, 1}, 258)), unit);
+  EXPECT_EQ(facts(array(bf16, {8, 5}, {5, 1})), unit);
+  EXPECT_EQ(facts(array(bf16, {8, 6}, {8, 1})), "array.2.aligned=1 " + unit);
+  EXPECT_EQ(facts(array(bf16, {8, 6}, {16, 2}, 260)), "");
+  EXPECT_EQ(facts(array(DType::u8, {8, 4}, {4, 1})), unit + words);
+  EXPECT_EQ(facts(array(DType::f32, {8, 5}, {5, 1})), unit);
+}
+
 // Tile IR text may come from a trace with other arguments.
 TEST(ArrayKey, ReplacesFactsThatNoLongerHold) {
   Function function("f");
