@@ -334,7 +334,7 @@ def joint_graph(form, make, length, dtype=torch.bfloat16):
 
     def both(query, key, value, grad_out):
         places = torch.arange(length)
-        zero, infinity = (aten.scalar_tensor(each, dtype=dtype) for each in (0.0, -INFINITY))
+        zero, infinity = (aten.scalar_tensor(each, dtype=dtype) for each in (0.0, -65536.0 if form == "cudnn" else -INFINITY))
         bias = torch.where(make(places[:, None], places[None]), zero, infinity)
         bias = aten.slice(aten.constant_pad_nd(bias, [0, 3]), -1, 0, length).expand(2, 4, length, length)
         out, lse, *rest = operator("")(query, key, value, bias, True, 0.0, False)

@@ -92,8 +92,12 @@ def _without_padding(node):
     return source if behind and plain and same_numbers(value_of(source).shape, value_of(node).shape) else None
 
 
+# For keys that are hidden, torch adds these to the scores; for its cuDNN operator, the second.
+_HIDDEN = (-float("inf"), -65536.0)
+
+
 def bool_mask(bias):
-    """Returns the bool mask that 0 and -inf of a bias were made of, or None."""
+    """Returns the bool mask that 0 and the number of hidden keys of a bias were made of, or None."""
     while True:
         bias = behind_aliases(bias)
         if is_call(bias, aten.expand.default):
@@ -107,7 +111,7 @@ def bool_mask(bias):
     mask, shown, hidden = bias.args
     is_mask = value_of(mask) is not None and value_of(mask).dtype == torch.bool
     same = is_mask and same_numbers(value_of(mask).shape, value_of(bias).shape)
-    return mask if same and _number(shown) == 0 and _number(hidden) == -float("inf") else None
+    return mask if same and _number(shown) == 0 and _number(hidden) in _HIDDEN else None
 
 
 def before_repetition(node):
