@@ -258,11 +258,12 @@ const Layout& LayoutPlan::access(const Op& op) const {
 }
 
 void LayoutPlan::find_runs(const KernelArrays& arrays) {
-  Facts facts(function_);
   walk(function_.body(), [&](const Op& op) {
-    if (!op.is("gather") && !op.is("scatter")) return;
-    if (const Run found = run_of(op, arrays.facts(op.operands[0]), facts); found.width > 1)
-      runs_.emplace(&op, found);
+    if (!op.has("run")) return;
+    const auto& run = op.integers("run");
+    const ArrayFacts facts = arrays.facts(op.operands[0]);
+    const int width = std::min(static_cast<int>(run[2]), most_together(facts, op.type(0).dtype));
+    if (facts.unit == run[1] && width > 1) runs_.emplace(&op, Run{static_cast<int>(run[0]), width});
   });
 }
 

@@ -15,11 +15,15 @@
 #include "cuda/fma_plan.h"
 #include "cuda/layout.h"
 #include "cuda/mma_plan.h"
-#include "cuda/runs.h"
 #include "cuda/staging.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
+
+// Along `axis` of its tiles, a gather or a scatter moves `width` neighbours together.
+struct Run {
+  int axis = -1, width = 1;
+};
 
 class LayoutPlan {
  public:
@@ -44,7 +48,6 @@ class LayoutPlan {
   // The layout in which a load or store accesses memory: the tile's, or one that is enough faster
   // to pay for moving the elements.
   const Layout& access(const Op& op) const;
-  // Returns the neighbouring elements that a gather or a scatter moves together.
   Run run(const Op& op) const;
   // Returns the memory access or product whose layout spread to the tile, or null.
   const Op* origin(const Value* value) const;
@@ -58,7 +61,7 @@ class LayoutPlan {
   void connect(const Block& block);
   void link(const Op* op, const Value* a, const Value* b);
   void propose(const Block& block, int64_t iterations, std::vector<Proposal>& proposals) const;
-  void find_runs(const KernelArrays& arrays);
+  void find_runs(const KernelArrays& arrays);  // those that the pass of this name found and memory allows
   void spread(const Value* from, Layout layout, const Op* origin = nullptr);
   // Assigns all layouts: products first, then `given`, then the proposals.
   void assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,

@@ -16,6 +16,7 @@ bool drop_unit_axes(Function& function);    // accesses of tiles without axes th
 bool cse(Function& function);               // equal pure ops and loads become one
 bool licm(Function& function);              // invariant ops leave their loop
 bool dce(Function& function);               // removes unused results, carried values and ops
+bool find_runs(Function& function);         // gathers and scatters of neighbours say so, for a GPU
 bool simplify_masks(Function& function);    // comparisons decided by ranges; accesses proven in bounds
 // Moves masked iterations to separate loops.
 bool split_loops(Function& function, const PipelineOptions& options);

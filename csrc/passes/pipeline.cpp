@@ -45,6 +45,7 @@ constexpr Pass passes[] = {
     {"cse", plain<cse>},
     {"licm", plain<licm>},
     {"canonicalise", plain<canonicalise>},
+    {"find_runs", plain<find_runs>},
 };
 
 template <class Changed>

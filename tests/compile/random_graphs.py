@@ -115,7 +115,10 @@ class Program:
 
     def make_arguments(self, device):
         generator = torch.Generator("cpu").manual_seed(self.seed)
-        return [torch.randint(-4, 5, shape, generator=generator, device="cpu").to(dtype).to(device) for shape, dtype in self.arguments]
+        return [
+            torch.randint(-4, 5, shape, generator=generator, device="cpu").to(dtype).to(device)
+            for shape, dtype in self.arguments
+        ]
 
     def text(self, name):
         names = [f"a{i}" for i in range(len(self.arguments))]

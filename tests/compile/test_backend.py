@@ -243,7 +243,7 @@ def test_views_are_read_and_written(device):
                 torch.arange(64, device=x.device) * x,
                 torch.eye(36, device=x.device, dtype=x.dtype) @ x + y,
             ),
-            *(torch.meshgrid(x[0], y[0, :5], indexing="ij")[1] + 1, x.unflatten(1, (2, 32)).sum(1), x.movedim(0, 1) - y.mT),
+            *(torch.meshgrid(x[0], y[0, :5], indexing="ij")[1] + 1, x.view(36, 2, 32).sum(1), x.movedim(0, 1) - y.mT),
             *(F.pixel_shuffle(x.view(1, 36, 8, 8), 3) * 2, x.view(2, 18, 64).roll(1, 0) * 2, x.T.flatten()[3:50] + 1),
         )
 

@@ -1,4 +1,4 @@
-"""Products on a CPU are ours where few rows read large weights; torch's product packs these first."""
+"""Which products are ours: on a CPU those of few rows, on a GPU deep ones in 16 bits."""
 
 import pytest
 import tile_ops
@@ -29,6 +29,21 @@ class Asked:
 )
 def test_rows_and_weights_decide(dtype, rows, columns, vary, ours):
     assert is_ours(Asked(), Product(CPU, (dtype, dtype), rows, 512, columns, vary)) == ours
+
+
+@pytest.mark.parametrize(
+    "dtype, depth, arch, ours",
+    [
+        (torch.bfloat16, 2048, (9, 0), True),
+        (torch.float16, 4096, (9, 0), True),
+        (torch.bfloat16, 1024, (9, 0), False),
+        (torch.float32, 4096, (9, 0), False),
+        (torch.bfloat16, 4096, (8, 0), False),
+    ],
+)
+def test_the_depth_decides_on_a_gpu(dtype, depth, arch, ours, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: arch)
+    assert is_ours(Asked(), Product(torch.device("cuda", 0), (dtype, dtype), 4096, depth, 4096)) == ours
 
 
 @pytest.mark.parametrize("rows, products", [(4, 1), (16, 0)])

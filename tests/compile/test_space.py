@@ -39,7 +39,7 @@ def test_columns_are_walked_side_by_side():
     assert choose((4096, 1000), [[1, 4096]], reduced=[1], is_gpu=True).extents == ((128,), (32,))
     assert choose((64, 2048, 256), [[524288, 1, 2048]], reduced=[2], is_gpu=True).extents == ((32,), (128,))
     # A number for each of the summed rows does not decide.
-    rows = [[524288, 1, 2048], [256, 0, 1]]
+    rows = [[524288, 1, 2048], [524288, 1, 2048], [256, 0, 1]]
     assert choose((64, 2048, 256), rows, reduced=[2], is_gpu=True).extents == ((32,), (128,))
     assert choose((64, 2048, 256), rows, reduced=[2]).dims[1] == [1]
 

@@ -11,8 +11,9 @@ import torch
 
 from .compat import hint, size_hint
 
-# Smaller products are bound by launches, or by reading one operand.
-LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 64, 64, 64
+# Smaller products are bound by launches, or by reading one operand. Shallow ones have too few steps to hide an epilogue behind:
+# cuBLAS and a kernel for the rest are faster on an H200.
+LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 64, 64, 2048
 # Rows of products on a CPU that read weights in place (`benchmarks/run.py --only 'few rows'`), and the least weights for that.
 FEW_ROWS = {torch.float32: range(2, 9), torch.bfloat16: range(1, 5)}
 LEAST_WEIGHTS = 512 * 512

@@ -58,8 +58,29 @@ class TileProduct(ir.TemplateBuffer):
         return made
 
 
+MOST_MATRICES = 1  # that epilogues on a GPU read beside the sums: with two, a gradient of SwiGLU is slower than apart
+
+
+def _reads_few_matrices(template_node):
+    """Returns True if all readers of a product together read few other matrices of its size."""
+    template = template_node.node
+    own, size = template.get_name(), sympy_product(template.matrix())
+    users = [user.node for output in template_node.get_outputs() for user in output.users]
+    reads = [dep for user in users if hasattr(user, "read_writes") for dep in user.read_writes.reads]
+    matrices = OrderedSet(
+        dep.name
+        for dep in reads
+        if isinstance(dep, dependencies.MemoryDep)
+        and dep.name != own
+        and V.graph.sizevars.statically_known_leq(size, dep.get_numel())
+    )
+    return len(matrices) <= MOST_MATRICES
+
+
 def fits(scheduler, template_node, nodes):
     """Returns True if all the nodes can be an epilogue of the template."""
+    if template_node.node.get_device().type == "cuda" and not _reads_few_matrices(template_node):
+        return False
     try:
         handler = text_of(template_node.node, nodes)
     except Refused:

@@ -1,13 +1,17 @@
-// Finds runs by how integers and masks change along an axis.
-#include "cuda/runs.h"
-
+// Marks gathers and scatters whose elements lie side by side: run = [axis of the tiles, axis of the array,
+// width]. Along the former, groups of `width` elements, which begin at multiples of it, are neighbours along
+// the latter, begin at a multiple of `width` there, and are masked together. A GPU moves them as vectors, if
+// memory allows it.
 #include <algorithm>
 #include <optional>
 
 #include "ir/atomic.h"
+#include "ir/walk.h"
 #include "passes/comparisons.h"
+#include "passes/divisibility.h"
+#include "passes/passes.h"
 
-namespace tile::cuda {
+namespace tile {
 namespace {
 
 // A tile's elements along an axis, within groups that begin at multiples of a width: the first one of a
@@ -142,26 +146,53 @@ class Groups {
   int64_t width_;
 };
 
-}  // namespace
+using Run = std::vector<int64_t>;
 
-Run run_of(const Op& op, const ArrayFacts& array, Facts& facts) {
-  const size_t first = op.traits().writes ? 2 : 1, count = static_cast<size_t>(index_count(op));
+std::optional<Run> run_of(const Op& op, Facts& facts) {
+  constexpr int widest = 16;  // bytes of a vector
+  const size_t first = op.traits().writes ? 2 : 1, count = index_count(op);
   const Type& type = op.type(first);
-  if (type.is_scalar() || count != static_cast<size_t>(op.type(0).rank())) return {};
+  if (type.is_scalar() || is_flat(op)) return std::nullopt;
   const Value* mask = first + count < op.operands.size() ? op.operands[first + count] : nullptr;
-  for (int width = most_together(array, op.type(0).dtype); width > 1; width /= 2)
+  for (int width = widest / info(op.type(0).dtype).bytes; width > 1; width /= 2)
     for (int axis = type.rank() - 1; axis >= 0; --axis) {
       if (type.shape[static_cast<size_t>(axis)] % width != 0) continue;
       const Groups groups(facts, width);
-      bool runs = !mask || groups.alike(mask, axis);
+      if (mask && !groups.alike(mask, axis)) continue;
+      int64_t unit = -1;
+      bool runs = true;
       for (size_t i = 0; runs && i < count; ++i) {
         const auto found = groups.along(op.operands[first + i], axis);
-        const bool unit = static_cast<int>(i) == array.unit;
-        runs = found && found->step == (unit ? 1 : 0) && (!unit || found->rest == 0);
+        const bool steps = found && found->step == 1 && found->rest == 0 && unit < 0;
+        if (steps) unit = static_cast<int64_t>(i);
+        runs = steps || (found && found->step == 0);
       }
-      if (runs) return {axis, width};
+      if (runs && unit >= 0) return Run{axis, unit, width};
     }
-  return {};
+  return std::nullopt;
 }
 
-}  // namespace tile::cuda
+// Only a GPU's launch says which axis of an array is contiguous.
+bool knows_memory(const Function& function) {
+  return std::any_of(function.attributes().begin(), function.attributes().end(), [](const auto& each) {
+    return each.first.starts_with("array.") && each.first.ends_with(".unit");
+  });
+}
+
+}  // namespace
+
+bool find_runs(Function& function) {
+  if (!knows_memory(function)) return false;
+  bool changed = false;
+  Facts facts(function);
+  walk(function.body(), [&](Op& op) {
+    if (!op.is("gather") && !op.is("scatter")) return;
+    if (const auto run = run_of(op, facts)) {
+      op.attributes.set("run", *run);
+      changed = true;
+    }
+  });
+  return changed;
+}
+
+}  // namespace tile
