@@ -102,6 +102,9 @@ def config_patches(on_gpu, is_package=False):
         "epilogue_fusion_first": True,
         # As on a CPU: accesses then have the fewest axes. Torch 2.11 fuses an epilogue only if its axes are those of the product.
         "loop_ordering_after_fusion": False,
+        # To choose a padding of products inductor starts programs, as Triton's compiler; so do its threads for compilers.
+        "shape_padding": False,
+        "compile_threads": 1,
         "online_softmax": False,
         "combo_kernels": False,
         # On a CPU an input of a cat is written by the kernel that computes it: masked loads are slow there.
