@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from models import Tile, Torch
+from small_models import Tile, Torch
 
 FIRST, FIRST_TOLERANCE = 20, 1e-3  # each of the first losses, relative
 LAST, LAST_TOLERANCE = 20, 2e-2  # the mean of the last losses, relative

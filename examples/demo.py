@@ -24,7 +24,7 @@ import diffusion  # noqa: E402
 import language  # noqa: E402
 import operator_table  # noqa: E402
 import step_times  # noqa: E402
-from models import Denoiser, Llama  # noqa: E402
+from small_models import Denoiser, Llama  # noqa: E402
 
 OLDEST = (8, 0)  # minimum compute capability
 

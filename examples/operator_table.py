@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import tile_ops
-from models import Tile, Torch
+from small_models import Tile, Torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benchmarks"))
 import measure  # noqa: E402

@@ -10,7 +10,7 @@ import pathlib
 import torch
 
 import tile_ops
-from models import Llama, Tile, Torch
+from small_models import Llama, Tile, Torch
 
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "output"
 VOCABULARY = 128

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 import diffusion
 import language
 import measure  # of benchmarks/
-from models import Denoiser, Llama, Tile, Torch
+from small_models import Denoiser, Llama, Tile, Torch
 from operator_table import DTYPES, aligned, dtype_name
 
 # On the CPU, the models that the demo trains. On a GPU, they would only measure launches.

@@ -13,7 +13,7 @@ import torch
 
 @functools.cache
 def benchmark():
-    """Returns benchmarks/models.py as a module. examples/models.py has the same name."""
+    """Returns benchmarks/models.py as a module."""
     path = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "models.py"
     spec = importlib.util.spec_from_file_location("models_benchmark", path)
     module = importlib.util.module_from_spec(spec)
