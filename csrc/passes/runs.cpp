@@ -151,8 +151,9 @@ using Run = std::vector<int64_t>;
 std::optional<Run> run_of(const Op& op, Facts& facts) {
   constexpr int widest = 16;  // bytes of a vector
   const size_t first = op.traits().writes ? 2 : 1, count = index_count(op);
+  if (count == 0 || is_flat(op)) return std::nullopt;
   const Type& type = op.type(first);
-  if (type.is_scalar() || is_flat(op)) return std::nullopt;
+  if (type.is_scalar()) return std::nullopt;
   const Value* mask = first + count < op.operands.size() ? op.operands[first + count] : nullptr;
   for (int width = widest / info(op.type(0).dtype).bytes; width > 1; width /= 2)
     for (int axis = type.rank() - 1; axis >= 0; --axis) {

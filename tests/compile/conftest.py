@@ -4,11 +4,15 @@ import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
-def exact_convolutions():
+def exact_convolutions(pytestconfig):
     """On a GPU torch else rounds the operands of float32 convolutions to tf32."""
     import torch
 
-    torch.backends.cudnn.allow_tf32 = False
+    if pytestconfig.getoption("device") == "cpu":
+        yield
+    else:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            yield
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ scatter_rows %b, %t, %q, {index} {{axis=0, steps=[1,{steps}]}}""",
         (torch.float16, 4, 256, 4),
         (torch.float32, 128, 256, 4),
         (torch.float32, 1, 256, 1),
-        (torch.float16, 128, 250, 1),
+        (torch.float16, 128, 250, 2),
         (torch.float16, 16, 200, 8),
     ],
 )
