@@ -69,7 +69,6 @@ struct LayoutPlan::Proposal {
   const Op* op;
   const Value* value;
   int64_t weight;  // bytes moved; a loop counts as several iterations
-  Run run = {};    // of a gather or a scatter
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
@@ -138,8 +137,8 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
       spread(proposal.value, async_->accumulator(type.shape), proposal.op);
       continue;
     }
-    if (proposal.run.width > 1) {
-      spread(proposal.value, dealt(type.shape, proposal.run.axis, proposal.run.width), proposal.op);
+    if (const Run found = run(*proposal.op); found.width > 1) {
+      spread(proposal.value, dealt(type.shape, found.axis, found.width), proposal.op);
       continue;
     }
     const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
@@ -163,7 +162,7 @@ void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arr
   const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
   const Type& type = proposal.value->type;
   const Layout& known = of(proposal.value);
-  if (proposal.run.width > 1 || facts.unit < 0 || cluster_.blocks > 1) return;
+  if (run(*proposal.op).width > 1 || facts.unit < 0 || cluster_.blocks > 1) return;
   const int bytes = info(type.dtype).bytes,
             width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
   Layout own = dealt(type.shape, facts.unit, width);
@@ -284,9 +283,9 @@ void LayoutPlan::propose(const Block& block, int64_t iterations, std::vector<Pro
     const Staged* staged = staging_.of(*op);
     if (value && is_tile(value) && (!staged || staged->by_rows))
       proposals.push_back({op.get(), value, bytes_of(value->type) * iterations});
-    if (const Run found = run(*op); found.width > 1 && !staged) {
+    if (run(*op).width > 1 && !staged) {
       const Value* moved = op->traits().writes ? op->operands[1] : op->results[0];
-      proposals.push_back({op.get(), moved, bytes_of(moved->type) * iterations, found});
+      proposals.push_back({op.get(), moved, bytes_of(moved->type) * iterations});
     }
     const bool loops = op->is("for") || op->is("loop");
     for (const auto& region : op->regions) propose(*region, loops ? iterations * 8 : iterations, proposals);

@@ -188,10 +188,10 @@ bool find_runs(Function& function) {
   Facts facts(function);
   walk(function.body(), [&](Op& op) {
     if (!op.is("gather") && !op.is("scatter")) return;
-    if (const auto run = run_of(op, facts)) {
-      op.attributes.set("run", *run);
-      changed = true;
-    }
+    const auto run = run_of(op, facts);
+    if (!run || (op.has("run") && op.integers("run") == *run)) return;
+    op.attributes.set("run", *run);
+    changed = true;
   });
   return changed;
 }

@@ -136,7 +136,8 @@ print("codes", kept, "more", _C.cache_info()["entries"] - kept)
 
 @pytest.mark.parametrize("folder, output", [("cache", r"codes [1-9]\d* more 0\n"), ("program.py/cache", r"codes 0 more 0\n")])
 def test_a_launch_finds_the_code_on_disk(folder, output, tmp_path):
-    """Threads compile nothing where the disk keeps no code, here because a file stands in the way."""
+    """Threads compile nothing if the cache's folder cannot be made, here because its parent is a file: no launch could find the
+    code."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     status, written = fresh_process.run(program, tmp_path, TILE_CACHE_DIR=str(tmp_path / folder))

@@ -3,7 +3,9 @@
 import pytest
 import tile_ops
 import torch
-from tile_ops._compile.choice import Product, is_ours
+from compiled_calls import compiled, same
+from tile_ops._compile import templates
+from tile_ops._compile.choice import Product, is_ours, pays_to_fuse
 
 pytestmark = pytest.mark.usefixtures("uncached")
 CPU = torch.device("cpu")
@@ -44,6 +46,36 @@ def test_rows_and_weights_decide(dtype, rows, columns, vary, ours):
 def test_the_depth_decides_on_a_gpu(dtype, depth, arch, ours, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: arch)
     assert is_ours(Asked(), Product(torch.device("cuda", 0), (dtype, dtype), 4096, depth, 4096)) == ours
+
+
+def test_an_epilogue_on_a_gpu_reads_one_matrix():
+    gpu, wanted = torch.device("cuda", 0), Asked()
+    wanted.options = {"products": "tile"}
+    assert pays_to_fuse(Asked(), gpu, 1) and not pays_to_fuse(Asked(), gpu, 2)
+    assert pays_to_fuse(wanted, gpu, 2) and pays_to_fuse(Asked(), CPU, 2)
+
+
+def gated(x, w, gate, up):
+    """Returns what a gradient of SwiGLU computes: its two readers of the product read the gate, and one of them also `up`."""
+    product = x @ w
+    return product * torch.sigmoid(gate), product * up * gate
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_all_readers_of_a_product_are_counted(most, monkeypatch):
+    counts = []
+
+    def pays(compile, device, matrices):
+        counts.append(matrices)
+        return matrices <= most
+
+    monkeypatch.setattr(templates, "pays_to_fuse", pays)
+    arguments = [torch.randn(shape, device=CPU) for shape in ((33, 20), (20, 24), (33, 24), (33, 24))]
+    tile_ops.compile_report(reset=True)
+    found = compiled(gated, options={"products": "tile"})(*arguments)
+    (graph,) = tile_ops.compile_report(reset=True).graphs
+    assert set(counts) == {2} and ("x1" in graph.products[0].epilogue) == (most == 2), graph
+    same(found, gated(*arguments), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows, products", [(4, 1), (16, 0)])

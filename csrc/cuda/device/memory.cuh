@@ -214,12 +214,9 @@ TILE void scatter(const Array<T, n, S>& array, const Tile<T, L>& from, int line,
 // takes it.
 template <class L, class T, int n, class S, class Mask, class... I>
 struct RunWindow {
-  const Array<T, n, S>& array;
-  Mask mask;
   Element<T> elements[L::registers];
 
-  TILE RunWindow(const Array<T, n, S>& array, Mask mask, const Tile<I, L>&... index)
-      : array(array), mask(mask) {
+  TILE RunWindow(const Array<T, n, S>& array, Mask mask, const Tile<I, L>&... index) {
     TILE_UNROLL
     for (int r = 0; r < L::registers; ++r) elements[r] = element_of<L>(array, r, mask, index...);
   }

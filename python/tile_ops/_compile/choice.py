@@ -11,8 +11,8 @@ import torch
 
 from .compat import hint, size_hint
 
-# Smaller products are bound by launches, or by reading one operand. Shallow ones have too few steps to hide an epilogue behind:
-# cuBLAS and a kernel for the rest are faster on an H200.
+# Smaller products are bound by launches, or by reading one operand. Shallow ones have too few steps to hide an epilogue behind;
+# `benchmarks/compiled.py --only training` compares with inductor, which calls cuBLAS and a kernel for the rest.
 LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 64, 64, 2048
 # Rows of products on a CPU that read weights in place (`benchmarks/run.py --only 'few rows'`), and the least weights for that.
 FEW_ROWS = {torch.float32: range(2, 9), torch.bfloat16: range(1, 5)}
@@ -60,6 +60,14 @@ def is_ours(compile, call):
     if torch.cuda.get_device_capability(call.device) != (9, 0):
         return False
     return call.rows >= LEAST_ROWS and call.columns >= LEAST_COLUMNS and call.depth >= LEAST_DEPTH
+
+
+MOST_MATRICES = 1  # that an epilogue on a GPU reads beside its sums; a gradient of SwiGLU would read two
+
+
+def pays_to_fuse(compile, device, matrices):
+    """Returns True if what reads a product, and so many other matrices, is to be its epilogue. options: as of is_ours."""
+    return device.type != "cuda" or compile.options.get("products", "measured") == "tile" or matrices <= MOST_MATRICES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -149,7 +149,7 @@ def of_numbers(bias, query, key):
             if each.number == 0:
                 shown = either(shown, condition, box)
         options = _options(shown, box, query, key)
-        # Of a row of equal finite numbers a softmax shows all keys.
+        # If a row's numbers are all the same finite one, a softmax shows all of its keys; options would hide them.
         finite = any(each != 0 and each != -float("inf") for each in numbers)
         return None if finite and not known(query.shape[2] <= key.shape[2]) else Seen(options, [])
     except Refused:

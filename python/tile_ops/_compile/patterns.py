@@ -3,6 +3,7 @@
 Both are replaced or neither is, because the backward reads numbers that only its own forward saves.
 """
 
+import collections
 import dataclasses
 import itertools
 import operator
@@ -92,11 +93,11 @@ def _without_padding(node):
     return source if behind and plain and same_numbers(value_of(source).shape, value_of(node).shape) else None
 
 
-# For keys that are hidden, torch adds these to the scores; for its cuDNN operator, the second.
-_HIDDEN = (-float("inf"), -65536.0)
+# The number that torch adds to the scores of hidden keys, where it makes numbers of a bool mask.
+_HIDDEN = collections.defaultdict(lambda: -float("inf"), _scaled_dot_product_cudnn_attention=-65536.0)
 
 
-def bool_mask(bias):
+def bool_mask(bias, hidden):
     """Returns the bool mask that 0 and the number of hidden keys of a bias were made of, or None."""
     while True:
         bias = behind_aliases(bias)
@@ -108,10 +109,10 @@ def bool_mask(bias):
             break
     if not is_call(bias, aten.where.self) or len(bias.args) != 3:
         return None
-    mask, shown, hidden = bias.args
+    mask, shown, other = bias.args
     is_mask = value_of(mask) is not None and value_of(mask).dtype == torch.bool
     same = is_mask and same_numbers(value_of(mask).shape, value_of(bias).shape)
-    return mask if same and _number(shown) == 0 and _number(hidden) in _HIDDEN else None
+    return mask if same and _number(shown) == 0 and _number(other) == hidden else None
 
 
 def before_repetition(node):
@@ -316,7 +317,7 @@ def plan(node, compile, masks):
         return "others than its gradient read what it saves"
     wants_bias = any(_parts(call, _GRAD_BIAS) for call in calls)
     bias = given["attn_bias"] = given.get("attn_bias")
-    mask = None if wants_bias else bool_mask(bias)
+    mask = None if wants_bias else bool_mask(bias, _HIDDEN[name])
     options = {
         "attn_bias": bias if mask is None else mask,
         "is_causal": given["is_causal"],

@@ -11,7 +11,7 @@ from torch.utils._ordered_set import OrderedSet
 from .._inductor.graph import is_call, value_of
 from . import ahead, calls
 from .active import Refused, current
-from .choice import is_ours, product_of_buffers
+from .choice import is_ours, pays_to_fuse, product_of_buffers
 from .compat import hint, is_reduction
 from .epilogue import MOST_RESULTS, Sum, kept_results, text_of
 from .pairs import MOST_STEPS, is_elementwise, is_view, two_products
@@ -58,11 +58,8 @@ class TileProduct(ir.TemplateBuffer):
         return made
 
 
-MOST_MATRICES = 1  # that epilogues on a GPU read beside the sums: with two, a gradient of SwiGLU is slower than apart
-
-
-def _reads_few_matrices(template_node):
-    """Returns True if all readers of a product together read few other matrices of its size."""
+def _matrices_beside(template_node):
+    """Returns how many other matrices of its size the readers of a product read, all together."""
     template = template_node.node
     own, size = template.get_name(), sympy_product(template.matrix())
     users = [user.node for output in template_node.get_outputs() for user in output.users]
@@ -74,12 +71,12 @@ def _reads_few_matrices(template_node):
         and dep.name != own
         and V.graph.sizevars.statically_known_leq(size, dep.get_numel())
     )
-    return len(matrices) <= MOST_MATRICES
+    return len(matrices)
 
 
 def fits(scheduler, template_node, nodes):
     """Returns True if all the nodes can be an epilogue of the template."""
-    if template_node.node.get_device().type == "cuda" and not _reads_few_matrices(template_node):
+    if not pays_to_fuse(current(), template_node.node.get_device(), _matrices_beside(template_node)):
         return False
     try:
         handler = text_of(template_node.node, nodes)

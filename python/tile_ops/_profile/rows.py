@@ -6,6 +6,7 @@ import statistics
 import torch
 
 from .counts import WRITE_ONLY, Count
+from .trace import KERNEL
 
 MOVES = {f"aten::{name}" for name in WRITE_ONLY}
 
@@ -61,7 +62,7 @@ def kernel_key(launch, ours):
     """Returns (name, operator or None, whether the kernel is ours)."""
     operator = launch.operators[0].name if launch.operators else None
     if launch.launched is not None and launch.kind == "kernel":
-        return launch.launched.name.removeprefix("tile kernel "), operator, True
+        return launch.launched.name.removeprefix(KERNEL), operator, True
     if launch.kind == "operator":
         return launch.name, None, launch.name.startswith("tile::")
     compiled = launch.name.startswith("kernel_tile_")  # by torch.compile(backend="tile"), in a replayed graph
