@@ -243,11 +243,8 @@ def test_deep_heads_stay_with_torch():
     check_call(compiled(F.scaled_dot_product_attention), F.scaled_dot_product_attention, args)
 
 
-FORMS = ("flash", "efficient", "cudnn")
-
-
-def graph_of(form, args, is_causal, scale):
-    """Returns the joint graph of one of a GPU's forms, which needs no GPU."""
+def graph_of(form, args, is_causal, scale, hidden):
+    """Returns the joint graph of one of a GPU's forms, which needs no GPU. hidden: the number for keys that a mask hides."""
 
     def operator(name):
         return getattr(aten, f"_scaled_dot_product_{form}_attention{name}").default
@@ -256,7 +253,7 @@ def graph_of(form, args, is_causal, scale):
         bias, first = None, ()
         if mask is not None:
             bias = aten.where(
-                mask, aten.scalar_tensor(0.0, dtype=query.dtype), aten.scalar_tensor(-float("inf"), dtype=query.dtype)
+                mask, aten.scalar_tensor(0.0, dtype=query.dtype), aten.scalar_tensor(hidden, dtype=query.dtype)
             )
             bias = aten.slice(aten.constant_pad_nd(bias, [0, 3]), -1, 0, key.shape[2])
             bias = bias.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
@@ -282,13 +279,17 @@ def graph_of(form, args, is_causal, scale):
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["all keys", "causal"])
-@pytest.mark.parametrize("form", FORMS)
-def test_the_forms_of_a_gpu_become_ours(form, is_causal, monkeypatch):
+@pytest.mark.parametrize(
+    "form, hidden",
+    [("flash", None), ("efficient", -float("inf")), ("cudnn", -65536.0), ("cudnn", -float("inf"))],
+    ids=["flash", "efficient", "cudnn", "cudnn infinity"],
+)
+def test_the_forms_of_a_gpu_become_ours(form, hidden, is_causal):
     masked = not is_causal and form != "flash"
     operands = tensors(4, 4, 37, 37, 16, torch.bfloat16, trains=False)
     mask = (torch.rand(2, 1, 37, 37) > 0.3) if masked else None
     grad = torch.randn(2, 37, 4, 16).to(torch.bfloat16).transpose(1, 2)
-    gm = graph_of(form, (*operands, mask, grad), is_causal, 0.3)
+    gm = graph_of(form, (*operands, mask, grad), is_causal, 0.3, hidden)
     compile = Compile({"attention": "tile"})
     patterns.replace_all(gm.graph, compile)
     assert not compile.reasons and compile.kernels == ["attention"]

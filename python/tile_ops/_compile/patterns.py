@@ -93,12 +93,12 @@ def _without_padding(node):
     return source if behind and plain and same_numbers(value_of(source).shape, value_of(node).shape) else None
 
 
-# The number that torch adds to the scores of hidden keys, where it makes numbers of a bool mask.
-_HIDDEN = collections.defaultdict(lambda: -float("inf"), _scaled_dot_product_cudnn_attention=-65536.0)
+# What is added to the scores of hidden keys, where a bool mask was made numbers. Torch adds a number of its own for cuDNN.
+_HIDDEN = collections.defaultdict(lambda: (-float("inf"),), _scaled_dot_product_cudnn_attention=(-65536.0, -float("inf")))
 
 
 def bool_mask(bias, hidden):
-    """Returns the bool mask that 0 and the number of hidden keys of a bias were made of, or None."""
+    """Returns the bool mask that 0 and one of the numbers of hidden keys of a bias were made of, or None."""
     while True:
         bias = behind_aliases(bias)
         if is_call(bias, aten.expand.default):
@@ -112,7 +112,7 @@ def bool_mask(bias, hidden):
     mask, shown, other = bias.args
     is_mask = value_of(mask) is not None and value_of(mask).dtype == torch.bool
     same = is_mask and same_numbers(value_of(mask).shape, value_of(bias).shape)
-    return mask if same and _number(shown) == 0 and _number(other) == hidden else None
+    return mask if same and _number(shown) == 0 and _number(other) in hidden else None
 
 
 def before_repetition(node):
