@@ -5,7 +5,6 @@
 
 #include "python/module.h"
 #include "runtime/kernel_record.h"
-#include "support/inflate.h"
 
 namespace tile::python {
 namespace {
@@ -41,10 +40,15 @@ PyObject* list_of(const Range& range, Make make) {
   return list.release();
 }
 
-PyObject* load_pack(PyObject*, PyObject* path) {
-  const char* text = PyUnicode_AsUTF8(path);
-  if (!text) return nullptr;
-  Packs::get().add(text);
+// A function of Python with one text.
+template <PyObject* (*function)(const char*)>
+PyObject* of_text(PyObject*, PyObject* argument) {
+  const char* text = PyUnicode_AsUTF8(argument);
+  return text ? function(text) : nullptr;
+}
+
+PyObject* load_pack(const char* path) {
+  Packs::get().add(path);
   Py_RETURN_NONE;
 }
 
@@ -63,14 +67,11 @@ PyObject* packs(PyObject*, PyObject*) {
   });
 }
 
-PyObject* read_pack(PyObject*, PyObject* path) {
-  const char* text = PyUnicode_AsUTF8(path);
-  if (!text) return nullptr;
-  const PackFile pack(text);
+PyObject* read_pack(const char* path) {
+  const PackFile pack(path);
   return list_of(pack.entries(), [&](const PackEntry& entry) {
     const auto body = pack.body(entry);
-    if (!body)
-      fail(ErrorKind::value, text, ": the pack is damaged; make it again with `python -m tile_ops pack`");
+    if (!body) fail(ErrorKind::value, path, ": the pack is damaged", make_pack_again);
     return item_of(entry.key, entry.arch, entry.cuda, entry.size, *body);
   });
 }
@@ -97,11 +98,11 @@ PyObject* write_pack(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-PyObject* inflate(PyObject*, PyObject* arguments) {
+PyObject* decompressed(PyObject*, PyObject* arguments) {
   const char* bytes;
   Py_ssize_t count, size;
   if (!PyArg_ParseTuple(arguments, "y#n", &bytes, &count, &size)) return nullptr;
-  const auto data = tile::inflate({bytes, static_cast<size_t>(count)}, static_cast<size_t>(size));
+  const auto data = tile::decompressed({bytes, static_cast<size_t>(count)}, static_cast<size_t>(size));
   if (!data) Py_RETURN_NONE;
   return PyBytes_FromStringAndSize(data->data(), static_cast<Py_ssize_t>(data->size()));
 }
@@ -132,16 +133,12 @@ PyObject* take_collected(PyObject*, PyObject*) {
                  [](const StoredCubin& stored) { return item_of(stored); });
 }
 
-PyObject* record_kernels_in(PyObject*, PyObject* path) {
-  const char* text = PyUnicode_AsUTF8(path);
-  if (!text) return nullptr;
-  tile::record_kernels_in(text);
+PyObject* record_kernels_in(const char* path) {
+  tile::record_kernels_in(path);
   Py_RETURN_NONE;
 }
-PyObject* recorded_kernels(PyObject*, PyObject* path) {
-  const char* text = PyUnicode_AsUTF8(path);
-  if (!text) return nullptr;
-  return list_of(tile::recorded_kernels(text), [](const RecordedKernel& kernel) {
+PyObject* recorded_kernels(const char* path) {
+  return list_of(tile::recorded_kernels(path), [](const RecordedKernel& kernel) {
     return Py_BuildValue("(siy#)", kernel.name.c_str(), kernel.arch, kernel.bytes.data(),
                          static_cast<Py_ssize_t>(kernel.bytes.size()));
   });
@@ -161,14 +158,15 @@ PyObject* compile_recorded(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef methods[] = {
-    {"load_pack", guarded<load_pack>, METH_O, "load_pack(path): kernels are looked for in it from now on."},
+    {"load_pack", guarded<of_text<load_pack>>, METH_O,
+     "load_pack(path): kernels are looked for in it from now on."},
     {"packs", guarded<packs>, METH_NOARGS, "The packs in use, as dictionaries; opens the default ones."},
-    {"read_pack", guarded<read_pack>, METH_O,
+    {"read_pack", guarded<of_text<read_pack>>, METH_O,
      "read_pack(path): the entries of a pack, (key, arch, CUDA version, size of the data, body)."},
     {"write_pack", guarded<write_pack>, METH_VARARGS,
      "write_pack(path, entries): makes a pack of such entries."},
-    {"inflate", guarded<inflate>, METH_VARARGS,
-     "inflate(bytes, size): the data of a compressed body, or None if it is malformed."},
+    {"decompressed", guarded<decompressed>, METH_VARARGS,
+     "decompressed(bytes, size): the data of a compressed body, or None if it is damaged."},
     {"keys_on_disk", guarded<keys_on_disk>, METH_NOARGS, "The keys of all entries of the disk cache."},
     {"kernel_on_disk", guarded<kernel_on_disk>, METH_O,
      "kernel_on_disk(key): an entry of the disk cache as read_pack() gives them, or None if it is no "
@@ -177,9 +175,9 @@ PyMethodDef methods[] = {
      "collect_kernels(on): keeps the code of each kernel that is compiled or found from now on."},
     {"take_collected", guarded<take_collected>, METH_NOARGS,
      "Removes what was collected, and returns it as read_pack() does."},
-    {"record_kernels_in", guarded<record_kernels_in>, METH_O,
+    {"record_kernels_in", guarded<of_text<record_kernels_in>>, METH_O,
      "record_kernels_in(path): appends each kernel that is asked for to the file; \"\" ends that."},
-    {"recorded_kernels", guarded<recorded_kernels>, METH_O,
+    {"recorded_kernels", guarded<of_text<recorded_kernels>>, METH_O,
      "recorded_kernels(path): [(name, arch, bytes)] of such a file."},
     {"compile_recorded", guarded<compile_recorded>, METH_VARARGS,
      "compile_recorded(bytes, arch): compiles such a kernel, for the pack that is being collected."},

@@ -98,11 +98,11 @@ const CudaSource::Code& CudaSource::compiled(int arch) const {
   const CompileRequest wanted = request(arch);
   auto code = std::make_unique<Code>();
   code->arch = arch;
+  record_kernel(wanted);
   Progress progress("compiling " + options_.file);
   try {
     code->result = compiler_.compile(wanted, &progress);
     if (compiler_.collects()) compiler_.collect(wanted, code->result);
-    if (records_kernels()) record_kernel(wanted);
   } catch (const Error& error) {
     explain(error);
   }

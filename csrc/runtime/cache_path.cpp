@@ -78,14 +78,12 @@ std::vector<DiskCache::Key> DiskCache::keys() const {
   std::vector<Key> all;
   for (const std::string& shard : shards())
     for (const CacheFile& file : cache_files(shard)) {
-      const std::string name = fs::path(file.path).stem().string();
+      if (file.temporary) continue;
+      const std::string name = fs::path(file.path).stem().string();  // hex() of the key
       Key key;
-      bool good = !file.temporary && name.size() == 2 * key.size();
-      for (size_t i = 0; good && i < key.size(); ++i) {
-        const char* digits = name.data() + 2 * i;
-        good = std::from_chars(digits, digits + 2, key[i], 16).ptr == digits + 2;
-      }
-      if (good) all.push_back(key);
+      for (size_t i = 0; i < key.size(); ++i)
+        std::from_chars(name.data() + 2 * i, name.data() + 2 * i + 2, key[i], 16);
+      all.push_back(key);
     }
   std::sort(all.begin(), all.end());
   return all;

@@ -144,7 +144,7 @@ CompileRequest request_of(const std::string& source, const std::string& kernel, 
 
 GpuCode compile_for_gpu(const Function& function, const KernelName& name, const cuda::Target& target,
                         CubinCompiler& compiler) {
-  if (records_kernels()) record_kernel(function, name, target);
+  record_kernel(function, name, target);
   Progress progress("compiling " + name.name);
   const auto compiled = [&](ConfiguredProgram made) {
     cuda::Program& program = made.program;

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -33,12 +32,16 @@ struct Head {
 struct Recorder {
   std::mutex mutex;
   std::string path = environment("TILE_RECORD");
-  std::atomic<bool> on = !path.empty();
   std::set<std::string> written;
 };
 Recorder& recorder() {
   static Recorder& all = *new Recorder;
   return all;
+}
+
+bool is_recording() {
+  std::lock_guard lock(recorder().mutex);
+  return !recorder().path.empty();
 }
 
 void append(const std::string& fields) {
@@ -90,9 +93,7 @@ void record_kernels_in(const std::string& path) {
   std::lock_guard lock(to.mutex);
   to.path = path;
   to.written.clear();
-  to.on = !path.empty();
 }
-bool records_kernels() { return recorder().on; }
 
 std::string record_of(const Function& function, const KernelName& name, const cuda::Target& target) {
   std::string fields;
@@ -105,11 +106,11 @@ std::string record_of(const Function& function, const KernelName& name, const cu
   return fields;
 }
 void record_kernel(const Function& function, const KernelName& name, const cuda::Target& target) {
-  append(record_of(function, name, target));
+  if (is_recording()) append(record_of(function, name, target));
 }
 
 void record_kernel(const CompileRequest& request) {
-  if (!is_self_contained(request)) return;
+  if (!is_recording() || !is_self_contained(request)) return;
   std::string fields;
   put_field(fields, request.file);
   put_field(fields, request.arch);

@@ -11,14 +11,10 @@
 #include <map>
 #include <random>
 
-#include "runtime/cache_files.h"
 #include "support/error.h"
-#include "support/inflate.h"
 
 namespace tile {
 namespace {
-
-constexpr const char* make_again = "; make it again with `python -m tile_ops pack`";
 
 std::string_view bytes_of(std::span<const PackEntry> entries) {
   return {reinterpret_cast<const char*>(entries.data()), entries.size_bytes()};
@@ -26,32 +22,31 @@ std::string_view bytes_of(std::span<const PackEntry> entries) {
 
 }  // namespace
 
-PackFile::PackFile(std::string path) : path_(std::move(path)) {
+// Non-blocking, because the path may be a pipe.
+PackFile::PackFile(std::string path)
+    : path_(std::move(path)), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   const auto refuse = [&](const auto&... why) {
     if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
-    if (file_ >= 0) close(file_);
     fail(ErrorKind::value, path_, ": ", why...);
   };
   const auto refuse_as_damaged = [&](const auto&... why) {
-    refuse("the pack is damaged: ", why..., make_again);
+    refuse("the pack is damaged: ", why..., make_pack_again);
   };
-  // Non-blocking, because the path may be a pipe.
-  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
-  if (file_ < 0 || fstat(file_, &status))
+  if (!file_ || fstat(file_.number, &status))
     refuse("the pack cannot be read: ", std::strerror(errno), "; give the path of a pack");
   if (!S_ISREG(status.st_mode)) refuse("it is not a file; give the path of a pack");
   const auto size = static_cast<uint64_t>(status.st_size);
   PackHead head;
   if (size < sizeof head) refuse("it is not a pack; give one that `python -m tile_ops pack` made");
-  void* const memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file_, 0);
+  void* const memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file_.number, 0);
   if (memory == MAP_FAILED) refuse("the pack cannot be mapped: ", std::strerror(errno));
   bytes_ = {static_cast<const char*>(memory), size};
   std::memcpy(&head, memory, sizeof head);
   if (std::memcmp(head.magic, PackHead().magic, sizeof head.magic) != 0)
     refuse("it is not a pack; give one that `python -m tile_ops pack` made");
   if (head.version != pack_version)
-    refuse("the pack has format ", head.version, ", and this tile_ops reads ", pack_version, make_again);
+    refuse("the pack has format ", head.version, ", and this tile_ops reads ", pack_version, make_pack_again);
   if (head.file_bytes != size)
     refuse_as_damaged("it has ", size, " bytes, and its header says ", head.file_bytes);
   if (head.entries > (size - sizeof head) / sizeof(PackEntry))
@@ -66,10 +61,7 @@ PackFile::PackFile(std::string path) : path_(std::move(path)) {
   if (!std::is_sorted(entries_.begin(), entries_.end(), before)) refuse_as_damaged("its index is not sorted");
 }
 
-PackFile::~PackFile() {
-  munmap(const_cast<char*>(bytes_.data()), bytes_.size());
-  close(file_);
-}
+PackFile::~PackFile() { munmap(const_cast<char*>(bytes_.data()), bytes_.size()); }
 
 const PackEntry* PackFile::find(const Sha256::Digest& key) const {
   const auto at =
@@ -81,17 +73,18 @@ const PackEntry* PackFile::find(const Sha256::Digest& key) const {
 std::optional<std::string_view> PackFile::body(const PackEntry& entry) const {
   // To touch pages beyond the end of a file that was cut off would kill the process.
   struct stat status;
-  if (fstat(file_, &status) || static_cast<uint64_t>(status.st_size) < bytes_.size()) return std::nullopt;
+  if (fstat(file_.number, &status) || static_cast<uint64_t>(status.st_size) < bytes_.size())
+    return std::nullopt;
   const std::string_view body = bytes_.substr(entry.offset, entry.bytes);
   if (hash128(body) != entry.checksum) return std::nullopt;
   return body;
 }
 
-std::optional<std::string> PackFile::read(const PackEntry& entry) const {
+std::optional<std::string> PackFile::read(const PackEntry& entry, const std::string& zlib) const {
   const auto found = body(entry);
   if (!found) return std::nullopt;
   if (entry.bytes == entry.size) return std::string(*found);
-  return inflate(*found, entry.size);
+  return decompressed(*found, entry.size, zlib);
 }
 
 void write_pack(const std::string& path, std::vector<PackItem> items) {

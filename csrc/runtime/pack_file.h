@@ -13,12 +13,16 @@
 #include <string_view>
 #include <vector>
 
+#include "driver/zlib.h"
+#include "runtime/cache_files.h"
 #include "support/hash.h"
 #include "support/sha256.h"
 
 namespace tile {
 
-constexpr uint32_t pack_version = 1;
+constexpr uint32_t pack_version = 2;
+// How an error about a pack ends.
+constexpr const char* make_pack_again = "; make it again with `python -m tile_ops pack`";
 
 struct PackHead {
   char magic[8] = {'t', 'i', 'l', 'e', 'p', 'a', 'c', 'k'};
@@ -32,7 +36,7 @@ struct PackEntry {
   Hash128 checksum;     // covers the body
   uint64_t offset = 0;  // position of the body in the file; equal bodies are stored once
   uint32_t bytes = 0;   // length of the body
-  uint32_t size = 0;    // length of the data; a shorter body is compressed
+  uint32_t size = 0;    // length of the data; a shorter body is a zlib stream of it
   uint32_t arch = 0;
   uint32_t cuda = 0;  // version of NVRTC: 13000 is 13.0
 };
@@ -52,14 +56,14 @@ class PackFile {
   const PackEntry* find(const Sha256::Digest& key) const;
   // Returns the stored body, or none if it is damaged. May be called from any thread.
   std::optional<std::string_view> body(const PackEntry& entry) const;
-  // Returns the data, decompressed, or none if it is damaged.
-  std::optional<std::string> read(const PackEntry& entry) const;
+  // Returns the data, decompressed, or none if it is damaged. Throws if the library `zlib` is missing.
+  std::optional<std::string> read(const PackEntry& entry, const std::string& zlib = zlib_library) const;
 
   mutable std::atomic<uint64_t> hits = 0;
 
  private:
   std::string path_;
-  int file_ = -1;
+  FileHandle file_;
   std::string_view bytes_;
   std::span<const PackEntry> entries_;
 };

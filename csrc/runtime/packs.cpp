@@ -91,13 +91,16 @@ std::optional<Packs::Found> Packs::find(const Sha256::Digest& key, int arch, int
     const PackEntry* entry = pack->find(key);
     if (!entry || entry->arch != static_cast<uint32_t>(arch)) continue;
     if (driver && major(static_cast<uint32_t>(driver)) < major(entry->cuda)) continue;
-    if (auto data = pack->read(*entry)) {
-      ++pack->hits;
-      return Found{*std::move(data), entry->cuda};
+    std::string why = str("the pack is damaged, so its kernels are compiled again", make_pack_again);
+    try {
+      if (auto data = pack->read(*entry, zlib_)) {
+        ++pack->hits;
+        return Found{*std::move(data), entry->cuda};
+      }
+    } catch (const Error& no_zlib) {
+      why = no_zlib.what();
     }
-    warn_once(pack->path(),
-              "the pack is damaged, so its kernels are compiled again; make it again with `python "
-              "-m tile_ops pack`");
+    warn_once(pack->path(), why);
   }
   return std::nullopt;
 }

@@ -13,8 +13,9 @@ namespace tile {
 
 class Packs {
  public:
-  // `others` returns the paths of packs that are opened at the first find() or info().
-  explicit Packs(std::vector<std::string> (*others)() = nullptr) : others_(others) {}
+  // `others` returns the paths of packs that are opened at the first find() or all().
+  explicit Packs(std::vector<std::string> (*others)() = nullptr, std::string zlib = zlib_library)
+      : others_(others), zlib_(std::move(zlib)) {}
   // The packs of the process: default_packs().
   static Packs& get();
 
@@ -25,9 +26,10 @@ class Packs {
     std::string data;
     uint32_t cuda = 0;
   };
-  // Returns the data of a key, or none. A damaged entry is left out, with one warning for the file, and so
-  // are entries that a driver of CUDA version `driver` cannot load, because a newer major version made them;
-  // 0: any driver. Throws if one of the default packs is damaged.
+  // Returns the data of a key, or none. An entry that is damaged, or compressed where zlib is missing, is
+  // left out with one warning for the file. So are, without one, entries that a driver of CUDA version
+  // `driver` cannot load, because a newer major version made them; 0: any driver. Throws if one of the
+  // default packs is damaged.
   std::optional<Found> find(const Sha256::Digest& key, int arch, int driver = 0);
 
   std::vector<std::shared_ptr<const PackFile>> all();
@@ -36,6 +38,7 @@ class Packs {
   void open_others();
   void open(const std::string& path);
   std::vector<std::string> (*others_)();
+  std::string zlib_;
   std::mutex mutex_;
   bool opened_others_ = false;
   std::vector<std::shared_ptr<const PackFile>> packs_;

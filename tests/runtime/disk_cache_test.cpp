@@ -13,17 +13,13 @@
 #include <random>
 
 #include "runtime/cache_files.h"
+#include "runtime/key_of.h"
 
 namespace tile {
 namespace {
 
 namespace fs = std::filesystem;
 
-DiskCache::Key key_of(const std::string& text) {
-  Sha256 hash;
-  hash.add(text);
-  return hash.digest();
-}
 // Returns bytes that depend on the name.
 std::string bytes_of(const std::string& name, size_t size = 1000) {
   std::string bytes;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "error_text.h"
+#include "runtime/key_of.h"
 #include "runtime/packs.h"
 
 namespace tile {
@@ -18,16 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Sha256::Digest key_of(const std::string& text) {
-  Sha256 key;
-  key.add(text);
-  return key.digest();
-}
 PackItem item(const std::string& name, const std::string& data, uint32_t arch = 90, uint32_t cuda = 13000) {
   PackEntry entry{
       .key = key_of(name), .size = static_cast<uint32_t>(data.size()), .arch = arch, .cuda = cuda};
   return {entry, data};
 }
+
+const std::string hundred_times_a("\x78\xda\x4b\x4c\xa4\x3d\x00\x00\x7a\x47\x25\xe5", 12);
 
 class PackFileTest : public ::testing::Test {
  protected:
@@ -95,10 +93,27 @@ TEST_F(PackFileTest, OfTwoEntriesTheLargerStays) {
 
 TEST_F(PackFileTest, ACompressedBodyIsDecompressed) {
   PackItem packed = item("a", "abc");
-  packed.body = std::string("\x4b\x4c\xa4\x3d\x00\x00", 6);
+  packed.body = hundred_times_a;
   packed.entry.size = 100;
   write_pack(path, {packed});
   EXPECT_EQ(read(PackFile(path), "a"), std::string(100, 'a'));
+}
+
+TEST_F(PackFileTest, WithoutZlibCompressedEntriesArePassedOver) {
+  PackItem packed = item("a", "abc");
+  packed.body = hundred_times_a;
+  packed.entry.size = 100;
+  write_pack(path, {packed, item("b", "plain")});
+  Packs packs(nullptr, "libnone.so.1");
+  packs.add(path);
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(packs.find(key_of("a"), 90).has_value());
+  EXPECT_FALSE(packs.find(key_of("a"), 90).has_value());
+  EXPECT_EQ(packs.find(key_of("b"), 90)->data, "plain");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "tile: warning: " + path +
+                ": zlib, which decompresses packs, is not found (libnone.so.1: cannot open shared object "
+                "file: No such file or directory); install the system's package of zlib, zlib1g or zlib\n");
 }
 
 TEST_F(PackFileTest, ADamagedBodyIsNotRead) {
@@ -148,7 +163,7 @@ TEST_F(PackFileTest, RefusesADamagedHeader) {
   };
   const std::string again = "; make it again with `python -m tile_ops pack`";
   const std::string damaged = "the pack is damaged: ";
-  EXPECT_EQ(changed(8, 2), "the pack has format 2, and this tile_ops reads 1" + again);
+  EXPECT_EQ(changed(8, 3), "the pack has format 3, and this tile_ops reads 2" + again);
   EXPECT_EQ(changed(12, 9), damaged + "it is too short for 9 entries" + again);
   EXPECT_EQ(changed(12, 1), damaged + "the checksum of its index is another" + again);
   EXPECT_EQ(changed(50, 'x'), damaged + "the checksum of its index is another" + again);

@@ -44,9 +44,9 @@ def test_a_pack_of_two_kernels(made):
     assert [entry[1:3] for entry in entries] == [(90, 1000 * int(major) + 10 * int(minor))] * 2
     for _, _, _, size, body in entries:
         assert len(body) < size
-        data = zlib.decompress(body, -15)
-        assert len(data) == size and data == _C.inflate(body, size)
-    assert sum(data.count(b"\x7fELF") for data in (zlib.decompress(entry[4], -15) for entry in entries)) == 2
+        data = zlib.decompress(body)
+        assert len(data) == size and data == _C.decompressed(body, size)
+    assert sum(data.count(b"\x7fELF") for data in (zlib.decompress(entry[4]) for entry in entries)) == 2
 
 
 PROGRAM = """
@@ -169,29 +169,23 @@ def samples(random):
         yield b"".join(random.choice(words) for _ in range(random.randrange(1, 400)))
 
 
-def test_decompression_is_that_of_zlib():
+def test_decompression_of_whole_and_damaged_streams():
     source = random.Random(0)
     strategies = [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED]
     for data in samples(source):
         level, strategy = source.randrange(10), source.choice(strategies)
-        packer = zlib.compressobj(level, zlib.DEFLATED, -15, source.randrange(1, 10), strategy)
+        packer = zlib.compressobj(level, zlib.DEFLATED, source.randrange(9, 16), source.randrange(1, 10), strategy)
         middle = source.randrange(len(data) + 1)
         body = (
             packer.compress(data[:middle]) + packer.flush(zlib.Z_FULL_FLUSH) + packer.compress(data[middle:]) + packer.flush()
         )
-        assert _C.inflate(body, len(data)) == data
-        assert _C.inflate(body, len(data) + 1) is None
+        assert _C.decompressed(body, len(data)) == data
+        assert _C.decompressed(body, len(data) + 1) is None
         if data:
-            assert _C.inflate(body, len(data) - 1) is None
-            assert _C.inflate(body[: source.randrange(len(body))], len(data)) in (None, data)
+            assert _C.decompressed(body, len(data) - 1) is None
+            assert _C.decompressed(body[: source.randrange(len(body))], len(data)) is None
         for _ in range(20):
             flipped = bytearray(body)
             flipped[source.randrange(len(body))] ^= 1 << source.randrange(8)
-            expected = None
-            try:
-                unpacker = zlib.decompressobj(-15)
-                expected = unpacker.decompress(bytes(flipped))
-                expected = expected if unpacker.eof and len(expected) == len(data) else None
-            except zlib.error:
-                pass
-            assert _C.inflate(bytes(flipped), len(data)) in (expected, None)
+            # A flipped bit that changes no data may remain, as one of the stream's header.
+            assert _C.decompressed(bytes(flipped), len(data)) in (data, None)
