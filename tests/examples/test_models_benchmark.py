@@ -269,6 +269,8 @@ def test_what_liger_changes_for_all_models_is_exchanged(monkeypatch):
 
     def apply(model):
         space.rotated = lambda x: -x
+        if model.config.broken:
+            raise ValueError("no such layer")
         model.patched = True
 
     package, transformers, patches = (types.ModuleType("liger_kernel" + name) for name in ("", ".t", ".p"))
@@ -277,9 +279,13 @@ def test_what_liger_changes_for_all_models_is_exchanged(monkeypatch):
     for name, module in zip((*names, "a_family"), (package, transformers, patches, space)):
         monkeypatch.setitem(sys.modules, name, module)
     module = family()
-    with pytest.raises(NotImplementedError, match="^Liger does not patch this model$"):
+    with pytest.raises(LookupError, match="^Liger does not patch this model$"):
         model_variants.with_liger(module)
-    module.config = types.SimpleNamespace(model_type="known")
+    module.config = types.SimpleNamespace(model_type="known", broken=True)
+    with pytest.raises(ValueError, match="^no such layer$"):
+        model_variants.with_liger(module)
+    assert module(3) == 3
+    module.config.broken = False
     context = model_variants.with_liger(module)
     assert module.patched
     for _ in range(2):
