@@ -278,27 +278,18 @@ def test_cases_go_on_in_another_process_after_one_that_ends(child):
 
 
 @pytest.mark.long
-def test_the_table_of_a_backend(monkeypatch, tmp_path, capfd):
-    import benchmark_frame
+def test_the_table_of_a_backend(table_file, capfd):
     import compiled
     import report
 
-    path = tmp_path / "results" / "compiled.md"
-    monkeypatch.setattr(benchmark_frame, "file_name", lambda kind, chip: path)
-    monkeypatch.setattr("report.RESULTS", path.parent)
     arguments = "--backend aot_eager --no-inductor --device cpu --scale tiny --seconds 0.01".split()
     compiled.main([*arguments, "--only", "graph: softmax$", "--write"])
     compiled.main([*arguments, "--only", "graph: cat$", "--add", "--no-first"])
-    lines = path.read_text().splitlines()
-    assert [benchmark_frame.case_of(line) for line in lines if line.startswith("| graph")] == ["graph: softmax", "graph: cat"]
-    rows = {
-        benchmark_frame.case_of(line): dict(zip(compiled.HEAD, report.cells(line)))
-        for line in lines
-        if line.startswith("| graph")
-    }
-    assert rows["graph: softmax"]["our programs"] == "none" and float(rows["graph: softmax"]["first ours s"]) > 0
-    assert rows["graph: softmax"]["error ours"] == rows["graph: softmax"]["error eager"]
-    assert lines[-1].startswith("- graph, 2 cases: eager / ours: median ")
+    softmax, cat = report.records(table_file)
+    assert (softmax["case"], cat["case"]) == ("graph: softmax", "graph: cat")
+    assert softmax["our programs"] == "none" and float(softmax["first ours s"]) > 0
+    assert softmax["error ours"] == softmax["error eager"]
+    assert table_file.read_text().splitlines()[-1].startswith("- graph, 2 cases: eager / ours: median ")
     assert "- left out" not in capfd.readouterr().out
 
 
