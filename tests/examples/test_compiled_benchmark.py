@@ -1,6 +1,7 @@
 """benchmarks/compiled.py: bars, rows of tables, differences, counted kernels, and the processes that make first calls."""
 
 import argparse
+import json
 import math
 import pathlib
 import subprocess
@@ -139,12 +140,13 @@ def test_a_backend_that_fails_is_named_and_eager_that_fails_ends_the_case():
     def work(function):
         return compiled_cases.Work(function, (torch.ones(3),), exact=lambda: compiled_cases.Work(torch.neg, (torch.ones(3),)))
 
-    task = {"backends": {"ours": "no_such_backend"}, "caches": {"ours": {}}, "limit": 60}
-    calls, failed = compiled_child.made_calls(work(torch.neg), task, "cpu")
+    task = {"device": "cpu", "limit": 60, "caches": {"x": {"ours": {}}}}
+    task["peers"] = {"x": {"ours": {"backend": "no_such_backend"}}}
+    calls, failed = compiled_child.made_calls(work(torch.neg), task, "x")
     assert list(calls) == ["eager"] and calls["eager"][1] == 0
     assert "no_such_backend" in failed["ours"]
     with pytest.raises(ZeroDivisionError):
-        compiled_child.made_calls(work(lambda x: 1 // 0), task, "cpu")
+        compiled_child.made_calls(work(lambda x: 1 // 0), task, "x")
 
 
 def test_called_kernels_are_counted_in_output_code():
@@ -275,6 +277,20 @@ def test_cases_go_on_in_another_process_after_one_that_ends(child):
         ("c", {"times": 1}),
         ("d", {"times": 1}),
     ]
+
+
+def test_a_case_that_fails_says_why_and_the_next_one_follows(capsys):
+    import case_tasks
+    import task_child
+
+    def measured(task, case):
+        if case == "a":
+            raise ValueError("no good\nmore")
+        return {"times": 1}
+
+    case_tasks.each_case({"device": "cpu", "cases": ["a", "b"]}, measured)
+    told = [json.loads(line.removeprefix(task_child.MARK)) for line in capsys.readouterr().out.splitlines()]
+    assert told == [{"case": "a"}, {"reason": "no good"}, {"case": "b"}, {"times": 1}]
 
 
 @pytest.mark.long

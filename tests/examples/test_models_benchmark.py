@@ -145,12 +145,12 @@ def test_a_variant_without_its_package_is_left_out(monkeypatch):
 
 
 def test_cases_are_models_in_three_ways():
+    import model_cases
     import model_families
-    import models
 
-    names = models.all_names()
+    names = model_cases.all_names()
     assert len(names) == len(set(names)) == 2 * len(model_families.MODELS) + 4
-    assert {models.section(name) for name in names} == {"inference", "training", "decoding"}
+    assert {model_cases.section(name) for name in names} == {"inference", "training", "decoding"}
     assert "DiT, training" in names and "Mixtral, decoding" in names and "BERT, decoding" not in names
 
 
@@ -232,11 +232,9 @@ def test_a_failing_variant_is_named_and_a_failing_eager_ends_the_case():
     import models_child
 
     model = made()
-    task = {"device": "cpu", "scale": "tiny", "backend": "no_such_backend", "limit": 60}
-    task |= {
-        "peers": {"DiT, inference": ["eager", "backend=tile"]},
-        "caches": {"DiT, inference": {"eager": {}, "backend=tile": {}}},
-    }
+    peers = {name: {"variant": name, "backend": "no_such_backend"} for name in ("eager", "backend=tile")}
+    task = {"device": "cpu", "scale": "tiny", "limit": 60}
+    task |= {"peers": {"DiT, inference": peers}, "caches": {"DiT, inference": {name: {} for name in peers}}}
     calls, found, failed = models_child.made_calls(task, "DiT, inference", model, "inference")
     assert list(calls) == list(found) == ["eager"] and found["eager"]["breaks"] == 0
     assert "no_such_backend" in failed["backend=tile"]
