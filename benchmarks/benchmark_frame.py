@@ -3,24 +3,23 @@
 import argparse
 import concurrent.futures
 import dataclasses
-import math
 import os
 import pathlib
 import re
-import statistics
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable
 
 import task_processes
 import torch
-from report import Table, cells, cpu_name, driver, file_name
+from report import Table, cells, cpu_name, digits, driver, file_name
 
 DEVICES = {"cpu": ("float32", "small"), "cuda": ("bfloat16", "full")}  # the usual dtype and scale
 # Errors below these are roundings of the dtype.
 ROUNDING = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
-FIRST_SHARE = 0.6  # of a budget, the part that first calls may use
+FIRST_SHARE = 0.6  # first calls may use this part of a budget
 
 
 @dataclasses.dataclass
@@ -32,15 +31,12 @@ class Benchmark:
     module: str  # its functions first(task) and times(task) run in processes of task_child.py
     head: list
     words: set
+    cases: types.ModuleType  # its functions all_names(), section(case) and lacking(case) describe the cases
     sections: tuple  # kinds of cases, measured one after another
-    section: Callable  # case -> its kind
-    names: Callable  # () -> all cases
-    lacking: Callable  # case -> a package that is missing, or None
-    peers: Callable  # (case, options) -> {peer: further parts of the task that makes its first call}
-    header: Callable  # (options, machine) -> lines above the table
+    peers: Callable  # (case, options) -> {peer: further parts of its tasks}
+    header: Callable  # options -> lines above the table, after the one of machine_of()
     rows: Callable  # (case, what times() told, {peer: what first() told}, options) -> lists of cells
     summary: Callable  # (rows as {column: text}, options) -> lines below the table
-    task: Callable = lambda options: {}  # further parts of the task times
 
 
 def parser(description):
@@ -71,6 +67,11 @@ def settle(options):
     dtype, scale = DEVICES[options.device]
     options.dtype, options.scale = options.dtype or dtype, options.scale or scale
     options.jobs = options.jobs or (1 if options.device == "cpu" else max(1, len(os.sched_getaffinity(0)) // 4))
+
+
+def shown(value, text=digits):
+    """Returns the cell of a value, which is empty where nothing was measured."""
+    return "" if value is None else text(value)
 
 
 def complain(text):
@@ -131,14 +132,13 @@ def all_times(benchmark, peers, options, root, over):
     """Yields (case, what was measured), until the time is over."""
     task = {
         "task": "times",
-        "peers": {case: list(some) for case, some in peers.items()},
+        "peers": peers,
         "caches": {case: {peer: variables_of(folder_of(root, case, peer)) for peer in some} for case, some in peers.items()},
         "seconds": options.seconds,
         "limit": options.limit,
         **common(benchmark, options),
-        **benchmark.task(options),
     }
-    # The parent's limit is for code that no exception ends.
+    # The process has limits of its own. This one ends code that no exception ends.
     limit = options.limit * (1 + max(map(len, peers.values()))) + 60
     for found in task_processes.answers(task, peers, variables_of(pathlib.Path(root)), limit):
         yield found
@@ -162,7 +162,9 @@ def machine_of(options):
 def measured(benchmark, table, cases, options, save):
     """Adds the rows of the cases. Returns those that are left out, with the reasons. save() takes these after each section."""
     end, out = time.monotonic() + options.budget, {}
-    sections = [some for kind in benchmark.sections if (some := [case for case in cases if benchmark.section(case) == kind])]
+    sections = [
+        some for kind in benchmark.sections if (some := [case for case in cases if benchmark.cases.section(case) == kind])
+    ]
     for i, some in enumerate(sections):
         start = time.monotonic()
         share = max(0.0, end - start) / (len(sections) - i)
@@ -214,15 +216,16 @@ def ending(benchmark, lines, out, options):
 
 def run(benchmark, options, left_out=()):
     """Measures the cases that --only names, and prints and writes their table. left_out: {what: reason} to say below it."""
-    wanted = [name for name in benchmark.names() if benchmark.section(name) in benchmark.sections]
-    wanted = [name for name in wanted if re.search(options.only, name)]
-    left_out = dict(left_out) | {name: f"{lacks} is not installed" for name in wanted if (lacks := benchmark.lacking(name))}
+    cases, order = benchmark.cases, {name: i for i, name in enumerate(benchmark.cases.all_names())}
+    wanted = [name for name in order if cases.section(name) in benchmark.sections and re.search(options.only, name)]
+    left_out = dict(left_out) | {name: f"{lacks} is not installed" for name in wanted if (lacks := cases.lacking(name))}
     for name, reason in left_out.items():
         complain(f"{name} is left out: {reason}")
     machine, name = machine_of(options)
     path = file_name(benchmark.kind, name)
-    table = Table(benchmark.title, benchmark.header(options, machine), benchmark.head, benchmark.words)
-    start, order = len(table.lines), {name: i for i, name in enumerate(benchmark.names())}
+    made = f"{machine}. torch {torch.__version__}, {options.dtype}, {options.scale} models, backend {options.backend}."
+    table = Table(benchmark.title, [made, *benchmark.header(options)], benchmark.head, benchmark.words)
+    start = len(table.lines)
     if options.add and path.exists():
         table.lines += kept_rows(path.read_text().splitlines(), table.lines[start - 2], set(order) - set(wanted))
 
@@ -234,7 +237,3 @@ def run(benchmark, options, left_out=()):
 
     out = measured(benchmark, table, [name for name in wanted if name not in left_out], options, save)
     print("\n".join(ending(benchmark, table.lines[start:], left_out | out, options)), flush=True)
-
-
-def geomean(values):
-    return statistics.geometric_mean(values) if values else math.nan

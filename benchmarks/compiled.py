@@ -10,9 +10,9 @@ import math
 import statistics
 
 import benchmark_frame
-import torch
-from benchmark_frame import ROUNDING, Benchmark, geomean
-from compiled_cases import all_names, lacking, section
+import compiled_cases
+from benchmark_frame import ROUNDING, Benchmark, shown
+from compiled_cases import section
 from report import digits
 
 HEAD = [
@@ -86,7 +86,6 @@ def programs_of(first):
 
 def cells_of(case, found, first, options):
     """Returns the row of a case."""
-    show = lambda value, text=digits: "" if value is None else text(value)  # noqa: E731
     times, errors = found["times"], found["errors"]
     ours = times.get("ours")
     ratios = [times[name] / ours if ours and name in times else None for name in ("inductor", "eager")]
@@ -95,10 +94,10 @@ def cells_of(case, found, first, options):
     own = first.get("ours", {})
     return [
         case,
-        *(show(times.get(name), lambda value: digits(1e3 * value)) for name in ("eager", *PEERS)),
-        *map(show, ratios + asked),
-        *(show(count, str) for count in kernels),
-        *(show(errors.get(name), "{:.1e}".format) for name in ("eager", *PEERS)),
+        *(shown(times.get(name), lambda value: digits(1e3 * value)) for name in ("eager", *PEERS)),
+        *map(shown, ratios + asked),
+        *(shown(count, str) for count in kernels),
+        *(shown(errors.get(name), "{:.1e}".format) for name in ("eager", *PEERS)),
         (", ".join(programs_of(own)) or "none") if "first" in own else "",
         missed(case, found, first, options) if ours else "ours failed",
     ]
@@ -112,22 +111,21 @@ def summary(rows):
         some = [row for row in rows if section(row["case"]) == kind]
         for peer in ("inductor", "eager"):
             if ratios := [float(row[f"{peer} / ours"]) for row in some if row.get(f"{peer} / ours")]:
-                middle, mean = statistics.median(ratios), geomean(ratios)
+                middle, mean = statistics.median(ratios), statistics.geometric_mean(ratios)
                 parts.append(f"{peer} / ours: median {middle:.2f}, geomean {mean:.2f}, least {min(ratios):.2f}")
         for name in ("first", "warm"):
             pairs = [(row[f"{name} inductor s"], row[f"{name} ours s"]) for row in some]
             if ratios := [float(a) / float(b) for a, b in pairs if a and b]:
-                parts.append(f"{name} call: geomean {geomean(ratios):.2f}, least {min(ratios):.2f}")
+                parts.append(f"{name} call: geomean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
         if parts:
             lines.append(f"- {kind}, {len(some)} cases: {'; '.join(parts)}.")
     return lines
 
 
-def header(options, machine):
+def header(options):
     gpu = options.device == "cuda"
     exact = "float32" if options.scale == "full" else "float64"
     return [
-        f"{machine}. torch {torch.__version__}, {options.dtype}, {options.scale} models, backend {options.backend}.",
         "Milliseconds of a call, medians of interleaved rounds in one process; inference without gradients, training with them.",
         "Small graphs run from a CUDA graph on a GPU. first: the first call of a process with empty caches, from torch.compile",
         "to the result; warm: of a process that finds these caches. kernels: calls of generated kernels"
@@ -144,15 +142,12 @@ BENCHMARK = Benchmark(
     module="compiled_child",
     head=HEAD,
     words=WORDS,
+    cases=compiled_cases,
     sections=SECTIONS,
-    section=section,
-    names=all_names,
-    lacking=lacking,
     peers=lambda case, options: {peer: {"backend": backend} for peer, backend in options.backends.items()},
     header=header,
     rows=lambda *what: [cells_of(*what)],
     summary=lambda rows, options: summary(rows),
-    task=lambda options: {"backends": options.backends, "calls": 1000},
 )
 
 

@@ -33,9 +33,12 @@ def reserve(elements=1 << 28):
 @contextlib.contextmanager
 def time_limit(seconds):
     """Raises TimeoutError in the block after this time, in the main thread. C++ code that runs then ends first."""
+    text, raised = f"takes longer than {seconds:g} s", False
 
     def over(*_):
-        raise TimeoutError(f"takes longer than {seconds:g} s")
+        nonlocal raised
+        raised = True
+        raise TimeoutError(text)
 
     start = time.monotonic()
     handler = signal.signal(signal.SIGALRM, over)
@@ -43,6 +46,11 @@ def time_limit(seconds):
     left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
+    except Exception as other:
+        # The block may catch the first exception and raise another one instead.
+        if raised and not isinstance(other, TimeoutError):
+            raise TimeoutError(text) from other
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)

@@ -80,12 +80,14 @@ class Exchanged:
     def seen(self, *spaces):
         """Remembers what the block changes in these dictionaries, and takes it back."""
         before = [dict(space) for space in spaces]
-        yield
-        self.changes = []
-        for space, old in zip(spaces, before):
-            changed = {name: value for name, value in space.items() if name in old and old[name] is not value}
-            self.changes.append((space, changed, {name: old[name] for name in changed}))
-            space.update(self.changes[-1][2])
+        try:
+            yield
+        finally:
+            self.changes = []
+            for space, old in zip(spaces, before):
+                changed = {name: value for name, value in space.items() if name in old and old[name] is not value}
+                self.changes.append((space, changed, {name: old[name] for name in changed}))
+            self.__exit__()
 
     def __enter__(self):
         for space, changed, _ in self.changes:
@@ -103,7 +105,7 @@ def with_liger(module):
     from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
     if getattr(getattr(module, "config", None), "model_type", None) not in MODEL_TYPE_TO_APPLY_LIGER_FN:
-        raise NotImplementedError("Liger does not patch this model")
+        raise LookupError("Liger does not patch this model")
     exchanged = Exchanged()
     with exchanged.seen(vars(sys.modules[type(module).__module__]), vars(torch.nn.functional)):
         _apply_liger_kernel_to_instance(model=module)

@@ -7,12 +7,15 @@ the model, tile_ops.patch alone, with our AdamW and with torch.compile, and torc
 medians of interleaved rounds in one process; first calls are each made in a process of its own with empty caches, then in another
 one that finds these caches. A variant that fails is named with its error, and left out."""
 
+import statistics
+
 import benchmark_frame
-import model_families
+import model_cases
 import model_variants
 import model_ways
 import torch
-from benchmark_frame import Benchmark, geomean
+from benchmark_frame import Benchmark, shown
+from model_cases import section
 from model_variants import PEERS
 from report import digits
 
@@ -42,22 +45,8 @@ RATIOS = {
     ("cuda", "decoding", "patched, graph"): (1.2, 0.0),
 }
 FIRST = {"first": 2.0, "warm": 1.0}  # seconds that a first call on a GPU may take longer than eager's
-MILLISECONDS = {("Llama, training", "H100"): 70.0}  # of the full model, patched
+MILLISECONDS = {("Llama, training", "H100"): 70.0}  # the full model, patched
 LOSS = {"float32": 1e-4, "bfloat16": 1e-2, "float16": 1e-2}  # relative differences that are roundings
-
-
-def section(case):
-    """Returns the way of a case."""
-    return case.split(", ")[-1]
-
-
-def all_names(ways=model_ways.WAYS):
-    return [f"{name}, {way}" for way in ways for name in (model_ways.DECODERS if way == "decoding" else model_families.MODELS)]
-
-
-def lacking(case):
-    """Returns the package that the case needs and that is not installed, or None."""
-    return model_families.lacking(case.split(", ")[0])
 
 
 def peers(case, options):
@@ -118,18 +107,17 @@ def rows(case, found, first, options):
 
 
 def cells_of(case, name, found, first, options):
-    show = lambda value, text=digits: "" if value is None else text(value)  # noqa: E731
     own, asked = found[name], first.get(name, {})
     peak, host = own.get("peak"), own.get("host")
     return [
         case,
         name,
         digits(1e3 * own["seconds"]),
-        show(of_peers(name, found, options)),
-        *(show(asked.get(kind, {}).get("seconds")) for kind in ("first", "warm")),
-        show(peak and peak / 2**30),
-        show(own.get("kernels"), lambda count: f"{count:.0f}"),
-        show(host and 1e3 * host),
+        shown(of_peers(name, found, options)),
+        *(shown(asked.get(kind, {}).get("seconds")) for kind in ("first", "warm")),
+        shown(peak and peak / 2**30),
+        shown(own.get("kernels"), lambda count: f"{count:.0f}"),
+        shown(host and 1e3 * host),
         str(own["breaks"]) if model_variants.NAMED[name].backend else "",
         "" if name == "eager" else f"{difference(own, found['eager']):.1e}",
         missed(case, name, found, first, options),
@@ -147,7 +135,7 @@ def summary(rows, options):
                 continue
             least = min(ratios, key=ratios.get)
             bar = RATIOS.get((options.device, way, name), (0.0, 0.0))[1]
-            mean = geomean(list(ratios.values()))
+            mean = statistics.geometric_mean(ratios.values())
             parts = [f"geomean {mean:.2f}" + (f" (bar {bar:g}, missed)" if mean < bar else f" (bar {bar:g})" if bar else "")]
             parts.append(f"least {ratios[least]:.2f} ({least.split(', ')[0]})")
             if name not in (*PEERS, DECODED_BY_GRAPH):
@@ -156,10 +144,9 @@ def summary(rows, options):
     return lines
 
 
-def header(options, machine):
+def header(options):
     peers = ", ".join(PEERS[:-1])
     return [
-        f"{machine}. torch {torch.__version__}, {options.dtype}, {options.scale} models, backend {options.backend}.",
         "ms: of a call, medians of interleaved rounds in one process: inference without gradients; training: loss, gradients and",
         "torch's AdamW, which is fused on a GPU; decoding: a token behind a prompt of "
         f"{model_ways.LENGTHS[options.scale][0]}, batch 1, in a static cache where a variant compiles",
@@ -179,15 +166,12 @@ def benchmark(ways):
         module="models_child",
         head=HEAD,
         words=WORDS,
+        cases=model_cases,
         sections=tuple(way for way in model_ways.WAYS if way in ways),
-        section=section,
-        names=all_names,
-        lacking=lacking,
         peers=peers,
         header=header,
         rows=rows,
         summary=summary,
-        task=lambda options: {"backend": options.backend},
     )
 
 

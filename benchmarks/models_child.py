@@ -1,30 +1,20 @@
 """The tasks of models.py: to make a first call of a variant, or to time the variants of cases."""
 
-import contextlib
-import os
-import sys
 import time
 
-import measure
-from task_child import BEGUN, tell, wait, warmed, watched
+from case_tasks import counted, each_case, first_call, medians, stream, tried
+from task_child import tell, wait
 
 HOST_CALLS = 5
 
 
 def made_of(task, case):
     """Returns (the model, the way to run it) of a case."""
-    import model_families
+    import model_cases
     import torch
 
-    name, way = case.split(", ")
-    return model_families.make(name, task["device"], getattr(torch, task["dtype"]), task["scale"]), way
-
-
-def stream(device):
-    """Returns the context that graphs of a GPU are captured in."""
-    import torch
-
-    return torch.cuda.stream(torch.cuda.Stream()) if device == "cuda" else contextlib.nullcontext()
+    made = model_cases.make(case, task["device"], getattr(torch, task["dtype"]), task["scale"])
+    return made, model_cases.section(case)
 
 
 def breaks():
@@ -41,40 +31,31 @@ def first(task):
     device = task["device"]
     with stream(device):
         made, way = made_of(task, task["case"])
-        warmed(device)
-        programs = watched()
-        tell(**BEGUN)
-        start = time.perf_counter()
-        call = model_variants.Call(task["variant"], made, way, device, task["scale"], task["backend"], {})
-        call.run()
-        wait(device)
-    tell(seconds=time.perf_counter() - start, programs=list(programs))
+        with first_call(device) as found:
+            model_variants.Call(task["variant"], made, way, device, task["scale"], task["backend"], {}).run()
+    tell(**found)
 
 
 def made_calls(task, case, made, way):
     """Returns ({variant: call}, {variant: what was seen}, {variant: reason}): those that run, and those that fail."""
     import model_variants
 
-    calls, found, failed, optimizers, reference = {}, {}, {}, {}, None
-    for name in task["peers"][case]:
-        before, start = breaks(), time.monotonic()
-        try:
-            os.environ.update(task["caches"][case][name])
-            with measure.time_limit(task["limit"]):
-                call = model_variants.Call(name, made, way, task["device"], task["scale"], task["backend"], optimizers)
-                if name == "eager":
-                    reference = call.reference()
-                loss = call.loss(reference)
-                call.run()
-                wait(task["device"])
-            calls[name], found[name] = call, {"loss": loss, "breaks": breaks() - before}
-        except Exception as error:
-            if name == "eager":
-                raise
-            # What catches the exception of the limit may raise another one.
-            late = time.monotonic() - start >= task["limit"]
-            failed[name] = f"takes longer than {task['limit']:g} s" if late else measure.reason(error)
-    return calls, found, failed
+    peers, optimizers, reference = task["peers"][case], {}, None
+
+    def make(name):
+        nonlocal reference
+        before, backend = breaks(), peers[name]["backend"]
+        call = model_variants.Call(name, made, way, task["device"], task["scale"], backend, optimizers)
+        if name == "eager":
+            reference = call.reference()
+        loss = call.loss(reference)
+        call.run()
+        wait(task["device"])
+        return call, {"loss": loss, "breaks": breaks() - before}
+
+    both, failed = tried(peers, make, task["caches"][case], task["limit"])
+    calls = {name: call for name, (call, _) in both.items()}
+    return calls, {name: seen for name, (_, seen) in both.items()}, failed
 
 
 def peak(call):
@@ -112,47 +93,20 @@ def seen_on_gpu(name, call):
     import gpu
 
     found = {"host": host_seconds(call) / call.results, "peak": None if call.graph else peak(call)}
-    try:
-        found["kernels"] = gpu.profiled_kernels(call.run) / call.results
-    except Exception as error:
-        print(f"{name}: kernels are not counted: {measure.reason(error)}", file=sys.stderr, flush=True)
-    return found
+    return found | counted(name, lambda: gpu.profiled_kernels(call.run) / call.results)
 
 
-def timed(calls, task):
-    """Returns the seconds of each call."""
-    runs = {name: call.run for name, call in calls.items()}
-    if task["device"] == "cpu":
-        taken = measure.rounds_of(runs, task["seconds"], least=3)
-    else:
-        import gpu
-
-        one = min(measure.seconds_of(run, "cuda", 2) for run in runs.values())
-        rounds = max(3, min(20, int(task["seconds"] / one)))
-        taken = {name: 1e-6 * each for name, each in zip(runs, gpu.times(list(runs.values()), rounds, 1))}
-    return {name: each / calls[name].results for name, each in taken.items()}
+def measured(task, case):
+    """Returns what is seen of each variant of a case, and why variants fail."""
+    calls, found, failed = made_calls(task, case, *made_of(task, case))
+    taken = medians({name: call.run for name, call in calls.items()}, task["device"], task["seconds"])
+    for name, call in calls.items():
+        found[name]["seconds"] = taken[name] / call.results
+        if task["device"] == "cuda":
+            found[name] |= seen_on_gpu(f"{case}, {name}", call)
+    return {"variants": found, "failed": failed}
 
 
 def times(task):
     """Times the cases one after another."""
-    import torch
-
-    device = task["device"]
-    with stream(device):
-        for case in task["cases"]:
-            tell(case=case)
-            try:
-                made, way = made_of(task, case)
-                calls, found, failed = made_calls(task, case, made, way)
-                for name, seconds in timed(calls, task).items():
-                    found[name]["seconds"] = seconds
-                if device == "cuda":
-                    for name, call in calls.items():
-                        found[name] |= seen_on_gpu(f"{case}, {name}", call)
-                tell(variants=found, failed=failed)
-            except Exception as error:
-                tell(reason=measure.reason(error))
-            made = calls = None
-            torch._dynamo.reset()
-            if device == "cuda":
-                torch.cuda.empty_cache()
+    each_case(task, measured)

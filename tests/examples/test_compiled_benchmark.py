@@ -1,6 +1,7 @@
 """benchmarks/compiled.py: bars, rows of tables, differences, counted kernels, and the processes that make first calls."""
 
 import argparse
+import json
 import math
 import pathlib
 import subprocess
@@ -139,12 +140,13 @@ def test_a_backend_that_fails_is_named_and_eager_that_fails_ends_the_case():
     def work(function):
         return compiled_cases.Work(function, (torch.ones(3),), exact=lambda: compiled_cases.Work(torch.neg, (torch.ones(3),)))
 
-    task = {"backends": {"ours": "no_such_backend"}, "caches": {"ours": {}}, "limit": 60}
-    calls, failed = compiled_child.made_calls(work(torch.neg), task, "cpu")
+    task = {"device": "cpu", "limit": 60, "caches": {"x": {"ours": {}}}}
+    task["peers"] = {"x": {"ours": {"backend": "no_such_backend"}}}
+    calls, failed = compiled_child.made_calls(work(torch.neg), task, "x")
     assert list(calls) == ["eager"] and calls["eager"][1] == 0
     assert "no_such_backend" in failed["ours"]
     with pytest.raises(ZeroDivisionError):
-        compiled_child.made_calls(work(lambda x: 1 // 0), task, "cpu")
+        compiled_child.made_calls(work(lambda x: 1 // 0), task, "x")
 
 
 def test_called_kernels_are_counted_in_output_code():
@@ -277,28 +279,33 @@ def test_cases_go_on_in_another_process_after_one_that_ends(child):
     ]
 
 
+def test_a_case_that_fails_says_why_and_the_next_one_follows(capsys):
+    import case_tasks
+    import task_child
+
+    def measured(task, case):
+        if case == "a":
+            raise ValueError("no good\nmore")
+        return {"times": 1}
+
+    case_tasks.each_case({"device": "cpu", "cases": ["a", "b"]}, measured)
+    told = [json.loads(line.removeprefix(task_child.MARK)) for line in capsys.readouterr().out.splitlines()]
+    assert told == [{"case": "a"}, {"reason": "no good"}, {"case": "b"}, {"times": 1}]
+
+
 @pytest.mark.long
-def test_the_table_of_a_backend(monkeypatch, tmp_path, capfd):
-    import benchmark_frame
+def test_the_table_of_a_backend(table_file, capfd):
     import compiled
     import report
 
-    path = tmp_path / "results" / "compiled.md"
-    monkeypatch.setattr(benchmark_frame, "file_name", lambda kind, chip: path)
-    monkeypatch.setattr("report.RESULTS", path.parent)
     arguments = "--backend aot_eager --no-inductor --device cpu --scale tiny --seconds 0.01".split()
     compiled.main([*arguments, "--only", "graph: softmax$", "--write"])
     compiled.main([*arguments, "--only", "graph: cat$", "--add", "--no-first"])
-    lines = path.read_text().splitlines()
-    assert [benchmark_frame.case_of(line) for line in lines if line.startswith("| graph")] == ["graph: softmax", "graph: cat"]
-    rows = {
-        benchmark_frame.case_of(line): dict(zip(compiled.HEAD, report.cells(line)))
-        for line in lines
-        if line.startswith("| graph")
-    }
-    assert rows["graph: softmax"]["our programs"] == "none" and float(rows["graph: softmax"]["first ours s"]) > 0
-    assert rows["graph: softmax"]["error ours"] == rows["graph: softmax"]["error eager"]
-    assert lines[-1].startswith("- graph, 2 cases: eager / ours: median ")
+    softmax, cat = report.records(table_file)
+    assert (softmax["case"], cat["case"]) == ("graph: softmax", "graph: cat")
+    assert softmax["our programs"] == "none" and float(softmax["first ours s"]) > 0
+    assert softmax["error ours"] == softmax["error eager"]
+    assert table_file.read_text().splitlines()[-1].startswith("- graph, 2 cases: eager / ours: median ")
     assert "- left out" not in capfd.readouterr().out
 
 

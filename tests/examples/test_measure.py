@@ -19,6 +19,19 @@ def test_limits_of_time_nest():
     time.sleep(0.1)  # nothing comes later
 
 
+def test_a_limit_is_named_where_code_replaces_its_exception():
+    def replaced():
+        try:
+            time.sleep(5)
+        except TimeoutError:
+            raise RuntimeError("a graph is not compiled") from None
+
+    with pytest.raises(TimeoutError, match="^takes longer than 0.05 s$"), measure.time_limit(0.05):
+        replaced()
+    with pytest.raises(RuntimeError, match="^early$"), measure.time_limit(5):
+        raise RuntimeError("early")
+
+
 def test_a_call_among_many_is_a_mean():
     calls = []
     times = measure.rounds_of({"x": lambda: calls.append(0)}, seconds=0, least=3, calls=7)

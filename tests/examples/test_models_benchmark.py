@@ -1,24 +1,11 @@
 """benchmarks/models.py: bars and rows of its table, variants that share a model, ways to run it, and Liger's changes."""
 
 import argparse
-import functools
-import importlib.util
-import pathlib
 import sys
 import types
 
 import pytest
 import torch
-
-
-@functools.cache
-def benchmark():
-    """Returns benchmarks/models.py as a module."""
-    path = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "models.py"
-    spec = importlib.util.spec_from_file_location("models_benchmark", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def options(**more):
@@ -44,7 +31,7 @@ FIRST = {
 
 
 def test_each_variant_has_a_row():
-    models = benchmark()
+    import models
 
     rows = models.rows("BERT, training", {"variants": FOUND}, FIRST, options(device="cuda"))
     assert [row[:2] for row in rows] == [["BERT, training", name] for name in FOUND]
@@ -86,7 +73,7 @@ def test_each_variant_has_a_row():
     ],
 )
 def test_missed_bars_are_named(case, name, change, device, expected):
-    models = benchmark()
+    import models
 
     liger = {"Liger": of(3.5e-3, host=1e-3, peak=2 << 30)}
     graphs = {"torch.compile, graph": of(1.1e-3, host=1e-3), "patched, graph": of(1e-3, host=1e-3)}
@@ -96,14 +83,15 @@ def test_missed_bars_are_named(case, name, change, device, expected):
 
 
 def test_a_peer_with_a_wrong_loss_is_none():
-    models = benchmark()
+    import models
+
     found = FOUND | {"torch.compile": of(1e-3, 2.1)}
     assert models.of_peers("patched", found, options()) == 2.0
     assert models.of_peers("patched", found | {"eager": of(4e-3, float("nan"))}, options()) is None
 
 
 def test_a_summary_has_a_line_for_each_way_and_variant():
-    models = benchmark()
+    import models
 
     cells = (
         ("Llama, training", "eager", "0.5", ""),
@@ -129,8 +117,7 @@ def test_the_page_of_results_has_an_outcome_for_each_way_and_variant():
 
 def test_variants_belong_to_ways_and_devices(monkeypatch):
     import model_variants
-
-    models = benchmark()
+    import models
 
     monkeypatch.setattr(model_variants, "lacking", lambda variant: None)
     names = {
@@ -149,8 +136,7 @@ def test_variants_belong_to_ways_and_devices(monkeypatch):
 
 def test_a_variant_without_its_package_is_left_out(monkeypatch):
     import model_variants
-
-    models = benchmark()
+    import models
 
     monkeypatch.setattr(model_variants.importlib.util, "find_spec", lambda name: None)
     assert models.left_out(options(device="cuda")) == {"Liger": "liger_kernel is not installed"}
@@ -159,13 +145,12 @@ def test_a_variant_without_its_package_is_left_out(monkeypatch):
 
 
 def test_cases_are_models_in_three_ways():
+    import model_cases
     import model_families
 
-    models = benchmark()
-
-    names = models.all_names()
+    names = model_cases.all_names()
     assert len(names) == len(set(names)) == 2 * len(model_families.MODELS) + 4
-    assert {models.section(name) for name in names} == {"inference", "training", "decoding"}
+    assert {model_cases.section(name) for name in names} == {"inference", "training", "decoding"}
     assert "DiT, training" in names and "Mixtral, decoding" in names and "BERT, decoding" not in names
 
 
@@ -247,11 +232,9 @@ def test_a_failing_variant_is_named_and_a_failing_eager_ends_the_case():
     import models_child
 
     model = made()
-    task = {"device": "cpu", "scale": "tiny", "backend": "no_such_backend", "limit": 60}
-    task |= {
-        "peers": {"DiT, inference": ["eager", "backend=tile"]},
-        "caches": {"DiT, inference": {"eager": {}, "backend=tile": {}}},
-    }
+    peers = {name: {"variant": name, "backend": "no_such_backend"} for name in ("eager", "backend=tile")}
+    task = {"device": "cpu", "scale": "tiny", "limit": 60}
+    task |= {"peers": {"DiT, inference": peers}, "caches": {"DiT, inference": {name: {} for name in peers}}}
     calls, found, failed = models_child.made_calls(task, "DiT, inference", model, "inference")
     assert list(calls) == list(found) == ["eager"] and found["eager"]["breaks"] == 0
     assert "no_such_backend" in failed["backend=tile"]
@@ -269,6 +252,8 @@ def test_what_liger_changes_for_all_models_is_exchanged(monkeypatch):
 
     def apply(model):
         space.rotated = lambda x: -x
+        if model.config.broken:
+            raise ValueError("no such layer")
         model.patched = True
 
     package, transformers, patches = (types.ModuleType("liger_kernel" + name) for name in ("", ".t", ".p"))
@@ -277,9 +262,13 @@ def test_what_liger_changes_for_all_models_is_exchanged(monkeypatch):
     for name, module in zip((*names, "a_family"), (package, transformers, patches, space)):
         monkeypatch.setitem(sys.modules, name, module)
     module = family()
-    with pytest.raises(NotImplementedError, match="^Liger does not patch this model$"):
+    with pytest.raises(LookupError, match="^Liger does not patch this model$"):
         model_variants.with_liger(module)
-    module.config = types.SimpleNamespace(model_type="known")
+    module.config = types.SimpleNamespace(model_type="known", broken=True)
+    with pytest.raises(ValueError, match="^no such layer$"):
+        model_variants.with_liger(module)
+    assert module(3) == 3
+    module.config.broken = False
     context = model_variants.with_liger(module)
     assert module.patched
     for _ in range(2):
@@ -290,20 +279,14 @@ def test_what_liger_changes_for_all_models_is_exchanged(monkeypatch):
 
 
 @pytest.mark.long
-def test_the_table_of_models(monkeypatch, tmp_path, capfd):
-    import benchmark_frame
-
-    models = benchmark()
+def test_the_table_of_models(table_file, capfd):
+    import models
     import report
 
-    path = tmp_path / "results" / "models.md"
-    monkeypatch.setattr(benchmark_frame, "file_name", lambda kind, chip: path)
-    monkeypatch.setattr("report.RESULTS", path.parent)
     arguments = "--backend aot_eager --device cpu --scale tiny --seconds 0.01 --only DiT --variants patched$|tile".split()
     models.main([*arguments, "--way", "inference", "--write"])
     models.main([*arguments, "--way", "training", "--add", "--no-first"])
-    lines = path.read_text().splitlines()
-    rows = [dict(zip(models.HEAD, report.cells(line))) for line in lines if line.startswith("| DiT")]
+    rows = report.records(table_file)
     assert [(row["case"], row["variant"]) for row in rows] == [
         (f"DiT, {way}", name) for way in ("inference", "training") for name in ("eager", "patched", "backend=tile")
     ]
