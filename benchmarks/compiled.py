@@ -1,11 +1,13 @@
 """Times torch.compile(backend="tile") against eager and inductor: small graphs, the cost of a call, models, and first calls.
 
     python benchmarks/compiled.py [--only REGEX] [--device cpu|cuda] [--dtype NAME] [--write] [--seconds N]
+        [--options NAME=VALUE…]
 
 Cases are named "graph: softmax", "overhead: [8,8] softmax", "Llama, inference", "Llama, training". First calls are each made in a
 process of its own with empty caches, then in another one that finds these caches. All other times are medians of interleaved
 rounds in one process. A case that fails is named with its error, and left out."""
 
+import argparse
 import math
 import statistics
 
@@ -44,10 +46,27 @@ ERROR = 2.0  # how many times inductor's error, or eager's without inductor, our
 PEERS = ("inductor", "ours")
 
 
+def option(text):
+    """Returns the (name, value) of an option of our backend."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE, as products=torch")
+    return name, value
+
+
+def peers(case, options):
+    given = {"ours": {"options": options.options}} if options.options else {}
+    return {peer: {"backend": backend, **given.get(peer, {})} for peer, backend in options.backends.items()}
+
+
 def options_of(arguments=None):
     options = benchmark_frame.parser(__doc__)
     options.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
+    options.add_argument(
+        "--options", nargs="+", type=option, default=[], metavar="NAME=VALUE", help="of our backend, as products=torch"
+    )
     options = options.parse_args(arguments)
+    options.options = dict(options.options)
     options.backends = {"inductor": "inductor", "ours": options.backend}
     if options.no_inductor:
         del options.backends["inductor"]
@@ -125,7 +144,9 @@ def summary(rows):
 def header(options):
     gpu = options.device == "cuda"
     exact = "float32" if options.scale == "full" else "float64"
+    given = "".join(f" {name}={value}" for name, value in options.options.items())
     return [
+        *([f"Options of our backend:{given}."] if given else []),
         "Milliseconds of a call, medians of interleaved rounds in one process; inference without gradients, training with them.",
         "Small graphs run from a CUDA graph on a GPU. first: the first call of a process with empty caches, from torch.compile",
         "to the result; warm: of a process that finds these caches. kernels: calls of generated kernels"
@@ -144,7 +165,7 @@ BENCHMARK = Benchmark(
     words=WORDS,
     cases=compiled_cases,
     sections=SECTIONS,
-    peers=lambda case, options: {peer: {"backend": backend} for peer, backend in options.backends.items()},
+    peers=peers,
     header=header,
     rows=lambda *what: [cells_of(*what)],
     summary=lambda rows, options: summary(rows),

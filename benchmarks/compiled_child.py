@@ -15,16 +15,22 @@ def made_of(task, case):
     return compiled_cases.make(case, task["device"], getattr(torch, task["dtype"]), task["scale"])
 
 
+def compiled(function, peer):
+    """Returns a function compiled by a peer of compiled.py."""
+    import torch
+
+    return torch.compile(function, backend=loaded(peer["backend"]), options=peer.get("options"))
+
+
 def first(task):
     """Makes the first call of a case in this process."""
     import compiled_kernels
-    import torch
 
     device = task["device"]
-    backend = loaded(task["backend"])
+    loaded(task["backend"])
     work = made_of(task, task["case"])
     with first_call(device) as found, compiled_kernels.output_codes() as codes:
-        function = torch.compile(work.function, backend=backend)
+        function = compiled(work.function, task)
         work.run(function)
     found |= counted(task["case"], lambda: compiled_kernels.count(codes, lambda: work.run(function), device))
     tell(**found)
@@ -33,15 +39,12 @@ def first(task):
 def made_calls(work, task, case):
     """Returns ({name: (call, error)}, {name: reason}): eager and each backend, and backends that fail."""
     import compiled_cases
-    import torch
 
     exact, peers = work.exact().results(), task["peers"][case]
 
     def make(name):
         # A backend that fails leaves nothing that could disturb the next one.
-        function = work.function
-        if name in peers:
-            function = torch.compile(work.function, backend=loaded(peers[name]["backend"]))
+        function = compiled(work.function, peers[name]) if name in peers else work.function
         error = compiled_cases.difference(work.results(function), exact)
         wait(task["device"])
         return (lambda: work.run(function)), error

@@ -252,9 +252,7 @@ def graph_of(form, args, is_causal, scale, hidden):
     def both(query, key, value, mask, grad_out):
         bias, first = None, ()
         if mask is not None:
-            bias = aten.where(
-                mask, aten.scalar_tensor(0.0, dtype=query.dtype), aten.scalar_tensor(hidden, dtype=query.dtype)
-            )
+            bias = aten.where(mask, aten.scalar_tensor(0.0, dtype=query.dtype), aten.scalar_tensor(hidden, dtype=query.dtype))
             bias = aten.slice(aten.constant_pad_nd(bias, [0, 3]), -1, 0, key.shape[2])
             bias = bias.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
         if form != "flash":

@@ -13,7 +13,7 @@ import torch
 
 def options(**more):
     return argparse.Namespace(
-        **{"device": "cpu", "dtype": "float32", "backends": {"inductor": "inductor", "ours": "tile"}} | more
+        **{"device": "cpu", "dtype": "float32", "backends": {"inductor": "inductor", "ours": "tile"}, "options": {}} | more
     )
 
 
@@ -131,6 +131,23 @@ def test_a_difference_is_relative_to_the_largest_element():
     assert compiled_cases.difference(own, exact) == pytest.approx(1e-3, rel=1e-3)
     own[1][0] = math.nan
     assert math.isnan(compiled_cases.difference(own, exact))
+
+
+def test_options_of_our_backend_reach_it_and_stand_above_the_table(capsys):
+    import compiled
+    import compiled_child
+
+    options = compiled.options_of(["--options", "products=torch", "attention=tile"])
+    options.device, options.scale = "cpu", "small"
+    peers = compiled.peers("Llama, training", options)
+    assert peers["ours"] == {"backend": "tile", "options": {"products": "torch", "attention": "tile"}}
+    assert peers["inductor"] == {"backend": "inductor"}
+    assert compiled.header(options)[0] == "Options of our backend: products=torch attention=tile."
+    with pytest.raises(Exception, match="is 'none'; pass 'measured', 'tile' or 'torch'"):
+        compiled_child.compiled(torch.neg, {"backend": "tile", "options": {"attention": "none"}})(torch.ones(3))
+    with pytest.raises(SystemExit):
+        compiled.options_of(["--options", "products"])
+    assert "'products' is no NAME=VALUE, as products=torch" in capsys.readouterr().err
 
 
 def test_a_backend_that_fails_is_named_and_eager_that_fails_ends_the_case():
