@@ -1,6 +1,6 @@
 """Every operator's kernels are within their gates: registers, spills, shared memory and NVRTC's warnings of lost speed.
 
-To make the texts of all calls takes minutes: a run without --long makes those of a third of the calls, another third after
+To make the texts of all calls takes minutes: a run without --long makes those of a sixth of the calls, another sixth after
 each change of the sources.
 Only texts whose hash is not in the table are compiled, and one of the others, which the texts themselves decide
 (`python tests/cuda/gates.py --all` compiles all)."""
@@ -22,11 +22,11 @@ def table():
     return gates.read()
 
 
-def third(jobs):
+def sixth(jobs):
     sources = hashlib.sha256()
     for path in sorted(path for folder in ("csrc", "tile_ops") for path in (ROOT / folder).rglob("*.*")):
         sources.update(path.read_bytes())
-    return random.Random(sources.digest()).sample(jobs, len(jobs) // 3)
+    return random.Random(sources.digest()).sample(jobs, len(jobs) // 6)
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_kernels_are_within_their_gates(table, long):
     known, version = table
     jobs = list(gate_calls.jobs())
     if not long:
-        jobs = third(jobs)
+        jobs = sixth(jobs)
     found, new = gates.brought_up(jobs, known)
     if version == gates.nvrtc():  # another one's figures are others
         digest = hashlib.sha256(" ".join(sorted(text.hash for text in found)).encode()).hexdigest()
