@@ -22,12 +22,13 @@ std::optional<std::string> decompressed(std::string_view stream, size_t size, co
     fail(ErrorKind::runtime, "zlib, which decompresses packs, is not found (", zlib.why(), "); ", install);
   Uncompress* uncompress = nullptr;
   zlib.require("uncompress", uncompress, install);
-  std::string data(size, '\0');
-  unsigned long bytes = size;
+  std::string data(size + 1, '\0');  // room for one more byte, which shows that the data are longer
+  unsigned long bytes = data.size();
   const int code = uncompress(reinterpret_cast<unsigned char*>(data.data()), &bytes,
                               reinterpret_cast<const unsigned char*>(stream.data()), stream.size());
   if (code == out_of_memory) throw std::bad_alloc();
   if (code || bytes != size) return std::nullopt;
+  data.resize(size);
   return data;
 }
 
