@@ -100,13 +100,26 @@ def test_a_pack_of_other_packs(made, tmp_path):
         packs.make(path, [made[0]], archs=[80])
 
 
-def test_the_cache_as_a_pack(made, tmp_path, monkeypatch, capsys):
+CACHED = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from test_packs import cubins
+from tile_ops import __main__ as commands
+
+cubins()
+commands.main()
+"""
+
+
+@pytest.mark.slow  # starts a process
+def test_the_cache_as_a_pack(made, tmp_path):
     path = tmp_path / "cache.pack"
-    monkeypatch.setattr(sys, "argv", ["tile_ops", "pack", str(path), "--arch", "sm_90a"])
-    commands.main()
-    wanted = {entry[0] for entry in _C.read_pack(str(made[0]))}
-    assert wanted <= {entry[0] for entry in _C.read_pack(str(path))}
-    assert f"{path}: " in capsys.readouterr().out
+    command = [sys.executable, "-c", CACHED, os.path.dirname(__file__), "pack", str(path), "--arch", "sm_90a"]
+    variables = {"TILE_CACHE_DIR": str(tmp_path / "cache"), "TILE_PACKS": "none"}
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{path}: 2 kernels for sm_90, ")
+    assert [entry[0] for entry in _C.read_pack(str(path))] == [entry[0] for entry in _C.read_pack(str(made[0]))]
 
 
 def test_a_record_of_a_block(tmp_path):
