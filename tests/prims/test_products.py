@@ -139,6 +139,19 @@ store %c, %r, %z, %z {{steps=[{m}, {n}]}}""",
     )
 
 
+@pytest.mark.at_home
+@each_pair
+def test_products_of_few_rows(pair):
+    for m, n, k in ((1, 33, 20), (2, 8, 64), (3, 70, 91), (8, 40, 40), (9, 16, 16)):
+        for by_rows in ORDERS:
+            x, y, c = (values(dtype, *sizes) for dtype, sizes in zip((*pair[:2], "f64"), ((m, k), (k, n), (m, n))))
+            expected = x.double() @ y.double() + c.double()
+            arrays = [t if rows else t.t().contiguous().t() for t, rows in zip((x, y), by_rows)]
+            arrays.append(c.to(TORCH[pair[2]]))
+            _C.run_ir(once(pair, m, n, k), (1, 1, 1), arrays)
+            assert torch.equal(arrays[2].double(), expected), (m, n, k, by_rows)
+
+
 def numbers_times_one(pair):
     x, one = every_number(pair[0]), torch.eye(32, dtype=torch.float64).to(TORCH[pair[1]])
     return once(pair), [x, one, torch.zeros(16, 32, dtype=TORCH[pair[2]])], x.double()

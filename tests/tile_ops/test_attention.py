@@ -58,6 +58,17 @@ def test_long_lengths(rows, keys, is_causal):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows, keys", [(1, 127), (1, 129), (1, 600), (2, 300), (16, 300), (17, 300)])
+def test_few_rows(rows, keys, dtype):
+    """A step of decoding: a CPU's tiles are as short as these rows."""
+    args, far = inputs(2, 4, 2, rows, keys, 40, dtype=dtype), keys - keys // 3
+    mask = torch.ones(2, 1, rows, keys, dtype=torch.bool)
+    mask[0, ..., :7], mask[1, ..., far:] = False, False
+    for options in ({}, {"is_causal": True}, {"attn_bias": mask}, {"attn_bias": torch.randn(4, rows, keys).to(dtype)}):
+        check(args, **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch, heads, key_heads", [(1, 1, 1), (2, 6, 2), (2, 6, 1), (3, 8, 8), (5, 4, 2)])
 def test_heads(batch, heads, key_heads, dtype):
     # From 8 key heads on, the gradient is computed in one pass.

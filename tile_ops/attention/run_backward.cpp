@@ -299,7 +299,7 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   const bool for_keys = call.grads.key.defined() || call.grads.value.defined();
   const int64_t heads = p.batch * p.key_heads, at_once = is_small(query) ? heads_at_once(query, p) : heads;
   const bool one_pass = for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads;
-  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, p.beside(call.bias));
+  const TileSize tile = backward_tile_size(query, p.depth, one_pass ? 64 : 128, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const bool groups = gradients_by_groups(call, p);
   const bool transposed = for_keys && takes_transposed(call, groups, p);

@@ -23,7 +23,7 @@ void run_forward(const Operands& given, const OptionalTensor& given_bias, const 
   const bool numbers = groups && bias && has_numbers(*bias, wants_gradient, p);
   const TileSize tile = groups ? group_tile_size(query, p.usual_rows(), p.depth, bias, numbers,
                                                  p.rule.options.dropout.has_value())
-                               : tile_size(query, p.depth, 64, true, p.beside(bias));
+                               : forward_tile_size(query, p.rows, p.depth, p.beside(bias));
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.
   p.rule.options.all_keys = groups && p.shows_all_keys();

@@ -1,6 +1,8 @@
 // Chooses tiles by what registers and shared memory hold.
 #include "tile_choice.h"
 
+#include <algorithm>
+
 #include "../common/tuning.h"
 
 namespace tile::attention {
@@ -35,11 +37,19 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
 
+int cpu_depth(int64_t depth) { return depth <= 64 ? 64 : depth <= 128 ? 128 : 256; }
+
 }  // namespace
 
-TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
-  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, beside);
-  return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
+// A CPU computes all rows of a tile, and a step of decoding has few. The keys of a tile are as many for any
+// number of rows, so that packed samples have the bits of samples alone.
+TileSize forward_tile_size(const Tensor& query, int64_t rows, int64_t depth, Beside beside) {
+  if (!query.is_cpu()) return gpu_tile_size(query, depth, true, beside);
+  return {rows <= 16 ? 16 : 128, 128, cpu_depth(depth)};
+}
+TileSize backward_tile_size(const Tensor& query, int64_t depth, int64_t least, Beside beside) {
+  if (!query.is_cpu()) return gpu_tile_size(query, depth, false, beside);
+  return {128, 128, cpu_depth(std::max(depth, least))};
 }
 
 // A thread holds sums of two products. Heads of 64 leave registers for a third group, which keeps the tensor

@@ -7,8 +7,10 @@ namespace tile::attention {
 bool is_small(const Tensor& tensor);  // floats of 16 bits
 // Returns the columns that tiles of a head have on a GPU.
 int gpu_depth(const Tensor& query, int64_t depth);
-// The tile where no warpgroup instructions run. least: the smallest head dim of a tile on a CPU.
-TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside);
+// The forward's tile where no warpgroup instructions run.
+TileSize forward_tile_size(const Tensor& query, int64_t rows, int64_t depth, Beside beside);
+// The gradient's. least: the smallest head dim of a tile on a CPU.
+TileSize backward_tile_size(const Tensor& query, int64_t depth, int64_t least, Beside beside);
 // The forward's tile on warpgroup instructions. numbers: each tile reads a bias. drops: with dropout.
 TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const OptionalTensor& bias,
                          bool numbers, bool drops);
