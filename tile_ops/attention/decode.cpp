@@ -3,6 +3,7 @@
 
 #include "../common/tuning.h"
 #include "problem.h"
+#include "tile_choice.h"
 
 namespace tile::attention {
 namespace {
@@ -89,7 +90,7 @@ struct DecodeTile {
 };
 DecodeTile decode_tile(const Tensor& query, int64_t rows, int64_t depth, int64_t page) {
   const bool wide = query.scalar_type() == at::kDouble, small = query.element_size() == 2;
-  const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
+  const int extent = head_columns(depth);
   int cols = query.is_cpu() ? 128 : wide || extent > 128 ? 32 : 64;
   const bool gathers = page % (small && !query.is_cpu() ? cols : 16) != 0;
   while (!gathers && page % cols != 0) cols /= 2;

@@ -10,10 +10,11 @@ namespace tile::attention {
 bool is_small(const Tensor& tensor) {
   return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
 }
-// 64 is a size of its own, because tiles without padding are faster. Tensor cores multiply heads of the usual
-// sizes without padding.
+// 64 is a size of its own, because tiles without padding are faster.
+int head_columns(int64_t depth) { return depth <= 64 ? 64 : depth <= 128 ? 128 : 256; }
+// Tensor cores multiply heads of the usual sizes without padding.
 int gpu_depth(const Tensor& query, int64_t depth) {
-  if (!is_small(query)) return depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
+  if (!is_small(query)) return head_columns(depth);
   for (int usual : {64, 80, 96, 128, 192})
     if (depth <= usual) return usual;
   return 256;
@@ -37,19 +38,17 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
 
-int cpu_depth(int64_t depth) { return depth <= 64 ? 64 : depth <= 128 ? 128 : 256; }
-
 }  // namespace
 
-// A CPU computes all rows of a tile, and a step of decoding has few. The keys of a tile are as many for any
-// number of rows, so that packed samples have the bits of samples alone.
+// A CPU computes all rows of a tile, so a query of few rows gets a short one. The number of keys in a tile
+// does not depend on the query: packed samples and single ones then have equal bits.
 TileSize forward_tile_size(const Tensor& query, int64_t rows, int64_t depth, Beside beside) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, true, beside);
-  return {rows <= 16 ? 16 : 128, 128, cpu_depth(depth)};
+  return {rows <= 16 ? 16 : 128, 128, head_columns(depth)};
 }
 TileSize backward_tile_size(const Tensor& query, int64_t depth, int64_t least, Beside beside) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, false, beside);
-  return {128, 128, cpu_depth(std::max(depth, least))};
+  return {128, 128, head_columns(std::max(depth, least))};
 }
 
 // A thread holds sums of two products. Heads of 64 leave registers for a third group, which keeps the tensor

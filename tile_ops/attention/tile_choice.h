@@ -5,7 +5,8 @@
 namespace tile::attention {
 
 bool is_small(const Tensor& tensor);  // floats of 16 bits
-// Returns the columns that tiles of a head have on a GPU.
+// Returns how many columns a tile of a head has, in general and on a GPU.
+int head_columns(int64_t depth);
 int gpu_depth(const Tensor& query, int64_t depth);
 // The forward's tile where no warpgroup instructions run.
 TileSize forward_tile_size(const Tensor& query, int64_t rows, int64_t depth, Beside beside);
