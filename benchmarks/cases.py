@@ -328,6 +328,24 @@ def group_norm_cases(dtype):
         )
 
 
+def attention_of_one_query_cases(dtype):
+    """A step of decoding, without and with a mask of all keys."""
+    for heads, key_heads, keys, depth in ((8, 8, 159, 64), (16, 4, 159, 64), (32, 8, 1024, 128)):
+        q, k, v = (torch.randn(1, h, n, depth, dtype=dtype) for h, n in ((heads, 1), (key_heads, keys), (key_heads, keys)))
+        for text, mask in (("", None), (" masked", torch.ones(1, 1, 1, keys, dtype=torch.bool))):
+            yield case(
+                f"attention of one query [{heads},{key_heads},{keys},{depth}]{text} {name_of(dtype)}",
+                lambda q, k, v, mask=mask: ops.attention(q, k, v, attn_bias=mask),
+                lambda q, k, v, mask=mask, own=heads == key_heads: F.scaled_dot_product_attention(
+                    q, k, v, attn_mask=mask, enable_gqa=not own
+                ),
+                (q, k, v),
+                (q, k, v, q),
+                4.0 * heads * keys * depth,
+                ratios=bars(1.0),
+            )
+
+
 def attention_cases(dtype):
     name, bf16 = name_of(dtype), dtype == torch.bfloat16
     for depth, causal in itertools.product((64, 128), (False, True)):
@@ -493,6 +511,7 @@ def all_cases():
     yield from gated_matmul_cases()
     for dtype in DTYPES:
         yield from attention_cases(dtype)
+        yield from attention_of_one_query_cases(dtype)
 
 
 def fresh_cases():
