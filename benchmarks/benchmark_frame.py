@@ -34,7 +34,7 @@ class Benchmark:
     cases: types.ModuleType  # its functions all_names(), section(case) and lacking(case) describe the cases
     sections: tuple  # kinds of cases, measured one after another
     peers: Callable  # (case, options) -> {peer: further parts of its tasks}
-    header: Callable  # options -> lines above the table, after the one of machine_of()
+    header: Callable  # options -> lines above the table, below the line about the machine
     rows: Callable  # (case, what times() told, {peer: what first() told}, options) -> lists of cells
     summary: Callable  # (rows as {column: text}, options) -> lines below the table
 

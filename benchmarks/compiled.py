@@ -50,7 +50,7 @@ def option(text):
     """Returns the (name, value) of an option of our backend."""
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE, as products=torch")
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, for example products=torch")
     return name, value
 
 
@@ -63,7 +63,12 @@ def options_of(arguments=None):
     options = benchmark_frame.parser(__doc__)
     options.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
     options.add_argument(
-        "--options", nargs="+", type=option, default=[], metavar="NAME=VALUE", help="of our backend, as products=torch"
+        "--options",
+        nargs="+",
+        type=option,
+        default=[],
+        metavar="NAME=VALUE",
+        help="options of our backend, for example products=torch",
     )
     options = options.parse_args(arguments)
     options.options = dict(options.options)

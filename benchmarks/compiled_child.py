@@ -27,7 +27,7 @@ def first(task):
     import compiled_kernels
 
     device = task["device"]
-    loaded(task["backend"])
+    loaded(task["backend"])  # imports are no part of the first call
     work = made_of(task, task["case"])
     with first_call(device) as found, compiled_kernels.output_codes() as codes:
         function = compiled(work.function, task)

@@ -40,9 +40,9 @@ PyObject* list_of(const Range& range, Make make) {
   return list.release();
 }
 
-// A function of Python with one text.
+// Calls a function with its only argument, a str, as UTF-8.
 template <PyObject* (*function)(const char*)>
-PyObject* of_text(PyObject*, PyObject* argument) {
+PyObject* with_text(PyObject*, PyObject* argument) {
   const char* text = PyUnicode_AsUTF8(argument);
   return text ? function(text) : nullptr;
 }
@@ -158,10 +158,10 @@ PyObject* compile_recorded(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef methods[] = {
-    {"load_pack", guarded<of_text<load_pack>>, METH_O,
+    {"load_pack", guarded<with_text<load_pack>>, METH_O,
      "load_pack(path): kernels are looked for in it from now on."},
     {"packs", guarded<packs>, METH_NOARGS, "The packs in use, as dictionaries; opens the default ones."},
-    {"read_pack", guarded<of_text<read_pack>>, METH_O,
+    {"read_pack", guarded<with_text<read_pack>>, METH_O,
      "read_pack(path): the entries of a pack, (key, arch, CUDA version, size of the data, body)."},
     {"write_pack", guarded<write_pack>, METH_VARARGS,
      "write_pack(path, entries): makes a pack of such entries."},
@@ -175,9 +175,9 @@ PyMethodDef methods[] = {
      "collect_kernels(on): keeps the code of each kernel that is compiled or found from now on."},
     {"take_collected", guarded<take_collected>, METH_NOARGS,
      "Removes what was collected, and returns it as read_pack() does."},
-    {"record_kernels_in", guarded<of_text<record_kernels_in>>, METH_O,
+    {"record_kernels_in", guarded<with_text<record_kernels_in>>, METH_O,
      "record_kernels_in(path): appends each kernel that is asked for to the file; \"\" ends that."},
-    {"recorded_kernels", guarded<of_text<recorded_kernels>>, METH_O,
+    {"recorded_kernels", guarded<with_text<recorded_kernels>>, METH_O,
      "recorded_kernels(path): [(name, arch, bytes)] of such a file."},
     {"compile_recorded", guarded<compile_recorded>, METH_VARARGS,
      "compile_recorded(bytes, arch): compiles such a kernel, for the pack that is being collected."},

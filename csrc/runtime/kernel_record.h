@@ -23,7 +23,7 @@ struct RecordedKernel {
 // From now on appends each kernel that this process asks for to the file, until the path is empty. The
 // variable TILE_RECORD is the path at first. Several processes may append to one file.
 void record_kernels_in(const std::string& path);
-// Append one if a file is set.
+// Both append the kernel if a file is set.
 void record_kernel(const Function& function, const KernelName& name, const cuda::Target& target);
 void record_kernel(const CompileRequest& request);
 

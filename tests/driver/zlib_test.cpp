@@ -1,4 +1,4 @@
-// Tests what the call of zlib adds: sizes, damaged streams, a missing library. tests/runtime/test_packs.py
+// Tests how zlib is called: sizes, damaged streams, a missing library. tests/runtime/test_packs.py
 // has larger streams.
 #include "driver/zlib.h"
 

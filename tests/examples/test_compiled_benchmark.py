@@ -147,7 +147,7 @@ def test_options_of_our_backend_reach_it_and_stand_above_the_table(capsys):
         compiled_child.compiled(torch.neg, {"backend": "tile", "options": {"attention": "none"}})(torch.ones(3))
     with pytest.raises(SystemExit):
         compiled.options_of(["--options", "products"])
-    assert "'products' is no NAME=VALUE, as products=torch" in capsys.readouterr().err
+    assert "'products' is not NAME=VALUE, for example products=torch" in capsys.readouterr().err
 
 
 def test_a_backend_that_fails_is_named_and_eager_that_fails_ends_the_case():

@@ -1,10 +1,10 @@
-// Tests which gathers and scatters are said to move neighbours.
+// Tests the pass that finds gathers and scatters of adjacent elements.
 #include "pass_text.h"
 
 namespace tile {
 namespace {
 
-// Two columns of a block of 16 are left out; BOUND says at which column a mask ends.
+// Copies 16 elements from place `shift` on to the front. A mask hides all but the first `bound`.
 std::string text(std::string_view facts, int shift, int bound) {
   return str("kernel k(%x: array<f32,1>, %o: array<f32,1>)", facts, R"( {
   %i: i32[16] = arange {dtype=i32, size=16}

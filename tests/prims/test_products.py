@@ -142,6 +142,7 @@ store %c, %r, %z, %z {{steps=[{m}, {n}]}}""",
 @pytest.mark.at_home
 @each_pair
 def test_products_of_few_rows(pair):
+    """These are fewer rows than the micro-kernels of a CPU take at once, or one more."""
     for m, n, k in ((1, 33, 20), (2, 8, 64), (3, 70, 91), (8, 40, 40), (9, 16, 16)):
         for by_rows in ORDERS:
             x, y, c = (values(dtype, *sizes) for dtype, sizes in zip((*pair[:2], "f64"), ((m, k), (k, n), (m, n))))

@@ -1,4 +1,4 @@
-// Keys for tests of what is found by its hash.
+// Makes keys of packs and of the disk cache from texts.
 #pragma once
 #include <string_view>
 

@@ -200,5 +200,5 @@ def test_decompression_of_whole_and_damaged_streams():
         for _ in range(20):
             flipped = bytearray(body)
             flipped[source.randrange(len(body))] ^= 1 << source.randrange(8)
-            # A flipped bit that changes no data may remain, as one of the stream's header.
+            # A flipped bit may change no data, for example in the stream's header.
             assert _C.decompressed(bytes(flipped), len(data)) in (data, None)

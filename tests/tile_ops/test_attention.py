@@ -60,7 +60,7 @@ def test_long_lengths(rows, keys, is_causal):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows, keys", [(1, 127), (1, 129), (1, 600), (2, 300), (16, 300), (17, 300)])
 def test_few_rows(rows, keys, dtype):
-    """A step of decoding: a CPU's tiles are as short as these rows."""
+    """A step of decoding has few queries, for which a CPU takes shorter tiles."""
     args, far = inputs(2, 4, 2, rows, keys, 40, dtype=dtype), keys - keys // 3
     mask = torch.ones(2, 1, rows, keys, dtype=torch.bool)
     mask[0, ..., :7], mask[1, ..., far:] = False, False

@@ -62,11 +62,12 @@ def is_ours(compile, call):
     return call.rows >= LEAST_ROWS and call.columns >= LEAST_COLUMNS and call.depth >= LEAST_DEPTH
 
 
-MOST_MATRICES = 1  # that an epilogue on a GPU reads beside its sums; a gradient of SwiGLU would read two
+# An epilogue on a GPU may read this many matrices beside its sums. The gradient of SwiGLU would read two.
+MOST_MATRICES = 1
 
 
 def pays_to_fuse(compile, device, matrices):
-    """Returns True if what reads a product, and so many other matrices, is to be its epilogue. options: as of is_ours."""
+    """Returns True if operations that read a product and this many other matrices should be its epilogue. options: see is_ours."""
     return device.type != "cuda" or compile.options.get("products", "measured") == "tile" or matrices <= MOST_MATRICES
 
 

@@ -3,7 +3,6 @@
 Both are replaced or neither is, because the backward reads numbers that only its own forward saves.
 """
 
-import collections
 import dataclasses
 import itertools
 import operator
@@ -93,12 +92,14 @@ def _without_padding(node):
     return source if behind and plain and same_numbers(value_of(source).shape, value_of(node).shape) else None
 
 
-# What is added to the scores of hidden keys, where a bool mask was made numbers. Torch adds a number of its own for cuDNN.
-_HIDDEN = collections.defaultdict(lambda: (-float("inf"),), _scaled_dot_product_cudnn_attention=(-65536.0, -float("inf")))
+# A bool mask may have been turned into numbers that are added to the scores. The number -inf hides a key; for its cuDNN operator,
+# torch writes -65536 instead.
+_INFINITY = -float("inf")
+_HIDING = {"_scaled_dot_product_cudnn_attention": (_INFINITY, -65536.0)}
 
 
-def bool_mask(bias, hidden):
-    """Returns the bool mask that 0 and one of the numbers of hidden keys of a bias were made of, or None."""
+def bool_mask(bias, hiding):
+    """Returns the bool mask from which a bias was made, or None. The bias is 0 where the mask is True, else a number of `hiding`."""
     while True:
         bias = behind_aliases(bias)
         if is_call(bias, aten.expand.default):
@@ -112,7 +113,7 @@ def bool_mask(bias, hidden):
     mask, shown, other = bias.args
     is_mask = value_of(mask) is not None and value_of(mask).dtype == torch.bool
     same = is_mask and same_numbers(value_of(mask).shape, value_of(bias).shape)
-    return mask if same and _number(shown) == 0 and _number(other) in hidden else None
+    return mask if same and _number(shown) == 0 and _number(other) in hiding else None
 
 
 def before_repetition(node):
@@ -317,7 +318,7 @@ def plan(node, compile, masks):
         return "others than its gradient read what it saves"
     wants_bias = any(_parts(call, _GRAD_BIAS) for call in calls)
     bias = given["attn_bias"] = given.get("attn_bias")
-    mask = None if wants_bias else bool_mask(bias, _HIDDEN[name])
+    mask = None if wants_bias else bool_mask(bias, _HIDING.get(name, (_INFINITY,)))
     options = {
         "attn_bias": bias if mask is None else mask,
         "is_causal": given["is_causal"],

@@ -107,7 +107,7 @@ def _flops(packet, schema, inputs, outputs):
 
 
 def count_operator(name, overload, inputs, outputs):
-    """Returns the Count of one call of an operator. Its bytes hold for torch's own operators; rows.py knows when for others."""
+    """Returns the Count of one call of an operator. Its bytes are right for torch's operators; rows.py checks others."""
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         floating = [tensor for tensor in _tensors((inputs, outputs))]
         count = Count(
