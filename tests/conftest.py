@@ -118,12 +118,20 @@ def device(pytestconfig):
     return torch.device(pytestconfig.getoption("device"))
 
 
+@contextlib.contextmanager
 def at_home(config, path, marked=False):
     """Makes tensors on the CPU in some folders and in marked tests, whatever the device of the run is."""
     import torch
 
-    away = config.getoption("device") != "cpu"
-    return torch.device("cpu") if away and (marked or path.parent.name in AT_HOME) else contextlib.nullcontext()
+    away = config.getoption("device")
+    if torch.get_default_device().type == "cpu" or not (marked or path.parent.name in AT_HOME):
+        yield
+        return
+    torch.set_default_device(None)  # no mode is between a test and torch, as in a run on the CPU
+    try:
+        yield
+    finally:
+        torch.set_default_device(away)
 
 
 @pytest.hookimpl(wrapper=True)

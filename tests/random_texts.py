@@ -90,7 +90,7 @@ def noisy(value):
     """The value with an error of NOISE of it."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
-    return value * (1 + NOISE * torch.randint(-1, 2, value.shape).to(value.dtype))
+    return value * (1 + NOISE * torch.randint(-1, 2, value.shape, device=value.device).to(value.dtype))
 
 
 def determined(text, acc, named, draws=12):

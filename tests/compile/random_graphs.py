@@ -67,7 +67,8 @@ VIEWS = [
     *(
         "torch.nn.functional.pad({a}, (1, {n}))",
         "{a}.reshape(-1, {a}.shape[0])",
-        "{a}.unflatten({d}, (-1, {a}.shape[{d}]))",
+        # Tensor.unflatten itself is untraceable in torch 2.11 where a default device is set.
+        "torch.unflatten({a}, {d}, (-1, {a}.shape[{d}]))",
         "{a}[-1]",
     ),
     *(

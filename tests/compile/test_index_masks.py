@@ -68,7 +68,10 @@ def attention_with(make):
     def attention(query, key, value):
         q = torch.arange(query.shape[2], device=query.device)[:, None]
         k = torch.arange(key.shape[2], device=query.device)[None]
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=make(q, k))
+        mask = make(q, k)
+        if query.is_cuda and not torch.compiler.is_compiling():  # torch 2.11 refuses masks whose last stride is not 1
+            mask = mask.expand(*mask.shape[:-2], len(q), k.shape[1]).contiguous()
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
     return attention
 
@@ -92,7 +95,7 @@ def by_vmap(q, k):
     function = lambda b, h, q, k: (q >= k) & (b >= 0)  # noqa: E731
     for dims in ((None, None, None, 0), (None, None, 0, None), (None, 0, None, None), (0, None, None, None)):
         function = torch.vmap(function, in_dims=dims)
-    return function(torch.arange(2), torch.arange(1), q[:, 0], k[0])
+    return function(torch.arange(2, device=q.device), torch.arange(1, device=q.device), q[:, 0], k[0])
 
 
 def packed(q, k):
@@ -100,7 +103,7 @@ def packed(q, k):
     places = q[:, 0].expand(2, -1)
     before = torch.cat([places[:, :1] - 1, places[:, :-1]], 1)
     sequence = (places - before != 1).cumsum(1)
-    samples = torch.arange(2)[:, None, None, None]
+    samples = torch.arange(2, device=q.device)[:, None, None, None]
     same = sequence[samples, q[None, None]] == sequence[samples, k[None, None]]
     return (same & (places[samples, k[None, None]] <= places[samples, q[None, None]])).expand(2, 1, -1, -1)
 
@@ -187,6 +190,11 @@ def places_in(dtype):
     return lambda q, k: q.to(dtype) >= k.to(dtype)
 
 
+def of_each(count, like):
+    """Returns 0, 1, ... as [count, 1, 1]. Torch 2.11's Dynamo does not ask the default device where the counts lie."""
+    return torch.arange(count, device=like.device)[:, None, None]
+
+
 # Conditions that no option says. The last item: of the options beside the mask.
 OTHERS = {
     "behind alone": (300, lambda q, k: k > q, ALL[1:]),
@@ -198,11 +206,11 @@ OTHERS = {
     "every second": (37, lambda q, k: (q >= k) & ((q - k) % 2 == 0), CAUSAL[1:]),
     "squares": (37, lambda q, k: (q >= k) & (q * k < 400), CAUSAL[1:]),
     "a column for all": (37, lambda q, k: (q >= k) | (k == 0), ALL[1:]),
-    "samples that differ": (37, lambda q, k: (q >= k) & (q - k <= torch.arange(2)[:, None, None, None] + 9), CAUSAL[1:]),
-    "heads that differ": (37, lambda q, k: (q >= k) & (k > torch.arange(4)[None, :, None, None] - 2), CAUSAL[1:]),
+    "samples that differ": (37, lambda q, k: (q >= k) & (q - k <= of_each(2, q)[:, None] + 9), CAUSAL[1:]),
+    "heads that differ": (37, lambda q, k: (q >= k) & (k > of_each(4, q)[None] - 2), CAUSAL[1:]),
     "short integers that wrap": (300, places_in(torch.uint8), ALL[1:]),
     "halves": (37, lambda q, k: torch.sub(q.float(), k.float(), alpha=0.5) >= 0, ALL[1:]),
-    "a step": (37, lambda q, k: torch.arange(0, 74, 2)[:, None] >= k, ALL[1:]),
+    "a step": (37, lambda q, k: torch.arange(0, 74, 2, device=q.device)[:, None] >= k, ALL[1:]),
     "a finite number": (37, lambda q, k: hidden(q >= k, -5.0), ALL[1:]),
     "a finite number for a row": (37, lambda q, k: hidden(q < k, torch.finfo(torch.float32).min), ALL[1:]),
     "nothing": (37, lambda q, k: q < 0, ALL[1:]),
@@ -217,7 +225,9 @@ def test_other_masks_stay(name):
 
 def test_numbers_that_look_like_places_stay():
     def function(query, key, value, places):
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=places[:, None] >= torch.arange(37))
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=places[:, None] >= torch.arange(37, device=places.device)
+        )
 
     args = (*tensors(37, 37), torch.arange(37))
     fast = compiled_calls.compiled(function, options={"attention": "tile"})
@@ -242,7 +252,7 @@ def test_a_mask_that_is_used_elsewhere_stays_there():
 
 def test_two_calls_share_a_mask():
     def function(query, key, value, lengths):
-        places = torch.arange(40)
+        places = torch.arange(40, device=query.device)
         mask = (
             (places[None] <= places[:, None])
             & (places < lengths[:, None, None, None])
@@ -259,7 +269,7 @@ def test_two_calls_share_a_mask():
 
 PADDINGS = {
     "a row a sample": lambda seen: seen[:, None, None],
-    "an index": lambda seen: seen[torch.arange(2)[:, None, None, None], torch.arange(40)[None, None, None]],
+    "an index": lambda seen: seen[of_each(2, seen)[:, None], torch.arange(40, device=seen.device)[None, None, None]],
     "numbers": lambda seen: seen.long()[:, None, None] == 1,
     "one for all": lambda seen: seen[1],
     "transposed": lambda seen: seen.t()[None].permute(2, 0, 1)[:, None],
@@ -271,7 +281,7 @@ PADDINGS = {
 @pytest.mark.parametrize("way", PADDINGS)
 def test_padding_stays_a_mask_beside_the_window(way, side, trains):
     def function(query, key, value, seen):
-        places = torch.arange(40)
+        places = torch.arange(40, device=query.device)
         mask = (places[:, None] >= places) & (places[:, None] - places < 12) & PADDINGS[way](seen)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask.expand(2, 1, 40, 40))
 

@@ -367,7 +367,10 @@ def test_a_backward_is_compiled_in_the_thread_that_needs_it_first(device):
 AUDITED = """
 import os, sys
 started = []
+asked = ("--version", "-p", "-b")  # torch and an installed Triton ask other programs who they are
 def hook(event, arguments):
+    if event == "subprocess.Popen" and arguments[1][1] in asked and len(arguments[1]) <= 3:
+        return
     if event in ("subprocess.Popen", "os.posix_spawn", "os.system", "os.exec", "os.fork", "os.forkpty"):
         started.append((event, str(arguments)[:200]))
 import tile_ops, torch

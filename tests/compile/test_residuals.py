@@ -28,7 +28,7 @@ def no_caches(uncached):
 def block(norm, x, up, down, scale, bias):
     for _ in range(2):
         h = F.silu(norm(x, scale) @ up)
-        x = x + (h @ down if norm is rms_norm else F.linear(h, down.t(), bias))
+        x = x + PRODUCTS[norm](h, down, bias)
     return norm(x, scale)
 
 
@@ -40,12 +40,23 @@ def layer_norm(x, scale):
     return F.layer_norm(x, (48,), scale)
 
 
+def layer_norm_of_a_sum(x, scale):
+    return F.layer_norm(x, (48,), scale)
+
+
+PRODUCTS = {
+    rms_norm: lambda h, down, bias: h @ down,
+    layer_norm: lambda h, down, bias: F.linear(h, down.t(), bias),
+    layer_norm_of_a_sum: lambda h, down, bias: h @ down + bias,  # on a GPU inductor makes this of F.linear
+}
+
+
 def arguments(dtype=torch.float32, trains=False):
     shapes = (3, 33, 48), (48, 70), (70, 48), (48,), (48,)
     return [(torch.randn(shape) / shape[0] ** 0.5).to(dtype).requires_grad_(trains) for shape in shapes]
 
 
-@pytest.mark.parametrize("norm", [rms_norm, layer_norm])
+@pytest.mark.parametrize("norm", PRODUCTS)
 def test_a_residual_is_added_by_the_product(norm):
     tile_ops.compile_report(reset=True)
     compiled_calls.compiled(functools.partial(block, norm), options=OURS)(*arguments())

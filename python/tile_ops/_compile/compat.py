@@ -102,6 +102,8 @@ def config_patches(on_gpu, is_package=False):
         "epilogue_fusion_first": True,
         # As on a CPU: accesses then have the fewest axes. Torch 2.11 fuses an epilogue only if its axes are those of the product.
         "loop_ordering_after_fusion": False,
+        # Rows with gaps between samples have no common stride, so that a product would be copied and take no epilogue.
+        "comprehensive_padding": False,
         # To choose a padding of products inductor starts programs, as Triton's compiler; so do its threads for compilers.
         "shape_padding": False,
         "compile_threads": 1,

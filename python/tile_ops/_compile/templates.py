@@ -190,6 +190,17 @@ def _adds_a_product(value):
     return False
 
 
+def _is_added_alone(node):
+    """Returns True if the one use of a sum is another sum, perhaps after changes of its shape: a bias before a residual."""
+    for _ in range(MOST_STEPS):
+        if len(node.users) != 1:
+            return False
+        (node,) = node.users
+        if not is_view(node):
+            return is_call(node, aten.add.Tensor)
+    return False
+
+
 def _keep_sum(own):
     """A sum that a reduction reads is stored by the product; kernels would else add its operands again, each of them."""
 
@@ -197,7 +208,7 @@ def _keep_sum(own):
         result = own(*args, **kwargs)
         node = V.graph.current_node
         if current() is not None and is_call(node, aten.add.Tensor) and value_of(node) is not None:
-            if _adds_a_product(result) and _is_reduced(node):
+            if _adds_a_product(result) and _is_reduced(node) and not _is_added_alone(node):
                 result.realize()
         return result
 
