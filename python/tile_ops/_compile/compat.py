@@ -38,11 +38,16 @@ def size_hint(size):
     return int(size.node.hint) if size.node.has_hint() else UNKNOWN_SIZE
 
 
+_simplified = functools.lru_cache(4096)(sympy.simplify)
+
+
 class GraphFacts:
     """Answers the questions of axes.py about sizes by inductor's graph."""
 
     def simplify(self, expression):
-        return V.graph.sizevars.simplify(sympy.simplify(expression))
+        if isinstance(expression, int | sympy.Integer):  # nearly all are, and sympy takes 0.3 ms for one
+            return sympy.Integer(expression)
+        return V.graph.sizevars.simplify(_simplified(expression))
 
     def is_multiple(self, a, b):
         return V.graph.sizevars.statically_known_multiple_of(a, b)
