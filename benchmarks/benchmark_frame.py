@@ -50,7 +50,10 @@ def parser(description):
     options.add_argument("--limit", type=float, default=300, help="seconds for a first call or a compilation (default 300)")
     options.add_argument("--budget", type=float, default=float("inf"), help="after these seconds no case is begun")
     options.add_argument(
-        "--jobs", type=int, help="first calls at a time (default: 1 on a CPU, a quarter of the cores on a GPU)"
+        "--jobs",
+        type=int,
+        help="first calls at a time, and cases that are prepared at a time, of which one is measured while all others wait "
+        "(default: 1 on a CPU, a quarter of the cores on a GPU)",
     )
     options.add_argument("--no-first", action="store_true", help="make no first calls in processes of their own")
     options.add_argument("--write", action="store_true", help="write the table into results/")
@@ -140,10 +143,23 @@ def all_times(benchmark, peers, options, root, over):
     }
     # The process has limits of its own. This one ends code that no exception ends.
     limit = options.limit * (1 + max(map(len, peers.values()))) + 60
-    for found in task_processes.answers(task, peers, variables_of(pathlib.Path(root)), limit):
-        yield found
-        if time.monotonic() > over:
-            return
+    if options.jobs > 1:
+        task["turns"] = str(pathlib.Path(root) / "turns")
+        limit *= 2  # cases wait for one another
+    shares = [[case] for case in peers] if options.jobs > 1 else [list(peers)]
+
+    def answers(cases):
+        some = []
+        if time.monotonic() <= over:
+            for found in task_processes.answers(task, cases, variables_of(pathlib.Path(root)), limit):
+                some.append(found)
+                if time.monotonic() > over:
+                    break
+        return some
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for each in concurrent.futures.as_completed([pool.submit(answers, share) for share in shares]):
+            yield from each.result()
 
 
 def machine_of(options):

@@ -1,6 +1,7 @@
 """The parts that the tasks of compiled.py and models.py share: first calls, functions that may fail, rounds, and cases in turn."""
 
 import contextlib
+import fcntl
 import os
 import sys
 import time
@@ -52,6 +53,17 @@ def tried(names, make, caches, limit):
                 raise
             failed[name] = measure.reason(error)
     return made, failed
+
+
+@contextlib.contextmanager
+def turn(task, alone):
+    """Waits until no other process of the benchmark measures, and if `alone` until none prepares a case either."""
+    if "turns" not in task:  # there is no other process
+        yield
+        return
+    with open(task["turns"], "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield  # closing the file ends the turn
 
 
 def medians(calls, device, seconds):

@@ -1,7 +1,7 @@
 """The tasks of compiled.py: to make a first call, or to time cases."""
 
 import measure
-from case_tasks import counted, each_case, first_call, medians, tried
+from case_tasks import counted, each_case, first_call, medians, tried, turn
 from task_child import loaded, tell, wait
 
 CALLS = 1000  # in a row, to time the cost of one
@@ -71,8 +71,10 @@ def timed(name, calls, task):
 
 def measured(task, case):
     """Returns the times and errors of a case, and why backends fail."""
-    calls, failed = made_calls(made_of(task, case), task, case)
-    taken = timed(case, {each: call for each, (call, _) in calls.items()}, task)
+    with turn(task, alone=False):
+        calls, failed = made_calls(made_of(task, case), task, case)
+    with turn(task, alone=True):
+        taken = timed(case, {each: call for each, (call, _) in calls.items()}, task)
     return {"times": taken, "errors": {each: error for each, (_, error) in calls.items()}, "failed": failed}
 
 

@@ -2,7 +2,7 @@
 
 import time
 
-from case_tasks import counted, each_case, first_call, medians, stream, tried
+from case_tasks import counted, each_case, first_call, medians, stream, tried, turn
 from task_child import tell, wait
 
 HOST_CALLS = 5
@@ -98,12 +98,14 @@ def seen_on_gpu(name, call):
 
 def measured(task, case):
     """Returns what is seen of each variant of a case, and why variants fail."""
-    calls, found, failed = made_calls(task, case, *made_of(task, case))
-    taken = medians({name: call.run for name, call in calls.items()}, task["device"], task["seconds"])
-    for name, call in calls.items():
-        found[name]["seconds"] = taken[name] / call.results
-        if task["device"] == "cuda":
-            found[name] |= seen_on_gpu(f"{case}, {name}", call)
+    with turn(task, alone=False):
+        calls, found, failed = made_calls(task, case, *made_of(task, case))
+    with turn(task, alone=True):
+        taken = medians({name: call.run for name, call in calls.items()}, task["device"], task["seconds"])
+        for name, call in calls.items():
+            found[name]["seconds"] = taken[name] / call.results
+            if task["device"] == "cuda":
+                found[name] |= seen_on_gpu(f"{case}, {name}", call)
     return {"variants": found, "failed": failed}
 
 

@@ -6,6 +6,8 @@ import math
 import pathlib
 import subprocess
 import textwrap
+import threading
+import time
 
 import pytest
 import torch
@@ -337,3 +339,27 @@ def test_a_first_call_leaves_the_folder_of_its_caches_apart():
         for key, value in benchmark_frame.variables_of(next(iter(folders))).items()
         if "DIR" in key
     } == {str(next(iter(folders)))}
+
+
+def test_one_case_is_measured_while_others_wait(tmp_path):
+    import case_tasks
+
+    task, seen = {"turns": str(tmp_path / "turns")}, []
+    prepared = threading.Event()
+
+    def other():
+        with case_tasks.turn(task, alone=False):
+            prepared.set()
+            time.sleep(0.2)
+            seen.append("prepared")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    prepared.wait()
+    with case_tasks.turn(task, alone=False):  # beside the other
+        assert not seen
+    with case_tasks.turn(task, alone=True):
+        assert seen == ["prepared"]
+    thread.join()
+    with case_tasks.turn({}, alone=True):  # one process needs no turns
+        pass
