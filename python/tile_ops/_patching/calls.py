@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.overrides import TorchFunctionMode
 
-from .. import functional
+from .. import _products, functional
 from .._sharding import dtensors
 from .match import ACTIVATIONS, GATES
 
@@ -87,9 +87,38 @@ def linear(input, weight, bias=None, *, activation="none"):
     return functional.linear(input, weight, bias, activation)
 
 
+def product_is_ours(products, input, weight, kind=_products.PLAIN, depth_axis=1):
+    """Returns True if a product with a layer's weight is to be ours. products: patch's option. depth_axis: of the weight."""
+    if products != "measured":
+        return products == "tile"
+    if type(input) not in PLAIN and type(input) not in dtensors:
+        return False
+    dtype = input.dtype
+    if dtype is torch.float32:
+        device = "cuda" if input.is_cuda else "cpu"
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype
+    trains = torch.is_grad_enabled() and (weight.requires_grad or input.requires_grad)
+    compiling = torch.compiler.is_compiling()
+    limits = (_products.traced_limits if compiling else _products.limits)(input.device, dtype, kind, trains)
+    shape = weight.shape
+    if not limits or len(shape) != 2 or shape[depth_axis] == 0:
+        return False
+    depth, columns = shape[depth_axis], shape[1 - depth_axis]
+    return (_products.fits_for_all if compiling else _products.fits)(limits, input.numel() // depth, depth, columns)
+
+
+def product(products, input, weight, bias=None, activation="none"):
+    """Computes activation(input @ weight.T + bias), by ours or torch's operators."""
+    kind = _products.PLAIN if activation == "none" else _products.FUSED
+    if product_is_ours(products, input, weight, kind):
+        return linear(input, weight, bias, activation=activation)
+    result = F.linear(input, weight, bias)
+    return result if activation == "none" else ACTIVATIONS[activation](result)
+
+
 def gated(gate, up, activation):
     """Computes activation(gate) * up, in one launch if our operators take both."""
-    if not taken(gate, up) or gate.shape != up.shape:
+    if activation not in GATES or not taken(gate, up) or gate.shape != up.shape:
         return ACTIVATIONS[activation](gate) * up
     name, options = GATES[activation]
     return getattr(ops, name)(gate, up, **options)
