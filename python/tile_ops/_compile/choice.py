@@ -44,10 +44,10 @@ def is_ours(compile, call, kind=FUSED):
         return wanted == "tile"
     # On a CPU the products of a gradient are chosen like others, each by its own sizes.
     trains = compile.trains and call.device.type != "cpu"
-    found = limits(call.device, dtype, kind, trains)
+    found = limits(call.device, dtype, kind)
     if call.rows_vary:
         found = [each for each in found if each[0][1] == NO_LIMIT]
-    return fits(found, call.rows, call.depth, call.columns)
+    return fits(found, call.rows, call.depth, call.columns, trains)
 
 
 # An epilogue on a GPU may read this many matrices beside its sums. The gradient of SwiGLU would read two.

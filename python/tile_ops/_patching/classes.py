@@ -43,7 +43,8 @@ class Linear(Swapped):
         return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
-        return calls.product(self.tile_products, input, self.weight, self.bias, activation)
+        weight, bias, depth, columns = self.weight, self.bias, self.in_features, self.out_features
+        return calls.product(self.tile_products, input, weight, bias, depth, columns, activation)
 
 
 class TransposedLinear(Swapped):
@@ -54,7 +55,7 @@ class TransposedLinear(Swapped):
 
     def tile_activated(self, input, activation):
         kind = _products.PLAIN if activation == "none" else _products.FUSED
-        ours = calls.product_is_ours(self.tile_products, input, self.weight, kind, depth_axis=0)
+        ours = calls.product_is_ours(self.tile_products, input, self.weight, *self.weight.shape, kind)
         if ours and calls.taken(input, self.weight, self.bias):
             return calls.linear(input, self.weight.t(), self.bias, activation=activation)
         result = super().forward(input)
@@ -157,7 +158,7 @@ class GatedMLP(Swapped):
         gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
         if not calls.taken(x, gate, up) or gate.shape != up.shape:
             return super().forward(x)
-        if calls.product_is_ours(self.tile_products, x, gate, _products.PAIR):
+        if calls.product_is_ours(self.tile_products, x, gate, *reversed(gate.shape), _products.PAIR):
             return down(gated_linear(x, gate, up, self.tile_activation))
         if len(first) == 2:
             return down(calls.gated(F.linear(x, gate), F.linear(x, up), self.tile_activation))
@@ -270,7 +271,7 @@ class MultiheadAttention(Swapped):
     _project, _more = nn.MultiheadAttention._project, nn.MultiheadAttention._more
 
     def _linear(self, input, weight, bias):
-        return calls.product(self.tile_products, input, weight, bias)
+        return calls.product(self.tile_products, input, weight, bias, *reversed(weight.shape))
 
     def forward(
         self,
