@@ -433,6 +433,18 @@ def few_rows_cases(dtype):
         )
 
 
+def linear_cases(dtype):
+    """Products by whose sizes tile_ops decides between ours and torch's, forward and with all gradients."""
+    for rows in (4, 128, 512):
+        for depth, columns in ((512, 512), (1024, 4096)):
+            x, w, grad = (torch.randn(shape).to(dtype) for shape in ((rows, depth), (columns, depth), (rows, columns)))
+            name, flops = f"linear of {rows}x{depth}x{columns} {name_of(dtype)}", 2.0 * rows * depth * columns
+            yield case(name, tile_ops.linear, F.linear, (x, w), (x, w, grad), flops)
+            yield case(
+                f"{name}, backward", tile_ops.linear, F.linear, (x, w), (x, w, grad, x, w), 2 * flops, grads=grad
+            )  # fmt: skip
+
+
 def gated_matmul_cases():
     x, gate, up = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096, 1024)
     grad, shape = torch.randn(1024, 4096), "1024x1024x4096"
@@ -505,6 +517,7 @@ def all_cases():
             adamw_cases,
             group_norm_cases,
             few_rows_cases,
+            linear_cases,
         ):
             yield from of_dtype(dtype)
     yield from matmul_cases()

@@ -9,6 +9,11 @@ from torch.overrides import TorchFunctionMode
 FUSED_BEFORE = "computed by the module before it"  # what a report says of a fused activation
 
 
+def patch(model, **options):
+    """Patches a model with products of ours: those of small models are torch's otherwise."""
+    return tile_ops.patch(model, products="tile", **options)
+
+
 class Functions(TorchFunctionMode):
     """Notes torch's functions that are called from Python."""
 
@@ -103,7 +108,7 @@ def check_patched(module, args):
     """patch(module)'s report, after its results and gradients were compared."""
     wide = copy.deepcopy(module).double()
     theirs, reference = evaluated(module, args), evaluated(wide, args)
-    report = tile_ops.patch(module)
-    tile_ops.patch(wide)
+    report = patch(module)
+    patch(wide)
     check_all(evaluated(module, args), theirs, evaluated(wide, args), reference)
     return report

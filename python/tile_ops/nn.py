@@ -335,17 +335,19 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
     help(tile_ops.attention).
     """
 
+    _linear = staticmethod(linear)  # patch chooses another
+
     def _project(self, query, key, value):
         bias = self.in_proj_bias
         if self._qkv_same_embed_dim and query is key and key is value:
-            return linear(query, self.in_proj_weight, bias).chunk(3, -1)
+            return self._linear(query, self.in_proj_weight, bias).chunk(3, -1)
         weights = (
             self.in_proj_weight.chunk(3)
             if self._qkv_same_embed_dim
             else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         )
         biases = (None, None, None) if bias is None else bias.chunk(3)
-        return [linear(*each) for each in zip((query, key, value), weights, biases)]
+        return [self._linear(*each) for each in zip((query, key, value), weights, biases)]
 
     def _more(self, heads, bias):
         """Keys or values, [N, heads, S, depth], and behind them those of add_bias_kv and add_zero_attn."""
@@ -404,7 +406,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             dropout_p=dropout,
             seed=dropout_seed(query) if dropout > 0 else None,
         )
-        out = linear(out.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
+        out = self._linear(out.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
         out = out.squeeze(0) if single else out.transpose(0, batch)
         return out, None
 

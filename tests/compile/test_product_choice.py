@@ -1,9 +1,10 @@
-"""Which products are ours: on a CPU those of few rows, on a GPU deep ones in 16 bits."""
+"""Products of graphs that are ours: of the classes of _products, by a graph's options and whether it trains."""
 
 import pytest
 import tile_ops
 import torch
 from compiled_calls import compiled, same
+from tile_ops import _products
 from tile_ops._compile import templates
 from tile_ops._compile.choice import Product, is_ours, pays_to_fuse
 
@@ -11,8 +12,26 @@ pytestmark = pytest.mark.usefixtures("uncached")
 CPU = torch.device("cpu")
 
 
+GPU = torch.device("cuda", 0)
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """A CPU with AVX2, and an H200."""
+    monkeypatch.setattr(_products, "_is_measured", lambda device: True)
+    _products.classes.cache_clear()
+    _products.limits.cache_clear()
+    yield
+    _products.classes.cache_clear()
+    _products.limits.cache_clear()
+
+
 class Asked:
-    options = {}
+    options, trains = {}, False
+
+
+class Training(Asked):
+    trains = True
 
 
 @pytest.mark.parametrize(
@@ -24,28 +43,55 @@ class Asked:
         (torch.float32, 9, 1024, False, False),
         (torch.float32, 4, 1024, True, False),
         (torch.float32, 4, 128, False, False),
+        (torch.float32, 128, 1024, False, True),
+        (torch.float32, 128, 1024, True, True),
         (torch.bfloat16, 1, 1024, False, True),
         (torch.bfloat16, 5, 1024, False, False),
         (torch.float16, 4, 1024, False, False),
     ],
 )
 def test_rows_and_weights_decide(dtype, rows, columns, vary, ours):
-    assert is_ours(Asked(), Product(CPU, (dtype, dtype), rows, 512, columns, vary)) == ours
+    for asked in (Asked(), Training()):  # products of a gradient are chosen apart
+        assert is_ours(asked, Product(CPU, (dtype, dtype), rows, 512, columns, vary)) == ours
 
 
 @pytest.mark.parametrize(
-    "dtype, depth, arch, ours",
-    [
-        (torch.bfloat16, 2048, (9, 0), True),
-        (torch.float16, 4096, (9, 0), True),
-        (torch.bfloat16, 1024, (9, 0), False),
-        (torch.float32, 4096, (9, 0), False),
-        (torch.bfloat16, 4096, (8, 0), False),
-    ],
+    "dtype, depth, ours",
+    [(torch.bfloat16, 2048, True), (torch.float16, 4096, True), (torch.bfloat16, 1024, False), (torch.float32, 4096, False)],
 )
-def test_the_depth_decides_on_a_gpu(dtype, depth, arch, ours, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: arch)
-    assert is_ours(Asked(), Product(torch.device("cuda", 0), (dtype, dtype), 4096, depth, 4096)) == ours
+@pytest.mark.parametrize("kind", [_products.FUSED, _products.PAIR])
+def test_the_depth_decides_on_a_gpu(dtype, depth, ours, kind):
+    assert is_ours(Asked(), Product(GPU, (dtype, dtype), 4096, depth, 4096), kind) == ours
+    assert not is_ours(Training(), Product(GPU, (dtype, dtype), 4096, depth, 4096), kind)
+
+
+@pytest.mark.parametrize("asked", [Asked(), Training()])
+def test_rows_that_begin_anywhere_are_ours_on_a_gpu(asked):
+    assert is_ours(asked, Product(GPU, (torch.bfloat16,) * 2, 3000, 1111, 5000))
+    assert not is_ours(asked, Product(GPU, (torch.bfloat16,) * 2, 3000, 1112, 5000))
+
+
+@pytest.mark.parametrize("asked", [Asked, Training])
+@pytest.mark.parametrize("products", ["tile", "torch"])
+def test_options_decide_for_all(asked, products):
+    asked = asked()
+    asked.options = {"products": products}
+    for device in (CPU, GPU):
+        assert is_ours(asked, Product(device, (torch.float32,) * 2, 3, 5, 7)) == (products == "tile")
+        assert not is_ours(asked, Product(device, (torch.float32, torch.bfloat16), 4, 4096, 4096))
+        assert not is_ours(asked, Product(device, (torch.float64,) * 2, 4, 4096, 4096))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_graph_knows_that_it_trains(training, monkeypatch):
+    seen = []
+    monkeypatch.setattr(templates, "is_ours", lambda compile, call: seen.append(compile.trains))
+    linear, x = torch.nn.Linear(20, 24, device=CPU), torch.randn(33, 20, device=CPU)
+    with torch.set_grad_enabled(training):
+        out = compiled(lambda x: linear(x).sigmoid())(x)
+    if training:
+        out.sum().backward()
+    assert seen and set(seen) == {training}
 
 
 def test_an_epilogue_on_a_gpu_reads_one_matrix():

@@ -27,7 +27,7 @@ def _llama(device):
         vocab_size=37, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         max_position_embeddings=16, pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )).to(device)  # fmt: skip
-    tile_ops.patch(model)
+    tile_ops.patch(model, products="tile")
     return model
 
 

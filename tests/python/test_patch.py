@@ -8,7 +8,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
-from patch_calls import names_of_calls
+from patch_calls import names_of_calls, patch
 from patch_cases import MLP, Attention, Doubled, Model, OwnNorm, WideNorm
 from torch import nn
 from torch.nn.utils import parametrize
@@ -26,6 +26,9 @@ Model: 24 modules swapped
      1 MLP: gated_matmul, gelu
      1 Attention: attention
      1 Dropout: dropout
+products, with torch's time / ours
+     2 MLP: torch's, as ours was not faster in float32 and these sizes on this cpu
+    14 Linear: torch's, as ours was not faster in float32 and these sizes on this cpu
 8 modules left
      1 OtherNorm (norms.3): not known to be an RMSNorm
      2 SiLU (mlps.0.act_fn, mlps.3.act_fn): no operator for it
@@ -51,9 +54,9 @@ def gradients(model, *args):
     return out.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def test_the_report():
+def test_the_report(device):
     report = tile_ops.patch(Model())
-    assert str(report) == REPORT
+    assert str(report) == REPORT.replace("this cpu", f"this {device.type}")
     assert len(report.swapped) == 24 and ("embed", "Embedding", "embedding") in report.swapped
     assert ("doubled", "Doubled", "a subclass with a forward of its own") in report.left
 
@@ -62,7 +65,7 @@ def test_results_and_gradients():
     model = Model().eval()
     x = ids()
     expected, grads = gradients(model, x)
-    tile_ops.patch(model)
+    patch(model)
     out, ours = gradients(model, x)
     close(out, expected)
     assert ours.keys() == grads.keys()
@@ -73,7 +76,7 @@ def test_results_and_gradients():
 def test_our_operators_are_called():
     model, x = Model(), ids()
     assert not any("tile::" in name for name in names_of_calls(model, x))
-    tile_ops.patch(model)
+    patch(model)
     assert {name for name in names_of_calls(model, x) if "tile::" in name} == {
         "tile::embedding",
         "tile::rms_norm",
@@ -116,7 +119,7 @@ def test_state_dict_and_optimizer():
     model, x = Model().eval(), ids()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     saved = copy.deepcopy(model.state_dict())
-    tile_ops.patch(model)
+    patch(model)
     assert list(model.state_dict()) == list(saved)
     before = model(x)
     before.square().sum().backward()
@@ -128,7 +131,7 @@ def test_state_dict_and_optimizer():
 
 def test_pickle_and_deepcopy():
     model, x = Model().eval(), ids()
-    tile_ops.patch(model)
+    patch(model)
     expected = model(x)
     buffer = io.BytesIO()
     torch.save(model, buffer)
@@ -143,7 +146,7 @@ def test_pickle_and_deepcopy():
 
 def test_to_another_dtype():
     model, x = Model().eval(), ids()
-    tile_ops.patch(model)
+    patch(model)
     ours = model.double()(x)
     close(ours, tile_ops.unpatch(model)(x))
     assert ours.dtype == torch.float64
@@ -161,7 +164,7 @@ def test_float64_of_a_norm_that_sums_in_float32():
 def test_compile(backend):
     model, x = Model().eval(), ids()
     expected, grads = gradients(model, x)
-    tile_ops.patch(model)
+    patch(model)
     torch._dynamo.reset()
     out, ours = gradients(torch.compile(model, backend=backend, fullgraph=True), x)
     close(out, expected)
@@ -171,7 +174,7 @@ def test_compile(backend):
 
 def test_export():
     model, x = Model().eval(), ids()
-    tile_ops.patch(model)
+    patch(model)
     program = torch.export.export(model, (x,))
     assert "tile.attention" in str(program.graph) and "tile.gated_matmul" in str(program.graph)
     close(program.module()(x), model(x))
@@ -180,7 +183,7 @@ def test_export():
 def test_hooks():
     model, seen = Model(), []
     model.head.register_forward_hook(lambda *_: seen.append("head"))
-    tile_ops.patch(model)
+    patch(model)
     model.mlps[0].gate_proj.register_forward_pre_hook(lambda *_: seen.append("gate"))  # no longer fused
     model(ids())
     assert seen == ["gate", "head"]
@@ -188,10 +191,10 @@ def test_hooks():
 
 def test_replaced_parts_of_a_gated_mlp():
     model, x = nn.Sequential(MLP(nn.SiLU())), torch.randn(3, 8)
-    tile_ops.patch(model)
+    patch(model)
     model[0].act_fn = nn.ReLU()
     close(model(x), tile_ops.unpatch(model)(x))
-    tile_ops.patch(model)
+    patch(model)
     model[0].gate_proj = Doubled(8, 24, bias=False)
     close(model(x), tile_ops.unpatch(model)(x))
 
@@ -210,7 +213,7 @@ class Half(nn.Module):
 
 def test_parametrization_after_patch():
     model, x = nn.Sequential(nn.Linear(4, 4)), torch.randn(2, 4)
-    tile_ops.patch(model)
+    patch(model)
     product = model(x) - model[0].bias
     parametrize.register_parametrization(model[0], "weight", Half())
     close(model(x) - model[0].bias, product / 2)
@@ -285,12 +288,12 @@ def test_inputs_that_our_operators_refuse_are_torch_s(device):
         (nn.Softmax(dim=None), torch.randn(2, 3)),
     ):
         expected = module(x)
-        tile_ops.patch(module)
+        patch(module)
         assert torch.equal(module(x), expected)
     wrong = [(linear, torch.randn(2, 4)), (linear, torch.randn(2, 3).double()), (embed, torch.tensor([4]))]
     for module, x in wrong[: 3 if device.type == "cpu" else 2]:  # on a GPU an index is an assertion of the device
         messages = []
-        for change in (tile_ops.unpatch, tile_ops.patch):
+        for change in (tile_ops.unpatch, patch):
             change(module)
             with pytest.raises((RuntimeError, IndexError)) as error:
                 module(x)
@@ -305,7 +308,7 @@ def test_multihead_attention(need_weights, masked):
     x, mask = torch.randn(2, 5, 8), torch.zeros(2, 5, dtype=torch.bool)
     mask[0, 3:] = True
     expected = module(x, x, x, key_padding_mask=mask if masked else None, need_weights=need_weights)
-    tile_ops.patch(module)
+    patch(module)
     ours = module(x, x, x, key_padding_mask=mask if masked else None, need_weights=need_weights)
     close(ours[0], expected[0])
     assert (ours[1] is None) == (expected[1] is None)
@@ -317,7 +320,7 @@ def test_transformer_encoder(training):
     model, x = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).train(training), torch.randn(2, 5, 8)
     mask = nn.Transformer.generate_square_subsequent_mask(5)
     expected = model(x, mask=mask, is_causal=True)
-    tile_ops.patch(model)
+    patch(model)
     close(model(x, mask=mask, is_causal=True), expected)
 
 
@@ -350,7 +353,7 @@ def test_functions_in_a_forward():
 
 def test_autocast():
     model, x = Model().eval(), ids()
-    tile_ops.patch(model)
+    patch(model)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours, theirs = model(x), tile_ops.unpatch(model)(x)
     assert ours.dtype == theirs.dtype

@@ -6,7 +6,7 @@ import os
 import pytest
 import tile_ops
 import torch
-from patch_calls import FUSED_BEFORE, activations, check_patched, close, names_of_calls
+from patch_calls import FUSED_BEFORE, activations, check_patched, close, names_of_calls, patch
 from torch import nn
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -57,7 +57,7 @@ def test_resnet_block(options, alone, training):
 def test_resnet_block_with_dropout():
     """The zeros behind the dropout show which elements it dropped."""
     module, x = block(dropout=0.5, temb_channels=None), torch.randn(2, 8, 6, 6)
-    tile_ops.patch(module)
+    patch(module)
     seen = []
     module.conv2.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     module(x, None)
@@ -70,7 +70,7 @@ def test_resnet_block_with_dropout():
 def test_resnet_block_of_a_kind_that_changes():
     """The plan does not hold what the forward asks for at each call."""
     module, args = block(), (torch.randn(2, 8, 6, 6), torch.randn(2, 12))
-    tile_ops.patch(module)
+    patch(module)
     module.time_embedding_norm, module.time_emb_proj = "scale_shift", nn.Linear(12, 16)
     ours = module(*args)
     close(ours, tile_ops.unpatch(module)(*args))
@@ -95,7 +95,7 @@ def test_the_end_of_a_unet():
     args = torch.randn(1, 3, 8, 8), torch.tensor([3])
     with torch.no_grad():
         expected = model(*args).sample
-        report = tile_ops.patch(model)
+        report = patch(model)
         ours = model(*args).sample
     assert ("", "UNet2DModel", "group_norm, silu") in report.swapped
     assert ("conv_act", "SiLU", FUSED_BEFORE) in report.swapped
@@ -136,20 +136,20 @@ def test_mlps():
 def test_mlps_of_unknown_activations_and_layers():
     sizes = {"hidden_size": 16, "intermediate_size": 24}
     phi = phi3.modeling_phi3.Phi3MLP(transformers.Phi3Config(**sizes, hidden_act="quick_gelu", **TOKEN))
-    assert tile_ops.patch(phi).left[0] == (
+    assert patch(phi).left[0] == (
         "",
         "Phi3MLP",
         "not known to be down_proj(activation(gate) * up) of the halves of gate_up_proj(x) of silu, gelu or relu",
     )
     plain = bert.modeling_bert.BertIntermediate(transformers.BertConfig(**sizes, hidden_act="quick_gelu"))
-    report = tile_ops.patch(plain)
+    report = patch(plain)
     assert report.left == [("intermediate_act_fn", "QuickGELUActivation", "no operator for it")]
 
 
 def test_a_gate_up_proj_that_is_replaced():
     module = phi3.modeling_phi3.Phi3MLP(transformers.Phi3Config(hidden_size=16, intermediate_size=24, **TOKEN))
     x = torch.randn(3, 16)
-    tile_ops.patch(module)
+    patch(module)
     assert "tile::gated_matmul" in names_of_calls(module, x)
     module.gate_up_proj = nn.Sequential(module.gate_up_proj, nn.Identity())
     assert "tile::gated_matmul" not in names_of_calls(module, x)
@@ -160,7 +160,7 @@ def test_a_gate_up_proj_that_is_replaced():
 def test_a_hook_of_the_activation_is_called():
     module, _ = next(mlps())
     x, seen = torch.randn(3, 16), []
-    tile_ops.patch(module)
+    patch(module)
     handle = module.act_fn.register_forward_hook(lambda *_: seen.append("act"))
     assert "tile::gated_matmul" not in names_of_calls(module, x) and seen == ["act"]
     handle.remove()

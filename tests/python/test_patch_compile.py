@@ -1,8 +1,8 @@
 """Tests patched models of transformers and diffusers under torch.compile(fullgraph=True): losses, results and gradients."""
 
 import pytest
-import tile_ops
 import torch
+from patch_calls import patch
 from patch_models import TEXT, calls, gpt2, images, noise, picture, text, unet, vae, vit
 
 
@@ -25,7 +25,7 @@ def test_one_graph(make, inputs, no_tf32):
     model, inputs = make(), inputs()
     if make is gpt2:
         model.loss_type = "ForCausalLM"  # otherwise transformers logs its guess, which breaks the graph
-    tile_ops.patch(model)
+    patch(model)
     out, grads = calls(model, inputs)
     torch._dynamo.reset()
     model.compile(backend="eager", fullgraph=True)

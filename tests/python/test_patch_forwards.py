@@ -11,7 +11,7 @@ import tile_ops
 import torch
 import torch.nn.functional as F
 from numerics import check
-from patch_calls import FUSED_BEFORE, activations, called_modules, close, names_of_calls, results
+from patch_calls import FUSED_BEFORE, activations, called_modules, close, names_of_calls, patch, results
 from patch_cases import MLP
 from patch_forwards import FUSED, LEFT, Branches, Decorated, Form, Functions, Lines, Nested, Optional
 from torch import nn
@@ -68,7 +68,7 @@ def variants():
 
 
 def test_the_report():
-    report = tile_ops.patch(variants())
+    report = patch(variants())
     rows = [row for row in report.swapped if row[1] not in ("Linear", "GroupNorm", "Dropout")]
     assert rows == [
         ("attention", "WithAttention", "attention; matmul, silu"),
@@ -97,8 +97,8 @@ def test_results_and_gradients(make, before, after):
     expected, count = results(module, input), activations(module, input)
     wide = copy.deepcopy(module).double()
     reference = results(wide, input.double())
-    tile_ops.patch(module)
-    tile_ops.patch(wide)
+    patch(module)
+    patch(wide)
     ours = results(module, input)
     close(ours, expected)
     torch.testing.assert_close(results(wide, input.double()), reference, rtol=1e-11, atol=1e-11)
@@ -112,7 +112,7 @@ def test_results_and_gradients(make, before, after):
 def test_what_is_left(make):
     module, input = make(), x()
     expected, count = results(module, input), activations(module, input)
-    report = tile_ops.patch(module)
+    report = patch(module)
     assert type(module) is make and ("act", "SiLU", FUSED_BEFORE) not in report.swapped
     close(results(module, input), expected)
     assert activations(module, input) == count == 1
@@ -122,7 +122,7 @@ def test_what_is_left(make):
 def test_branches(kind):
     """A forward may take another branch after patch()."""
     module, input = Branches(), x()
-    tile_ops.patch(module)
+    patch(module)
     module.kind = kind
     if kind == "refused":
         with pytest.raises(ValueError, match="refused"):
@@ -136,7 +136,7 @@ def test_branches(kind):
 @pytest.mark.parametrize("act, kind", [(None, "plain"), (nn.SiLU(), "none"), (nn.Tanh(), "plain"), (F.relu, "plain")])
 def test_an_optional_activation(act, kind):
     module, input = Optional(), x()
-    tile_ops.patch(module)
+    patch(module)
     del module.act
     module.act, module.kind = act, kind
     ours, alone = results(module, input), activations(module, input)
@@ -149,7 +149,7 @@ def test_an_optional_activation(act, kind):
 def test_hooks_are_called(name, kind):
     module, input, seen = Nested(), x(), []
     expected = results(module, input)
-    tile_ops.patch(module)
+    patch(module)
     handle = getattr(getattr(module, name), f"register_{kind}_hook")(lambda *_: seen.append(name))
     close(results(module, input), expected)
     assert seen == [name] and activations(module, input) == 1
@@ -159,13 +159,13 @@ def test_hooks_are_called(name, kind):
 
 def test_global_hooks_are_called():
     module = Nested()
-    tile_ops.patch(module)
+    patch(module)
     assert called_modules(module, x()) == [module.first, module.act, module.drop, module.second, module]
 
 
 def test_an_adapter_after_patch():
     module, input = Nested(), x()
-    tile_ops.patch(module)
+    patch(module)
     module.first = Adapted(module.first)
     assert activations(module, input) == 1
     close(module(input), tile_ops.unpatch(module)(input))
@@ -175,7 +175,7 @@ def test_copies_and_state():
     module, input = variants(), x()
     before = {name: (type(each), dict(each.__dict__)) for name, each in module.named_modules()}
     names = list(module.state_dict())
-    tile_ops.patch(module)
+    patch(module)
     assert {name: each.__dict__ for name, each in module.named_modules()} == {key: of[1] for key, of in before.items()}
     assert list(module.state_dict()) == names
     del module["hooked"]  # a lambda
@@ -188,9 +188,9 @@ def test_copies_and_state():
 
 def test_patch_twice():
     module = variants()
-    first = tile_ops.patch(module)
+    first = patch(module)
     classes = [type(each) for each in module.modules()]
-    second = tile_ops.patch(module)
+    second = patch(module)
     assert second.swapped == [] and [type(each) for each in module.modules()] == classes
     assert second.left.count(("nested.act", "SiLU", "patched already")) == 1
     assert len(second.left) == len(first.swapped) + len(first.left)
@@ -198,11 +198,11 @@ def test_patch_twice():
 
 def test_leave():
     module = variants()
-    report = tile_ops.patch(module, leave="activation")
+    report = patch(module, leave="activation")
     assert ("nested.act", "SiLU", "as asked") in report.left and ("own.act", "GELU", "as asked") in report.left
     assert type(module["nested"]) is Nested and ("attention", "WithAttention", "attention") in report.swapped
     module = Nested()
-    report = tile_ops.patch(module, leave="linear")
+    report = patch(module, leave="linear")
     assert type(module) is Nested and ("act", "SiLU", "no operator for it") in report.left
 
 
@@ -212,7 +212,7 @@ def test_a_shared_activation():
     for each in model:
         setattr(each, "act_fn" if isinstance(each, MLP) else "act", act)
     expected = [each(input) for each in model]
-    rows = set(tile_ops.patch(model).swapped)
+    rows = set(patch(model).swapped)
     assert rows > {
         ("0", "Nested", "matmul, gelu_tanh"),
         ("2", "MLP", "gated_matmul, gelu_tanh"),
@@ -229,14 +229,14 @@ def test_an_activation_that_depends_on_the_mode():
 
     module = Nested().eval()
     module.act = Noisy()
-    assert ("act", "Noisy", "no operator for it") in tile_ops.patch(module).left
+    assert ("act", "Noisy", "no operator for it") in patch(module).left
 
 
 def test_signature_source_and_errors():
     """The forward is still that of the file: what reads it sees no other one."""
     for make in (Nested, Decorated):
         module = make()
-        tile_ops.patch(module)
+        patch(module)
         assert inspect.signature(module.forward) == inspect.signature(make().forward)
         assert inspect.getsource(module.forward) == inspect.getsource(make().forward)
         with pytest.raises(RuntimeError) as error:
@@ -249,7 +249,7 @@ def test_forwards_without_their_text():
     names = {"Form": Form}
     exec("class Typed(Form):\n    def forward(self, x):\n        return self.act(self.first(x))", names)
     module = names["Typed"]()
-    assert ("", "Typed", "the text of its forward is not there") in tile_ops.patch(module).left
+    assert ("", "Typed", "the text of its forward is not there") in patch(module).left
     assert activations(module, x()) == 1
 
 
@@ -261,13 +261,13 @@ def test_a_text_that_is_not_that_of_the_code(tmp_path):
     names = {"Form": Form, "__name__": "changed"}
     exec(compile(text, str(path), "exec"), names)
     module = names["Typed"]()
-    assert ("", "Typed", "the text of its forward is not there") in tile_ops.patch(module).left
+    assert ("", "Typed", "the text of its forward is not there") in patch(module).left
     assert type(module) is names["Typed"]
 
 
 def test_a_dtype_that_our_operators_refuse():
     module = Nested()
-    tile_ops.patch(module)
+    patch(module)
     with pytest.raises(RuntimeError) as ours:
         module(torch.ones(3, 8, dtype=torch.int32))
     with pytest.raises(RuntimeError) as theirs:
@@ -279,14 +279,14 @@ def test_a_dtype_that_our_operators_refuse():
 def test_compile(make, before, after):
     module, input = make(), x()
     expected = results(module, input)
-    tile_ops.patch(module)
+    patch(module)
     torch._dynamo.reset()
     close(results(torch.compile(module, backend="aot_eager", fullgraph=True), input), expected)
 
 
 def test_export():
     module, input = Nested().eval(), x()
-    tile_ops.patch(module)
+    patch(module)
     program = torch.export.export(module, (input,))
     assert "silu.default" not in str(program.graph)
     close(program.module()(input), module(input))
@@ -295,7 +295,7 @@ def test_export():
 def test_checkpoint():
     module, input = Nested(), x().requires_grad_()
     expected = results(module, input)
-    tile_ops.patch(module)
+    patch(module)
     out = torch.utils.checkpoint.checkpoint(module, input, use_reentrant=False)
     module.zero_grad()
     close(torch.autograd.grad(out.square().sum(), input)[0], expected[1])
@@ -306,7 +306,7 @@ def test_autocast():
     reference = copy.deepcopy(module).double()(input.double())
     with torch.autocast(input.device.type, dtype=torch.bfloat16):
         theirs = module(input)
-        tile_ops.patch(module)
+        patch(module)
         ours = module(input)
         assert activations(module, input) == 0
     assert ours.dtype == theirs.dtype

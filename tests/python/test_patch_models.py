@@ -5,7 +5,7 @@ import copy
 import pytest
 import tile_ops
 import torch
-from patch_calls import check_all, error, errors
+from patch_calls import check_all, error, errors, patch
 from patch_models import (
     DECODERS,
     TEXT,
@@ -51,8 +51,8 @@ def test_results_and_gradients(make, inputs, training):
     model, inputs = make(), inputs()
     wide = copy.deepcopy(model).double()
     theirs, reference = calls(model, inputs, training), calls(wide, inputs, training)
-    tile_ops.patch(model)
-    tile_ops.patch(wide)
+    patch(model)
+    patch(wide)
     ours, ours_wide = calls(model, inputs, training), calls(wide, inputs, training)
     # The norms of Llama, Mistral, Gemma and Phi-3 round to float32 within, whatever the dtype: the last bits of
     # float64 tip that over.
@@ -67,7 +67,7 @@ def test_loss(make):
     model, inputs = make(), text("right")
     inputs["labels"] = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
     theirs = calls(model, inputs)
-    tile_ops.patch(model)
+    patch(model)
     assert max(errors(calls(model, inputs), theirs)) < 1e-5
 
 
@@ -77,7 +77,7 @@ def test_cache(make):
     model, ids = make().eval(), torch.randint(3, 97, (2, 12))
     with torch.no_grad():
         expected = model(ids).logits
-        tile_ops.patch(model)
+        patch(model)
         for parts in ([5, 7], [4] + [1] * 8):
             cache, found = None, []
             for part in ids.split(parts, 1):
@@ -94,7 +94,7 @@ def test_generate(make, cache):
     options = {"max_new_tokens": 12, "do_sample": False, "disable_compile": True}
     options |= {"cache_implementation": "static"} if cache == "static" else {}
     expected = model.generate(**inputs, **options)
-    tile_ops.patch(model)
+    patch(model)
     assert torch.equal(model.generate(**inputs, **options), expected)
     if cache == "dynamic":
         beams = {**options, "num_beams": 3}
@@ -108,7 +108,7 @@ def test_encode_and_decode_of_a_vae():
     with torch.no_grad():
         latent = model.encode(x).latent_dist.mean
         expected = model.decode(latent).sample
-        tile_ops.patch(model)
+        patch(model)
         assert error(model.encode(x).latent_dist.mean, latent) < 1e-5
         assert error(model.decode(latent).sample, expected) < 1e-5
 
@@ -191,7 +191,7 @@ def test_encode_and_decode_of_a_vae():
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_is_swapped(make, swapped):
-    found = [by for _, _, by in tile_ops.patch(make()).swapped]
+    found = [by for _, _, by in patch(make()).swapped]
     assert {by: found.count(by) for by in found} == swapped
 
 
@@ -199,7 +199,7 @@ def test_eager_attention_gives_weights():
     model, inputs = llama().eval(), text("left")
     model.set_attn_implementation("eager")
     expected = model(**inputs, output_attentions=True)
-    tile_ops.patch(model)
+    patch(model)
     ours = model(**inputs, output_attentions=True)
     assert error(ours.logits, expected.logits) < 1e-5
     assert error(ours.attentions[1], expected.attentions[1]) < 1e-5
@@ -208,7 +208,7 @@ def test_eager_attention_gives_weights():
 def test_checkpointed_layers_and_saved_model(tmp_path):
     model, inputs = llama(), text()
     theirs = calls(model, inputs)
-    tile_ops.patch(model)
+    patch(model)
     model.gradient_checkpointing_enable()
     assert max(errors(calls(model, inputs), theirs)) < 1e-5
     model.save_pretrained(tmp_path)

@@ -7,7 +7,7 @@ import pickle
 import pytest
 import tile_ops
 import torch
-from patch_calls import called_modules, check_patched, close, names_of_calls
+from patch_calls import called_modules, check_patched, close, names_of_calls, patch
 from torch import nn
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -50,7 +50,7 @@ def test_projections(make, by, operators):
             report = check_patched(module, [x])
             assert ("", type(module).__name__, by) in report.swapped
         else:
-            tile_ops.patch(module)
+            patch(module)
         names = names_of_calls(module, x)
         assert {f"tile::{name}" for name in operators} <= names and not names & FUNCTIONS
         assert module(x).shape == tile_ops.unpatch(module)(x).shape
@@ -62,7 +62,7 @@ def test_projections_of_16_bits(dtype):
     expected = made("GEGLU").double()
     expected.load_state_dict(module.state_dict())
     own = module(x)
-    tile_ops.patch(module)
+    patch(module)
     reference = expected(x.double())
     ours, torch_s = ((each.double() - reference).abs().max() for each in (module(x), own))
     assert module(x).dtype == dtype and ours <= 2 * torch_s
@@ -70,14 +70,14 @@ def test_projections_of_16_bits(dtype):
 
 def test_what_computes_something_else_is_left():
     wide = made("ApproximateGELU")
-    assert tile_ops.patch(wide).left == [] and type(wide) is theirs.ApproximateGELU  # its proj is swapped
+    assert patch(wide).left == [] and type(wide) is theirs.ApproximateGELU  # its proj is swapped
     for act in (nn.ReLU(), nn.Tanh()):
         module = GateFirst(act)
-        tile_ops.patch(module)
+        patch(module)
         assert type(module) is GateFirst
     module = GateFirst(nn.SiLU())
     module.more = nn.Identity()
-    tile_ops.patch(module)
+    patch(module)
     assert type(module) is GateFirst
 
 
@@ -87,7 +87,7 @@ def test_what_computes_something_else_is_left():
 ], ids=["gated", "activated", "with a module behind it"])  # fmt: skip
 def test_leave(make, kinds):
     def is_swapped(kind):
-        return any(path == "" for path, _, _ in tile_ops.patch(make(), leave=kind).swapped)
+        return any(path == "" for path, _, _ in patch(make(), leave=kind).swapped)
 
     assert [kind for kind in ("linear", "gated_mlp", "activation", "softmax") if not is_swapped(kind)] == kinds
 
@@ -96,7 +96,7 @@ def test_leave(make, kinds):
 def test_a_proj_that_changes(make):
     module, x, seen = make(), torch.randn(3, 16), []
     expected = module(x)
-    tile_ops.patch(module)
+    patch(module)
     handle = module.proj.register_forward_hook(lambda *_: seen.append("proj"))
     close(module(x), expected)
     assert seen == ["proj"]
@@ -110,7 +110,7 @@ def test_patching_draws_no_random_number_and_calls_no_hook():
     module.act.register_forward_hook(lambda *_: seen.append("act"))
     dropped = GateFirst(nn.Dropout())
     before = torch.get_rng_state()
-    tile_ops.patch(nn.ModuleList([module, dropped]))
+    patch(nn.ModuleList([module, dropped]))
     assert torch.equal(torch.get_rng_state(), before) and seen == []
 
 
@@ -118,13 +118,13 @@ def test_halves_of_two_and_one():
     module, x = made("GEGLU"), torch.randn(3, 16)
     module.proj = nn.Linear(16, 3)
     expected = module(x)
-    tile_ops.patch(module)
+    patch(module)
     close(module(x), expected)
 
 
 def test_an_activation_that_changes():
     module, x, seen = made("SwiGLU"), torch.randn(3, 16), []
-    tile_ops.patch(module, leave="linear")
+    patch(module, leave="linear")
     handle = module.activation.register_forward_hook(lambda *_: seen.append("act"))
     assert "tile::swiglu" not in names_of_calls(module, x) and seen == ["act"]
     handle.remove()
@@ -135,13 +135,13 @@ def test_an_activation_that_changes():
 
 def test_global_hooks_are_called():
     module, x = made("SwiGLU"), torch.randn(3, 16)
-    tile_ops.patch(module)
+    patch(module)
     assert called_modules(module, x) == [module.proj, module.activation, module]
 
 
 def test_other_arguments_are_the_module_s_own():
     module, x = made("GEGLU"), torch.randn(3, 16)
-    tile_ops.patch(module, leave="linear")
+    patch(module, leave="linear")
     assert "tile::geglu" not in names_of_calls(lambda: module(hidden_states=x))
     assert torch.equal(module(hidden_states=x), tile_ops.unpatch(module)(x))
 
@@ -149,7 +149,7 @@ def test_other_arguments_are_the_module_s_own():
 def test_a_compiled_and_copied_one():
     module, x = made("GEGLU"), torch.randn(3, 16)
     expected = module(x)
-    tile_ops.patch(module)
+    patch(module)
     for each in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         assert "tile::geglu" in names_of_calls(each, x)
     close(torch.compile(module, fullgraph=True)(x), expected)

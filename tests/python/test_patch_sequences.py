@@ -7,7 +7,7 @@ import pytest
 import tile_ops
 import torch
 from numerics import check
-from patch_calls import FUSED_BEFORE, activations, called_modules, close, results
+from patch_calls import FUSED_BEFORE, activations, called_modules, close, patch, results
 from torch import nn
 
 
@@ -23,7 +23,7 @@ def image_model():
 
 def test_the_report():
     both = nn.ModuleDict({"text": model(), "image": image_model()})
-    report = tile_ops.patch(both)
+    report = patch(both)
     assert report.swapped[-6:] == [
         ("text", "Sequential", "activations in matmul and group_norm"),
         ("image", "Sequential", "activations in matmul and group_norm"),
@@ -33,7 +33,7 @@ def test_the_report():
         ("image.1", "SiLU", FUSED_BEFORE),
     ]
     assert report.left == [("text.6", "SiLU", "no operator for it"), ("image.2", "Conv2d", "no operator for it")]
-    again = tile_ops.patch(both)
+    again = patch(both)
     assert again.swapped == [] and ("text.1", "GELU", "patched already") in again.left
     assert len(again.left) == len(report.swapped) + len(report.left)
 
@@ -42,7 +42,7 @@ def test_the_report():
 def test_results_and_gradients(make, shape):
     module, x = make(), torch.randn(shape)
     expected, before = results(module, x), activations(module, x)
-    tile_ops.patch(module)
+    patch(module)
     close(results(module, x), expected)
     assert (before, activations(module, x)) == ((4, 1) if make is model else (1, 0))
     tile_ops.unpatch(module)
@@ -53,7 +53,7 @@ def test_results_and_gradients(make, shape):
 def test_copies_state_and_slices():
     module, x = model(), torch.randn(3, 8)
     names = list(module.state_dict())
-    tile_ops.patch(module)
+    patch(module)
     expected = module(x)
     assert list(module.state_dict()) == names and isinstance(module, nn.Sequential)
     for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
@@ -68,7 +68,7 @@ def test_copies_state_and_slices():
 def test_hooks_are_called(which, kind):
     module, x, seen = model(), torch.randn(3, 8), []
     expected = results(module, x)
-    tile_ops.patch(module)
+    patch(module)
     handle = getattr(module[which], f"register_{kind}_hook")(lambda *_: seen.append(which))
     close(results(module, x), expected)
     assert seen == [which] and activations(module, x) == 2
@@ -78,13 +78,13 @@ def test_hooks_are_called(which, kind):
 
 def test_global_hooks_are_called():
     module, x = model(), torch.randn(3, 8)
-    tile_ops.patch(module)
+    patch(module)
     assert len(called_modules(module, x)) == 8
 
 
 def test_replaced_modules():
     module, x = model(), torch.randn(3, 8)
-    tile_ops.patch(module)
+    patch(module)
     module[1] = nn.Tanh()
     module[2].forward = lambda x: x - 1
     module[4].compile(backend="eager")
@@ -99,7 +99,7 @@ def test_an_activation_used_twice():
     act = nn.SiLU()
     module, x = nn.Sequential(nn.Linear(4, 4), act, act, nn.Linear(4, 4), nn.Dropout(0.0), act), torch.randn(3, 4)
     expected = module(x)
-    tile_ops.patch(module)
+    patch(module)
     close(module(x), expected)
     assert activations(module, x) == 2
 
@@ -125,17 +125,17 @@ def test_what_is_left():
         nn.Sequential(nn.ReLU(), nn.Linear(4, 4)),
     ):
         expected, own = module(x), type(module)
-        report = tile_ops.patch(module)
+        report = patch(module)
         assert type(module) is own and len(report.swapped) == 1
         close(module(x), expected)
 
 
 def test_leave():
     module = model()
-    report = tile_ops.patch(module, leave="activation")
+    report = patch(module, leave="activation")
     assert [row[1] for row in report.swapped] == ["Linear"] * 3 and ("1", "GELU", "as asked") in report.left
     module = model()
-    assert tile_ops.patch(module, leave="linear").swapped == []
+    assert patch(module, leave="linear").swapped == []
     assert type(module) is nn.Sequential
 
 
@@ -155,7 +155,7 @@ def test_inputs_that_our_operators_refuse_are_torch_s():
 def test_compile():
     module, x = model(), torch.randn(3, 8)
     expected = results(module, x)
-    tile_ops.patch(module)
+    patch(module)
     torch._dynamo.reset()
     close(results(torch.compile(module, backend="aot_eager", fullgraph=True), x), expected)
 
@@ -165,7 +165,7 @@ def test_autocast():
     reference = copy.deepcopy(module).double()(x.double())
     with torch.autocast(x.device.type, dtype=torch.bfloat16):
         theirs = module(x)
-        tile_ops.patch(module)
+        patch(module)
         ours = module(x)
     assert ours.dtype == theirs.dtype
     check(ours, theirs, reference)

@@ -1,22 +1,12 @@
-"""Ours or torch's for a product or attention: by what was measured, so that none is slower because of us.
-
-On sm_90, products in 16 bits take about cuBLAS' time (benchmarks/results/products-h200.md), so that a fused epilogue saves its
-reads and writes. On a CPU, but for few rows, and for float32, MKL and cuBLAS are ahead of a fused epilogue's gain.
-"""
+"""Ours or torch's for a product or attention of a graph: by what was measured, so that none is slower because of us."""
 
 import dataclasses
 
 import sympy
 import torch
 
+from .._products import FUSED, NO_LIMIT, fits, limits
 from .compat import hint, size_hint
-
-# Smaller products are bound by launches, or by reading one operand. Shallow ones have too few steps to hide an epilogue behind;
-# `benchmarks/compiled.py --only training` compares with inductor, which calls cuBLAS and a kernel for the rest.
-LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 64, 64, 2048
-# Rows of products on a CPU that read weights in place (`benchmarks/run.py --only 'few rows'`), and the least weights for that.
-FEW_ROWS = {torch.float32: range(2, 9), torch.bfloat16: range(1, 5)}
-LEAST_WEIGHTS = 512 * 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,22 +34,20 @@ def product_of_buffers(input, other):
     return Product(input.get_device(), (input.get_dtype(), other.get_dtype()), *sizes, vary)
 
 
-def is_ours(compile, call):
-    """Returns True if a Product is to be ours. options: {"products": "tile" or "torch"} decides for all."""
+def is_ours(compile, call, kind=FUSED):
+    """Returns True if a Product is to be ours. options: {"products": "tile" or "torch"} decides for all. kind: of _products."""
     wanted = compile.options.get("products", "measured")
     dtype, other = call.dtypes
     if dtype != other or dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return False
     if wanted != "measured":
         return wanted == "tile"
-    if call.device.type == "cpu":
-        few = not call.rows_vary and call.rows in FEW_ROWS.get(dtype, ())
-        return few and call.depth * call.columns >= LEAST_WEIGHTS
-    if call.device.type != "cuda" or dtype == torch.float32:
-        return False
-    if torch.cuda.get_device_capability(call.device) != (9, 0):
-        return False
-    return call.rows >= LEAST_ROWS and call.columns >= LEAST_COLUMNS and call.depth >= LEAST_DEPTH
+    # On a CPU the products of a gradient are chosen like others, each by its own sizes.
+    trains = compile.trains and call.device.type != "cpu"
+    found = limits(call.device, dtype, kind)
+    if call.rows_vary:
+        found = [each for each in found if each[0][1] == NO_LIMIT]
+    return fits(found, call.rows, call.depth, call.columns, trains)
 
 
 # An epilogue on a GPU may read this many matrices beside its sums. The gradient of SwiGLU would read two.

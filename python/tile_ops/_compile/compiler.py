@@ -113,6 +113,7 @@ class _Inner:
             arguments["get_decomp_fn"] = self.decompositions
         kind = "package" if compile.is_package else "inference" if arguments.get("is_inference") else "forward"
         kind = "backward" if arguments.get("is_backward") else kind
+        compile.trains = kind in ("forward", "backward")
         graph = report.Graph(kind, report.place_of_graph(gm) or self.place)
         try:
             made = _generate(compile, gm, example_inputs, arguments)

@@ -2,12 +2,10 @@
 
 import difflib
 
+from .._products import VALUES as CHOICES
+
 PRODUCTS, ATTENTION, FALLBACK = "products", "attention", "fallback"
-VALUES = {
-    PRODUCTS: ("measured", "tile", "torch"),
-    ATTENTION: ("measured", "tile", "torch"),
-    FALLBACK: ("eager", "inductor", "error"),
-}
+VALUES = {PRODUCTS: CHOICES, ATTENTION: CHOICES, FALLBACK: ("eager", "inductor", "error")}
 
 
 def split(options):

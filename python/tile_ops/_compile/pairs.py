@@ -6,6 +6,7 @@ silu(x @ w1) * (x @ w2) is then one launch, which reads x once and need not stor
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from .._products import PAIR
 from .._inductor.graph import erase_unused, fake_result, keep_strides, same_numbers, value_of, writes_between
 from . import choice
 
@@ -136,7 +137,7 @@ def join_all(gm, compile):
     while products:
         first = products.pop(0)
         partners = [each for each in products if _fit(first, each)]
-        if not partners or not choice.is_ours(compile, choice.product(*map(value_of, first.args[-2:]))):
+        if not partners or not choice.is_ours(compile, choice.product(*map(value_of, first.args[-2:])), PAIR):
             continue
         behind = _elementwise_behind(first)
         for second in partners:

@@ -1,12 +1,13 @@
 """patch and unpatch: let our operators compute the modules of an existing model."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch.nn.utils import parametrize
 
-from . import activations, match
+from .. import _products
+from . import activations, match, products_report
 from .classes import Swapped, _kind_of, swapped_class, uses_rotation
 from .report import Report
 
@@ -121,18 +122,30 @@ def _plan_of_functions(module, rotary):
     return activations.NO_OPERATOR
 
 
-def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
+def _with_products(key, products):
+    """Returns a swapped class's key with patch's option."""
+    name, options = key
+    return (name, (*options, ("products", products))) if name in products_report.KINDS else key
+
+
+def patch(
+    model: torch.nn.Module, *, leave: str | Iterable[str] = (), products: Literal["measured", "tile", "torch"] = "measured"
+) -> Report:
     """Swaps the modules of a model, in place, for classes that call our operators, and returns a Report.
 
     leave: kinds that are not swapped, of "linear", "gated_mlp", "layer_norm", "rms_norm", "group_norm", "embedding",
     "dropout", "softmax", "cross_entropy", "attention" and "activation".
 
+    products: what computes the products of Linear, gated MLPs and MultiheadAttention. "measured": each call takes what was
+    measured to be faster for its device, dtype and sizes, and the report says for which rows that is ours; "tile": ours;
+    "torch": torch's.
+
     Modules get another class, a subclass of their own. Their parameters, buffers, hooks and other attributes stay the
     same objects, so that optimizers, state_dict and tied weights still work. unpatch() restores the classes.
 
     The model's shapes and dtypes do not change; docs/patching.md lists what is swapped, and where results differ from
-    before. Errors: TypeError for a model that is not a torch.nn.Module, ValueError for an unknown kind in leave and for a
-    model that is already compiled.
+    before. Errors: TypeError for a model that is not a torch.nn.Module, ValueError for an unknown kind in leave, an
+    unknown value of products and a model that is already compiled.
     """
     _require_module("patch", model)
     if isinstance(model, torch._dynamo.OptimizedModule):
@@ -141,6 +154,8 @@ def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
     if leave - set(KINDS):
         unknown = ", ".join(sorted(map(repr, leave - set(KINDS))))
         raise ValueError(f"patch: leave names {unknown}; the kinds are {', '.join(map(repr, KINDS))}")
+    if products not in _products.VALUES:
+        raise ValueError(f"patch: products is {products!r}; pass {', '.join(map(repr, _products.VALUES[:-1]))} or 'torch'")
     report = Report(type(model).__name__)
     rotary = match.tables_have_equal_halves(model)
     plans = []
@@ -163,12 +178,17 @@ def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
         if any(key[0] in KINDS[kind] for kind in leave):
             report.left.append((path, name, "as asked"))
             continue
+        if products == "torch" and key[0] in KINDS["linear"]:
+            report.left.append((path, name, 'products="torch"'))
+            continue
+        row = products_report.row(module, key[0], products)
         try:
-            module.__class__ = swapped_class(type(module), key)
+            module.__class__ = swapped_class(type(module), _with_products(key, products))
         except TypeError:
             report.left.append((path, name, "its class cannot be changed"))
         else:
             report.swapped.append((path, name, operator))
+            report.products += [(path, name, row)] if row else []
     activations.swap(plans, "activation" in leave, report)
     return report
 

@@ -8,11 +8,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.overrides import TorchFunctionMode
 
-from .. import functional
+from .. import _products, functional
 from .._sharding import dtensors
 from .match import ACTIVATIONS, GATES
 
 ops = torch.ops.tile
+# Names of the module are found sooner than attributes of torch's: every call of a layer asks them.
+is_any_autocast_enabled, is_dynamo_compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_dynamo_compiling
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
 DEVICES = ("cpu", "cuda", "meta")
@@ -87,9 +89,38 @@ def linear(input, weight, bias=None, *, activation="none"):
     return functional.linear(input, weight, bias, activation)
 
 
+def product_is_ours(products, input, weight, depth, columns, kind=_products.PLAIN):
+    """Returns True if the product of an input with a layer's weight, of [depth, columns], is to be ours. products: patch's option."""
+    if products != "measured":
+        return products == "tile"
+    if depth * columns < _products.LEAST_WEIGHTS or (type(input) not in PLAIN and type(input) not in dtensors):
+        return False
+    dtype = input.dtype
+    if dtype is torch.float32 and is_any_autocast_enabled():
+        device = "cuda" if input.is_cuda else "cpu"
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype
+    dynamo = is_dynamo_compiling()
+    limits = (_products.traced_limits if dynamo else _products.limits)(input.device, dtype, kind)
+    if not limits:
+        return False
+    rows = input.numel() // depth
+    trains = torch.is_grad_enabled() and (weight.requires_grad or input.requires_grad)
+    fits = _products.fits_for_all if dynamo or type(rows) is not int else _products.fits
+    return fits(limits, rows, depth, columns, trains)
+
+
+def product(products, input, weight, bias, depth, columns, activation="none"):
+    """Computes activation(input @ weight.T + bias), by ours or torch's operators. The rest: see product_is_ours."""
+    kind = _products.PLAIN if activation == "none" else _products.FUSED
+    if product_is_ours(products, input, weight, depth, columns, kind):
+        return linear(input, weight, bias, activation=activation)
+    result = F.linear(input, weight, bias)
+    return result if activation == "none" else ACTIVATIONS[activation](result)
+
+
 def gated(gate, up, activation):
     """Computes activation(gate) * up, in one launch if our operators take both."""
-    if not taken(gate, up) or gate.shape != up.shape:
+    if activation not in GATES or not taken(gate, up) or gate.shape != up.shape:
         return ACTIVATIONS[activation](gate) * up
     name, options = GATES[activation]
     return getattr(ops, name)(gate, up, **options)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.modules import module as torch_module
 
-from .. import nn
+from .. import _products, nn
 from ..functional import gated_linear
 from . import calls, match, redirect, source_rewrite
 
@@ -19,6 +19,7 @@ class Swapped:
     tile_original = None
     tile_key = None
     tile_activations = ()  # the activations that tile_activated can apply to its result
+    tile_products = "measured"  # patch's option, of the classes that have products
 
     def _get_name(self):
         return f"tile.{type(self).__name__}"
@@ -42,7 +43,8 @@ class Linear(Swapped):
         return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
-        return calls.linear(input, self.weight, self.bias, activation=activation)
+        weight, bias, depth, columns = self.weight, self.bias, self.in_features, self.out_features
+        return calls.product(self.tile_products, input, weight, bias, depth, columns, activation)
 
 
 class TransposedLinear(Swapped):
@@ -52,7 +54,9 @@ class TransposedLinear(Swapped):
         return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
-        if calls.taken(input, self.weight, self.bias):
+        kind = _products.PLAIN if activation == "none" else _products.FUSED
+        ours = calls.product_is_ours(self.tile_products, input, self.weight, *self.weight.shape, kind)
+        if ours and calls.taken(input, self.weight, self.bias):
             return calls.linear(input, self.weight.t(), self.bias, activation=activation)
         result = super().forward(input)
         return result if activation == "none" else match.ACTIVATIONS[activation](result)
@@ -144,7 +148,7 @@ def _has_global_hooks():
 
 
 class GatedMLP(Swapped):
-    """A gated MLP with the parts of match.GATED. Its first half is one launch if it has no biases."""
+    """A gated MLP with the parts of match.GATED. Its first half is one launch if it has no biases and the products are ours."""
 
     def forward(self, x):
         *first, down = (getattr(self, name) for name in self.tile_parts)
@@ -154,7 +158,11 @@ class GatedMLP(Swapped):
         gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
         if not calls.taken(x, gate, up) or gate.shape != up.shape:
             return super().forward(x)
-        return down(gated_linear(x, gate, up, self.tile_activation))
+        if calls.product_is_ours(self.tile_products, x, gate, *reversed(gate.shape), _products.PAIR):
+            return down(gated_linear(x, gate, up, self.tile_activation))
+        if len(first) == 2:
+            return down(calls.gated(F.linear(x, gate), F.linear(x, up), self.tile_activation))
+        return down(calls.gated(*F.linear(x, first[0].weight).chunk(2, -1), self.tile_activation))
 
 
 class GatedProjection(Swapped):
@@ -261,6 +269,9 @@ class MultiheadAttention(Swapped):
     """Runs projections and attention if no weights are requested, as tile_ops.nn.MultiheadAttention does."""
 
     _project, _more = nn.MultiheadAttention._project, nn.MultiheadAttention._more
+
+    def _linear(self, input, weight, bias):
+        return calls.product(self.tile_products, input, weight, bias, *reversed(weight.shape))
 
     def forward(
         self,

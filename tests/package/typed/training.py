@@ -74,8 +74,8 @@ def functions(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def patched(model: torch.nn.Sequential) -> torch.nn.Sequential:
-    report = tile_ops.patch(model, leave="softmax")
-    for path, name, operator in report.swapped:
+    report = tile_ops.patch(model, leave="softmax", products="torch")
+    for path, name, operator in report.swapped + report.products:
         print(path.upper(), name.upper(), operator.upper())
     print(report, report.left, report.model)
     tile_ops.enable_inductor_fusion()
