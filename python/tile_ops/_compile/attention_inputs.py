@@ -112,4 +112,4 @@ def _change(module, node):
 
 def take_over(gm, options):
     """Changes the operands of each call in a graph of Dynamo, and in the graphs in it, that torch would write out."""
-    change_all(gm, CALLS, _change, options)
+    change_all(gm, CALLS, _change, options, "attention")

@@ -1,5 +1,7 @@
 """Nodes of the graphs of Dynamo and of exported programs, whose functions are not yet taken apart into operators."""
 
+import operator
+
 import torch
 
 from . import ladder, report
@@ -16,13 +18,19 @@ def is_tensor(value):
     return isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_nested and not subclass(value)
 
 
+_MODULES = (torch, torch._C._nn, torch.nn.functional, operator)
+
+
 def name_of(node):
-    """Returns the name of the function, the method or the operator that a node calls; "" if it calls none."""
+    """Returns the name of the function or operator of torch, or the method, that a node calls; "" if it calls none of these."""
     target = node.target
+    if node.op == "call_method":
+        return target
     if isinstance(target, torch._ops.OpOverload):
-        return target._schema.name.split("::")[1]
-    called = node.op in ("call_function", "call_method")
-    return (target if isinstance(target, str) else getattr(target, "__name__", "")) if called else ""
+        library, name = target._schema.name.split("::")
+        return name if library == "aten" else ""
+    name = getattr(target, "__name__", "") if node.op == "call_function" else ""
+    return name if any(getattr(each, name, None) is target for each in _MODULES if name) else ""
 
 
 def arguments(node, schema):
@@ -59,10 +67,10 @@ def graphs_of(gm):
     return [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
 
 
-def change_all(gm, targets, change, options):
+def change_all(gm, targets, change, options, what):
     """Calls change(module, node) with each call of one of the targets; after an error the call stays as it is.
 
-    change returns True if it changed the graph, and raises errors before it does.
+    change returns True if it changed the graph, and raises errors before it does. what: the calls, for a warning.
     """
     for module in graphs_of(gm):
         found = [node for node in module.graph.nodes if node.op == "call_function" and node.target in targets]
@@ -73,7 +81,7 @@ def change_all(gm, targets, change, options):
             try:
                 changed = change(module, node) or changed
             except Exception as error:  # this runs before the graphs that ladder.py guards
-                ladder.reason_to_stay(error, report.place_of(node.meta.get("stack_trace")), options)
+                ladder.reason_to_stay(error, report.place_of(node.meta.get("stack_trace")), options, what)
         if changed:
             module.graph.lint()
             module.recompile()

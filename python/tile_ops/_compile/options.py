@@ -2,10 +2,11 @@
 
 import difflib
 
-PRODUCTS, ATTENTION, FALLBACK = "products", "attention", "fallback"
+PRODUCTS, ATTENTION, LOSSES, FALLBACK = "products", "attention", "losses", "fallback"
 VALUES = {
     PRODUCTS: ("measured", "tile", "torch"),
     ATTENTION: ("measured", "tile", "torch"),
+    LOSSES: ("measured", "tile", "torch"),
     FALLBACK: ("eager", "inductor", "error"),
 }
 
