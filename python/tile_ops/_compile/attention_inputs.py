@@ -6,13 +6,14 @@ For other operands torch writes out products and a softmax, in which patterns.py
 import functools
 
 import torch
+import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import statically_known_true as known
 
 from .dynamo_graph import arguments, change_all, example, is_tensor, name_of, new_call, set_example
 from .patterns import is_dense
 
 aten = torch.ops.aten
-CALLS = (torch._C._nn.scaled_dot_product_attention, aten.scaled_dot_product_attention.default)
+CALLS = (F.scaled_dot_product_attention, aten.scaled_dot_product_attention.default)
 SCHEMA = aten.scaled_dot_product_attention.default._schema
 # Functions and methods behind which the strides of a result do not matter, up to one that reads it in any.
 _PASSED_ON, _ENDS = ("transpose", "permute", "reshape"), ("contiguous", "clone", "linear")

@@ -5,6 +5,7 @@ import operator
 import torch
 
 from . import ladder, report
+from .compat import is_made_of_tensors
 
 
 def example(node):
@@ -14,11 +15,11 @@ def example(node):
 
 def is_tensor(value):
     """Returns True for a plain tensor with strides: neither a subclass made of others, nor one that is nested or sparse."""
-    subclass = torch.utils._python_dispatch.is_traceable_wrapper_subclass
-    return isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_nested and not subclass(value)
+    plain = isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_nested
+    return plain and not is_made_of_tensors(value)
 
 
-_MODULES = (torch, torch._C._nn, torch.nn.functional, operator)
+_MODULES = (torch, torch.nn.functional, operator)
 
 
 def name_of(node):

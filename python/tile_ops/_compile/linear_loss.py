@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true as known
 from .._inductor.graph import same_numbers
 from . import choice
 from .active import Refused
-from .compat import size_hint, stand_ins
+from .compat import size_hint, stand_ins, storages
 from .dynamo_graph import arguments, change_all, example, is_tensor, name_of, new_call
 
 aten = torch.ops.aten
@@ -173,7 +173,7 @@ def _path(logits):
 
 
 # Functions that only read their arguments. Methods and functions whose names end with _ write.
-_PURE = (operator.getitem, operator.add, operator.mul, operator.sub, operator.truediv, torch._C._nn.linear, torch.matmul)
+_PURE = (operator.getitem, operator.add, operator.mul, operator.sub, operator.truediv, F.linear, torch.matmul)
 
 
 def _only_reads(node):
@@ -185,9 +185,7 @@ def _only_reads(node):
 
 
 def _memory(nodes):
-    """Returns the storages of nodes."""
-    leaves = torch.utils._pytree.tree_leaves([example(node) for node in nodes])
-    return {each.untyped_storage()._cdata for each in leaves if is_tensor(each)}
+    return storages([example(node) for node in nodes])
 
 
 def _check_between(head, chain, loss):
