@@ -160,7 +160,7 @@ _CPU_OR_GPU = {"cpu": _on_cpu, "cuda": _on_gpu}
 # The loss of a linear layer. On sm_90 it takes the time of torch's product and kernels (benchmarks/results/products-h200.md), and far
 # less memory, if the forward computes the gradient. On a CPU in float32 it takes 0.8 of the time without a gradient.
 LEAST_CLASSES = 4096
-LEAST_LOSSES = 1024  # rows, on a GPU
+LEAST_LOSSES = {"cpu": 256, "cuda": 1024}  # rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,12 +180,13 @@ def keeps_loss(compile, call):
         return "options ask for it" if wanted == "torch" else None
     if call.classes < LEAST_CLASSES:
         return "too few classes"
-    if call.input.device.type == "cpu":
+    device = call.input.device
+    if math.prod(map(size_hint, call.input.shape[:-1])) < LEAST_LOSSES.get(device.type, 0):
+        return "too few rows"
+    if device.type == "cpu":
         return None if call.input.dtype == torch.float32 and not call.trains else "torch's products are as fast"
-    if call.input.device.type != "cuda" or torch.cuda.get_device_capability(call.input.device) != (9, 0):
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
         return "not measured here"
     if call.input.element_size() != 2:
         return "not measured in this dtype"
-    if math.prod(map(size_hint, call.input.shape[:-1])) < LEAST_LOSSES:
-        return "too few rows"
     return None if call.is_early or not call.trains else "the gradient would compute logits twice"
