@@ -172,10 +172,10 @@ def test_what_dynamo_wants_is_passed_on():
 
 
 ERRORS = {
-    "options has no \"falback\"; pass 'products', 'attention', 'fallback' or a setting that torch._inductor.list_options() names, such as 'fallback'": {
+    "options has no \"falback\"; pass 'products', 'attention', 'losses', 'fallback' or a setting that torch._inductor.list_options() names, such as 'fallback'": {
         "falback": "eager"
     },
-    "options has no \"zzz\"; pass 'products', 'attention', 'fallback' or a setting that torch._inductor.list_options() names": {
+    "options has no \"zzz\"; pass 'products', 'attention', 'losses', 'fallback' or a setting that torch._inductor.list_options() names": {
         "zzz": 1
     },
     "options[\"products\"] is 'fast'; pass 'measured', 'tile' or 'torch'": {"products": "fast"},

@@ -50,6 +50,7 @@ MODELS = {
     "Mistral": WINDOW,
     "Mistral, padded": (True, *WINDOW[1:]),
     "BERT": (True, *ALL[1:]),
+    "ViT-L": ALL,
 }
 
 

@@ -1,6 +1,7 @@
 """Ours or torch's for a product or attention of a graph: by what was measured, so that none is slower because of us."""
 
 import dataclasses
+import math
 
 import sympy
 import torch
@@ -142,3 +143,38 @@ def _on_gpu(call):
 
 
 _CPU_OR_GPU = {"cpu": _on_cpu, "cuda": _on_gpu}
+
+
+# The loss of a linear layer. On sm_90 it takes the time of torch's product and kernels (benchmarks/results/products-h200.md), and far
+# less memory, if the forward computes the gradient. On a CPU in float32 it takes 0.8 of the time without a gradient.
+LEAST_CLASSES = 4096
+LEAST_LOSSES = {"cpu": 256, "cuda": 1024}  # rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """The cross entropy of a linear layer. is_early: its forward computes the gradients, so that logits are computed once."""
+
+    input: torch.Tensor
+    classes: int
+    trains: bool
+    is_early: bool
+
+
+def keeps_loss(compile, call):
+    """Returns why a linear layer and its cross entropy stay two, or None. options: {"losses": "tile" or "torch"} decides for all."""
+    wanted = compile.options.get("losses", "measured")
+    if wanted != "measured":
+        return "options ask for it" if wanted == "torch" else None
+    if call.classes < LEAST_CLASSES:
+        return "too few classes"
+    device = call.input.device
+    if math.prod(map(size_hint, call.input.shape[:-1])) < LEAST_LOSSES.get(device.type, 0):
+        return "too few rows"
+    if device.type == "cpu":
+        return None if call.input.dtype == torch.float32 and not call.trains else "torch's products are as fast"
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+        return "not measured here"
+    if call.input.element_size() != 2:
+        return "not measured in this dtype"
+    return None if call.is_early or not call.trains else "the gradient would compute logits twice"

@@ -198,6 +198,21 @@ def is_reduction(node):
     return named or (tag is not None and tag in target.tags)
 
 
+def is_made_of_tensors(value):
+    """Returns True for a tensor of a class whose instances hold other tensors, as DTensor."""
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    return is_traceable_wrapper_subclass(value)
+
+
+def storages(tree):
+    """Returns a set of the memories of the strided tensors in lists and tuples; fake tensors share one as real ones would."""
+    from torch.utils._pytree import tree_leaves
+
+    tensors = (each for each in tree_leaves(tree) if isinstance(each, torch.Tensor) and each.layout == torch.strided)
+    return {each.untyped_storage()._cdata for each in tensors if not is_made_of_tensors(each)}
+
+
 @contextlib.contextmanager
 def stand_ins(values, device):
     """Enters a mode of fake tensors of its own, and gives tensors of it that are as those among the values, on a device."""

@@ -8,7 +8,7 @@ import time
 import torch
 from torch._inductor.decomposition import select_decomp_table
 
-from . import cache_key, compat, flex, ladder, lowerings, pairs, patterns, report, templates
+from . import attention_inputs, cache_key, compat, flex, ladder, linear_loss, lowerings, pairs, patterns, report, templates
 from . import options as option_rules
 from .active import Compile, Refused, compiling, current
 from .lowerings import KEPT, KEPT_ON_CPU
@@ -158,6 +158,8 @@ def compile_graph(gm, example_inputs, mode, options):
     own, settings = option_rules.split(options)
     place, joint = report.place_of_graph(gm), Compile(own, _on_gpu(example_inputs))
     flex.take_over(gm, own)
+    attention_inputs.take_over(gm, own)
+    linear_loss.take_over(gm, joint)
     patches, before, decompositions = _settings(joint, settings, mode)
     inner = _Inner(joint, decompositions, before, place)
     begun = time.perf_counter()
@@ -177,6 +179,8 @@ def compile_for_package(gm, args, kwargs, options):
     on_gpu = _on_gpu([*inputs, *gm.parameters(), *gm.buffers()])
     joint = Compile(own, on_gpu, is_package=True)
     flex.take_over(gm, own)
+    attention_inputs.take_over(gm, own)
+    linear_loss.take_over(gm, joint)
     patches, before, decompositions = _settings(joint, settings)
     # Code of inductor's own would be packed, too.
     inner = _Inner(joint, decompositions, {**before, **compat.PACKAGE}, report.place_of_graph(gm))

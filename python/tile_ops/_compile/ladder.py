@@ -68,11 +68,11 @@ def computed_otherwise(gm, example_inputs, arguments, compile, before, error, pl
     return made, name
 
 
-def reason_to_stay(error, place, options):
+def reason_to_stay(error, place, options, what="attention"):
     """Returns the reason for a call that stays torch's after an error; raises the error if the options ask for that."""
     if passes_on(error) or options.get(FALLBACK) == "error":
         raise error
-    _warn(place, error, "Torch computes its attention")
+    _warn(place, error, f"Torch computes its {what}")
     return described(error)
 
 

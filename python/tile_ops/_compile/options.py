@@ -4,8 +4,8 @@ import difflib
 
 from .._products import VALUES as CHOICES
 
-PRODUCTS, ATTENTION, FALLBACK = "products", "attention", "fallback"
-VALUES = {PRODUCTS: CHOICES, ATTENTION: CHOICES, FALLBACK: ("eager", "inductor", "error")}
+PRODUCTS, ATTENTION, LOSSES, FALLBACK = "products", "attention", "losses", "fallback"
+VALUES = {PRODUCTS: CHOICES, ATTENTION: CHOICES, LOSSES: CHOICES, FALLBACK: ("eager", "inductor", "error")}
 
 
 def split(options):

@@ -153,7 +153,8 @@ def _same(a, b):
     return behind_aliases(a) is behind_aliases(b) if isinstance(a, torch.fx.Node) else a == b
 
 
-def _is_dense(value, order, strides):
+def is_dense(value, order, strides):
+    """Returns True if strides are those of a tensor of the shape of `value` whose axes follow in this order in memory, without gaps."""
     step = 1
     for axis in reversed(order):
         if not statically_known_true(value.shape[axis] == 1) and not statically_known_true(strides[axis] == step):
@@ -168,7 +169,7 @@ def order_of(value, like):
     if all(statically_known_true(size == 1) or statically_known_true(own == other) for size, own, other in pairs):
         return ()
     orders = itertools.permutations(range(value.dim()))
-    return next((order for order in orders if _is_dense(value, order, like.stride())), None)
+    return next((order for order in orders if is_dense(value, order, like.stride())), None)
 
 
 @dataclasses.dataclass
