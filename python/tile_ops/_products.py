@@ -26,7 +26,6 @@ class Limits(NamedTuple):
     depth: int = 1
     columns: int = 1
     weights: int = 1  # depth * columns
-    unaligned: bool = False  # alone products with rows that begin at no multiple of 16 bytes
     trains: bool = True  # also where ours computes the gradients
 
 
@@ -48,8 +47,6 @@ _CLASSES = (
     Class("cpu", (torch.float32,), _ALL, Limits((2, 8), weights=512 * 512), "1.0 to 3.0", _ON_CPU),
     Class("cpu", (torch.bfloat16,), _ALL, Limits((1, 4), weights=512 * 512, trains=False), "1.1 to 2.7", _ON_CPU),
     Class("cpu", (torch.float32,), _ALL, Limits((128, NO_LIMIT), 512, 512), "0.97 to 1.3", _ON_CPU),
-    # cuBLAS has no fast kernel for these: benchmarks/results/products-h200.md, 4095x4097x4096 and 3000x5000x1111.
-    Class("cuda", _16_BITS, _ALL, Limits((64, NO_LIMIT), 1024, 64, unaligned=True), "3.1 to 3.3", _ON_GPU),
     # Products alone take cuBLAS' time, so that an epilogue saves its reads and writes. In training that is lost again in gradients
     # (`benchmarks/models.py --way training`). Smaller products are bound by launches, or by reading one operand, and shallow ones
     # have too few steps to hide an epilogue behind.
@@ -89,23 +86,37 @@ def traced_limits(device, dtype, kind):
 
 def fits(limits, rows, depth, columns, trains):
     """Returns True if a product is in one of the classes. trains: True if ours has to compute the gradients, too."""
-    for (least, most), least_depth, least_columns, least_weights, unaligned, with_gradients in limits:
+    for (least, most), least_depth, least_columns, least_weights, with_gradients in limits:
         if least <= rows <= most and depth >= least_depth and columns >= least_columns and depth * columns >= least_weights:
-            if (with_gradients or not trains) and (not unaligned or depth % 8 or columns % 8):
+            if with_gradients or not trains:
                 return True
     return False
 
 
 def fits_for_all(limits, rows, depth, columns, trains):
     """As fits, but True only if that is so for all values of symbolic sizes, so that a graph gets no guard."""
-    for (least, most), least_depth, least_columns, least_weights, unaligned, with_gradients in limits:
+    for (least, most), least_depth, least_columns, least_weights, with_gradients in limits:
         large = statically_known_true(depth >= least_depth) and statically_known_true(columns >= least_columns)
         large = large and statically_known_true(depth * columns >= least_weights)
         if large and statically_known_true(rows >= least) and statically_known_true(rows <= most):
-            odd = statically_known_true(depth % 8 != 0) or statically_known_true(columns % 8 != 0)
-            if (with_gradients or not trains) and (not unaligned or odd):
+            if with_gradients or not trains:
                 return True
     return False
+
+
+# cuBLAS is slow where rows of a 16-bit result begin at no multiple of 16 bytes, as the logits of 50257 classes: GPT-2's training step
+# takes 2.5 times as long in eager mode as under inductor, which pads them (`benchmarks/models.py --only 'GPT-2, training'`).
+_LEAST_PADDED = 4096  # rows and columns of a result
+
+
+@functools.cache
+def _pads(device, dtype):
+    return device.type == "cuda" and dtype in _16_BITS and _is_measured(device)
+
+
+def pays_to_pad(device, dtype, rows, columns):
+    """Returns True if torch's product is faster with columns that are padded to a multiple of 8, although the result is copied."""
+    return columns % 8 != 0 and columns >= _LEAST_PADDED and rows >= _LEAST_PADDED // 8 and _pads(device, dtype)
 
 
 def described(device, dtype, depth, columns, kind):

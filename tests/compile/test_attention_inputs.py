@@ -184,7 +184,7 @@ def test_a_gpu_gets_a_dense_mask_with_the_same_numbers(name, shape):
 
 def test_a_mask_that_is_repeated_is_stored_once():
     def function(query, key, value):
-        mask = (torch.arange(query.shape[2])[None, None, :, None] >= 0).expand(2, 4, -1, key.shape[2])
+        mask = (torch.arange(query.shape[2], device=query.device)[None, None, :, None] >= 0).expand(2, 4, -1, key.shape[2])
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
     gm = changed(function, *[torch.randn(2, 4, 17, 16) for _ in range(3)])

@@ -65,12 +65,6 @@ def test_the_depth_decides_on_a_gpu(dtype, depth, ours, kind):
     assert not is_ours(Training(), Product(GPU, (dtype, dtype), 4096, depth, 4096), kind)
 
 
-@pytest.mark.parametrize("asked", [Asked(), Training()])
-def test_rows_that_begin_anywhere_are_ours_on_a_gpu(asked):
-    assert is_ours(asked, Product(GPU, (torch.bfloat16,) * 2, 3000, 1111, 5000))
-    assert not is_ours(asked, Product(GPU, (torch.bfloat16,) * 2, 3000, 1112, 5000))
-
-
 @pytest.mark.parametrize("asked", [Asked, Training])
 @pytest.mark.parametrize("products", ["tile", "torch"])
 def test_options_decide_for_all(asked, products):

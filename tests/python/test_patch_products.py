@@ -204,11 +204,30 @@ def test_the_report_of_an_activation_on_a_gpu(monkeypatch):
         _products, "_CLASSES", [each._replace(device=CPU) for each in _products._CLASSES if each.device == "cuda"]
     )
     with torch.device(CPU):
-        layers = [nn.Linear(*sizes, dtype=torch.bfloat16) for sizes in ((2048, 64), (1030, 64))]
+        layers = [nn.Linear(2048, 64, dtype=torch.bfloat16)]
     assert [text for _, _, text in tile_ops.patch(nn.ModuleList(layers)).products] == [
-        "with an activation ours from 64 rows without gradients (1.0 to 1.3); else torch's",
-        "ours from 64 rows (3.1 to 3.3); else torch's",
+        "with an activation ours from 64 rows without gradients (1.0 to 1.3); else torch's"
     ]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_padded_columns_change_no_result(bias, monkeypatch):
+    monkeypatch.setattr(_products, "pays_to_pad", lambda device, dtype, rows, columns: True)
+    with torch.device(CPU):
+        layer, x = (
+            nn.Linear(12, 13, bias=bias, dtype=torch.float64),
+            torch.randn(2, 5, 12, dtype=torch.float64, requires_grad=True),
+        )
+    tile_ops.patch(layer, products="measured")
+    result = layer(x)
+    expected = nn.functional.linear(x, layer.weight, layer.bias)
+    assert result.is_contiguous() and result.shape == expected.shape
+    parameters = (x, *layer.parameters())
+    grad = torch.randn_like(expected)
+    for one, other in zip(
+        (result, *torch.autograd.grad(result, parameters, grad)), (expected, *torch.autograd.grad(expected, parameters, grad))
+    ):
+        torch.testing.assert_close(one, other)
 
 
 def test_an_unknown_value():

@@ -22,6 +22,7 @@ def machine(monkeypatch):
     def forget():
         _products.classes.cache_clear()
         _products.limits.cache_clear()
+        _products._pads.cache_clear()
 
     yield set_machine
     monkeypatch.undo()
@@ -50,13 +51,6 @@ ROWS = [
     (CPU, FLOAT, PLAIN, (128, 511, 1024), False, False),
     (CPU, FLOAT, PLAIN, (128, 1024, 511), False, False),
     (CPU, torch.float64, PLAIN, (128, 1024, 1024), False, False),
-    # rows that begin anywhere, 16 bits on sm_90
-    (GPU, BF16, PLAIN, (64, 1025, 64), True, True),
-    (GPU, HALF, FUSED, (4096, 1024, 4097), False, True),
-    (GPU, BF16, PAIR, (4096, 1024, 4097), True, True),
-    (GPU, BF16, PLAIN, (63, 1025, 64), False, False),
-    (GPU, BF16, PLAIN, (4096, 1023, 4096), False, False),
-    (GPU, BF16, PLAIN, (4096, 4096, 63), False, False),
     # an epilogue, 16 bits on sm_90
     (GPU, BF16, FUSED, (64, 2048, 64), False, True),
     (GPU, HALF, PAIR, (4096, 4096, 4096), False, True),
@@ -101,4 +95,14 @@ def test_texts_of_a_report(machine):
     assert _products.described(CPU, BF16, 1024, 1024, PAIR) == "for 1 to 4 rows without gradients (1.1 to 2.7)"
     assert _products.described(CPU, FLOAT, 8, 8, PLAIN) == _products.described(GPU, BF16, 4096, 4096, PLAIN) == ""
     assert _products.described(GPU, BF16, 4096, 4096, FUSED) == "from 64 rows without gradients (1.0 to 1.3)"
-    assert _products.described(GPU, BF16, 1111, 5000, PLAIN) == "from 64 rows (3.1 to 3.3)"
+    assert _products.described(GPU, BF16, 1111, 5000, PLAIN) == ""
+
+
+def test_columns_of_torchs_products_that_are_padded(machine):
+    machine()
+    assert _products.pays_to_pad(GPU, BF16, 4096, 50257) and _products.pays_to_pad(GPU, HALF, 512, 4097)
+    for other in ((GPU, BF16, 4096, 50304), (GPU, FLOAT, 4096, 50257), (CPU, BF16, 4096, 50257), (GPU, BF16, 8, 50257)):
+        assert not _products.pays_to_pad(*other)
+    assert not _products.pays_to_pad(GPU, BF16, 4096, 1001)
+    machine(arch=(8, 0))
+    assert not _products.pays_to_pad(GPU, BF16, 4096, 50257)

@@ -107,8 +107,6 @@ def config_patches(on_gpu, is_package=False):
         "epilogue_fusion_first": True,
         # As on a CPU: accesses then have the fewest axes. Torch 2.11 fuses an epilogue only if its axes are those of the product.
         "loop_ordering_after_fusion": False,
-        # Rows with gaps between samples have no common stride, so that a product would be copied and take no epilogue.
-        "comprehensive_padding": False,
         # To choose a padding of products inductor starts programs, as Triton's compiler; so do its threads for compilers.
         "shape_padding": False,
         "compile_threads": 1,
@@ -296,6 +294,21 @@ def unroll_positions():
         return of_index
 
     ir.Reduction._unroll_reduction_fn = staticmethod(unrolled)
+
+
+def pad_rows_alone(is_ours):
+    """Lets inductor pad the strides of rows, for which torch's products are faster, but not those of samples alone where is_ours()
+    returns True: rows of all samples have then no common stride, so that a product is copied and takes no epilogue."""
+    own = ir.Layout._pad_strides
+
+    def pad_strides(strides, size, dtype):
+        made = own(strides, size, dtype)
+        if made is strides or not is_ours():
+            return made
+        inner = ir.stride_order2fill_order(ir.get_stride_order(strides))
+        return made if len(inner) > 1 and made[inner[1]] != strides[inner[1]] else strides
+
+    ir.Layout._pad_strides = staticmethod(pad_strides)
 
 
 def need_no_triton(is_ours):

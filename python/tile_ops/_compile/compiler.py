@@ -34,6 +34,7 @@ def _install():
     compat.let_sums_into_elements_be_calls(lambda: current() is not None)
     compat.split_evenly(lambda: current() is not None)
     compat.unroll_positions()
+    compat.pad_rows_alone(lambda: current() is not None)
     compat.need_no_triton(lambda: current() is not None)
     compat.generate_packages_at_once(lambda: current() is not None)
     logging.getLogger("torch._inductor.scheduler").addFilter(_Quiet())
