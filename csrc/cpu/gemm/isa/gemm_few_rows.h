@@ -58,17 +58,17 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
   typename KernelShape<T>::Sum sum[rows][columns];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) sum[r][j].clear();
   }
   const auto step = [&](long at, long left, long depth) __attribute__((always_inline)) {
     V column[columns];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) column[j] = load_along<T>(b + j * ldb + at * together, left);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const V row = depth == lanes ? V::load(a + r * lda + at) : V::load(a + r * lda + at, depth);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int j = 0; j < columns; ++j) sum[r][j].add(row, column[j]);
     }
   };
@@ -90,7 +90,7 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
   }
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) {
       const R one = rows * columns == lanes ? total[r * columns + j]
                                             : reduce(sum[r][j].rounded(), [](R x, R y) { return x + y; });
@@ -102,7 +102,15 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
 template <class T, class S, int rows>
 TILE_INLINE void rows_of_dots(long n, long k, const T* a, long lda, const S* b, long ldb,
                               typename KernelShape<T>::Result* c, long ldc, bool accumulate) {
-  constexpr int most = few_sums<T> / rows, columns = most > 4 ? 4 : most > 0 ? most : 1;
+  constexpr int most = few_sums<T> / rows, columns = most > 4 ? 4 : most > 0 ? most : 1,
+                lanes = Vec<T>::lanes, together = KernelShape<T>::together;
+  // For a short k most of the time goes into adding up lanes, which is fast for as many sums as lanes. A
+  // processor reads fewer columns ahead.
+  constexpr int wide = lanes / rows;
+  if constexpr (wide > columns && wide <= most)
+    if (k <= 16 * lanes * together)
+      for (; n >= wide; n -= wide, b += wide * ldb, c += wide)
+        dots<T, S, rows, wide>(k, a, lda, b, ldb, c, ldc, accumulate);
   for (; n >= columns; n -= columns, b += columns * ldb, c += columns)
     dots<T, S, rows, columns>(k, a, lda, b, ldb, c, ldc, accumulate);
   for (; n > 0; --n, b += ldb, ++c) dots<T, S, rows, 1>(k, a, lda, b, ldb, c, ldc, accumulate);
@@ -152,6 +160,9 @@ TILE_INLINE void rows_of_multiples(long n, long k, const T* a, long lda, const S
   constexpr int lanes = Vec<T>::lanes, most = few_sums<T> / rows, columns = most > 0 ? most : 1;
   for (; n >= columns * lanes; n -= columns * lanes, b += columns * lanes, c += columns * lanes)
     multiples<T, S, rows, columns, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
+  if constexpr (columns > 4)
+    for (; n >= 4 * lanes; n -= 4 * lanes, b += 4 * lanes, c += 4 * lanes)
+      multiples<T, S, rows, 4, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
   for (; n >= lanes; n -= lanes, b += lanes, c += lanes)
     multiples<T, S, rows, 1, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
   if (n > 0) multiples<T, S, rows, 1, true>(k, a, lda, b, ldb, c, ldc, accumulate, n);
