@@ -197,7 +197,9 @@ static void columns_in_place(long m, long n, long k, const void* rows, const Mat
 template <class T, class S>
 static void rows_in_place(long m, long n, long k, const void* rows, const MatrixView& b, void* c, long ldc,
                           bool accumulate) {
-  constexpr long together = 16;  // a processor reads ahead along the rows of B if these are few
+  // A processor reads ahead along the rows of B if these are few. Short ones need that less than long sums,
+  // which lose less than many additions to C.
+  const long together = n <= 16 * Vec<T>::lanes ? 128 : 16;
   const auto* a = static_cast<const T*>(rows);
   const auto* from = static_cast<const S*>(b.data);
   each_few_rows<T>(
