@@ -77,9 +77,7 @@ struct MmaNode final : OpNode {
   };
   void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Unwritten unwritten,
                 char* out, int64_t ld, bool add, Frame& frame) const {
-    // Lanes that get a single product each would round it before they are added up.
-    const FewRows* few = kernels->reads_in_place(m, left.dtype, right.view, right.dtype);
-    if (few && (few == &kernels->rows_in_place || k >= 2 * kernels->lanes * kernels->together)) {
+    if (const FewRows* few = kernels->reads_in_place(m, left.dtype, right.view, right.dtype)) {
       void* rows = frame.scratch.take(static_cast<size_t>(m * (k + kernels->together) * 8));
       few->rows[static_cast<int>(left.dtype)](m, k, left.view, rows);
       few->multiply[static_cast<int>(right.dtype)](m, n, k, rows, right.view, out, ld, add);

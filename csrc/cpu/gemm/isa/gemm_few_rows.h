@@ -116,6 +116,24 @@ TILE_INLINE void rows_of_dots(long n, long k, const T* a, long lda, const S* b, 
   for (; n > 0; --n, b += ldb, ++c) dots<T, S, rows, 1>(k, a, lda, b, ldb, c, ldc, accumulate);
 }
 
+// The same for a k of few vectors: a lane's first product would be rounded, and there are as many as lanes.
+template <class S>
+static void short_dots(long m, long n, long k, const float* a, const S* b, long ldb, float* c, long ldc,
+                       bool accumulate) {
+  constexpr int lanes = Vec<float>::lanes;
+  for (long r = 0; r < m; ++r, a += k, c += ldc) {
+    for (long j = 0; j < n; ++j) {
+      DoubleSum sum;
+      sum.clear();
+      for (long at = 0; at < k; at += lanes)
+        sum.add(load_as<float>(a + at, k - at), load_as<float>(b + j * ldb + at, k - at));
+      const auto one = static_cast<float>(
+          reduce(sum.value.low + sum.value.high, [](double x, double y) { return x + y; }));
+      c[j] = accumulate ? c[j] + one : one;
+    }
+  }
+}
+
 // The same for rows of B that are contiguous: rows of `columns` vectors are summed for some k, then added to
 // C.
 template <class T, class S, int rows, int columns, bool partial>
@@ -187,6 +205,11 @@ static void columns_in_place(long m, long n, long k, const void* rows, const Mat
                              bool accumulate) {
   constexpr int together = KernelShape<T>::together;
   const long lda = (k + together - 1) / together;
+  if constexpr (std::is_same_v<T, float>) {
+    if (k < 2 * Vec<T>::lanes)
+      return short_dots(m, n, k, static_cast<const T*>(rows), static_cast<const S*>(b.data), b.column_stride,
+                        static_cast<T*>(c), ldc, accumulate);
+  }
   each_few_rows<T>(
       m, [&]<int count>(long row) __attribute__((always_inline)) {
         rows_of_dots<T, S, count>(
