@@ -13,7 +13,7 @@ struct FewRows {
   Array out, lse, top, weight;  // as of Forward
   std::optional<Array> residual;
   RuleOf<Array, Tile, Tile> rule;
-  std::optional<Tile> queries;  // of a head, 1 without it
+  Tile queries;  // of a head
   int heads;
   TileSize tile;
   DType operand;

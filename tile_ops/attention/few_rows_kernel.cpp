@@ -16,9 +16,8 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
   const Shape of_rows{heads, rows, 1};
   Tile part = bid(0), batch = bid(1), scale = rule.scale.astype(dtype);
   // Row r is query r % queries of its head.
-  Tile row = arange(rows).reshape({1, rows, 1}), query = queries ? row % *queries : Tile(0),
-       head = ((part * heads + arange(heads).reshape({heads, 1, 1})) * in.query.dim(2) + row) /
-              (queries ? *queries : Tile(1));
+  Tile row = arange(rows).reshape({1, rows, 1}), query = row % queries,
+       head = ((part * heads + arange(heads).reshape({heads, 1, 1})) * in.query.dim(2) + row) / queries;
   const auto of_head = [&](const Array& array) { return gather(array, {head}).astype(dtype); };
   const auto load = [&](const Array& array, int length, const Tile& j) {
     return array[{batch}].tiled_view({heads, length, depth}).load({part, j, 0}).astype(operand);
@@ -42,16 +41,15 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
     top = max(top, sink);
     total += exp(sink - top);
   }
-  Tile keys = in.key.dim(2), low = 0, high = cdiv(keys, cols), count = queries ? *queries : Tile(1);
-  if (!options.all_keys) high = cdiv(min(max(count + rule.offset, 0), keys), cols);
+  Tile keys = in.key.dim(2), low = 0, high = cdiv(min(max(queries + rule.offset, 0), keys), cols);
   if (options.first) low = min(max(*options.first, 0) / cols, high);
   for (Tile j : range(low, high)) {
     Tile col = j * cols + arange(cols).reshape({1, 1, cols}), read;
     if (bias) read = bias->load({own_bias ? part : Tile(0), 0, j});
     const auto only = [&](Tile values, double hidden) {
       if (is_mask) values = where(read, values, hidden);
-      Tile seen = col < keys;
-      if (!options.all_keys) seen = seen & (col <= query + rule.offset);
+      // Sums of all columns of a tile: forward() asks each row, too.
+      Tile seen = (col < keys) & (col <= query + rule.offset);
       if (options.first) seen = seen & (col >= query + *options.first);
       return where(seen, values, hidden);
     };

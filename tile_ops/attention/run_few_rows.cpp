@@ -39,8 +39,6 @@ bool run_few_rows(const Operands& of, const OptionalTensor& bias, const Problem&
   if (of_heads) joined_bias = joined(*of_heads, bias_heads);
   if (!query || !out || (residual && !rest) || (of_heads && !joined_bias)) return false;
 
-  HostRule rule = p.rule;
-  rule.options.all_keys = !rule.options.first && rule.offset >= p.keys - 1;
   const std::vector<int64_t> row_sizes{p.batch, p.key_heads, rows};
   const Tensor lse = results.lse.view(row_sizes);
   const auto of_rows = [&](const OptionalTensor& given) {
@@ -54,12 +52,12 @@ bool run_few_rows(const Operands& of, const OptionalTensor& bias, const Problem&
                           .top = of_rows(results.top),
                           .weight = of_rows(results.weight),
                           .residual = rest,
-                          .rule = as_launched(rule),
-                          .queries = p.rows > 1 ? std::optional<int>(static_cast<int>(p.rows)) : std::nullopt,
+                          .rule = as_launched(p.rule),
+                          .queries = static_cast<int>(p.rows),
                           .heads = heads,
                           .tile = {power_of_2(rows), cpu_keys, head_columns(p.depth)},
                           .operand = operand_dtype(of.query),
-                          .negative = rule.scale < 0,
+                          .negative = p.rule.scale < 0,
                           .own_bias = own_bias});
   return true;
 }
