@@ -10,8 +10,8 @@ namespace tile::attention {
 template <class Array, class Tile>
 struct FewRows {
   Inputs<Array> in;
-  Array out, lse, top, weight;  // as of Forward
-  std::optional<Array> residual;
+  Array out, lse;  // as of Forward
+  std::optional<Array> top, weight, residual;
   RuleOf<Array, Tile, Tile> rule;
   Tile queries;  // of a head
   int heads;

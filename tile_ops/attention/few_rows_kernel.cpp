@@ -97,8 +97,8 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
     array[{batch}].tiled_view({heads, rows}).store({part, 0}, values.reshape({heads, rows}));
   };
   store_rows(lse, where(empty, -inf, top + log(total)));
-  store_rows(top_of, where(empty, inf, top));
-  store_rows(weight, where(empty, 0.0, 1.0 / total));
+  if (top_of) store_rows(*top_of, where(empty, inf, top));
+  if (weight) store_rows(*weight, where(empty, 0.0, 1.0 / total));
 }
 
 }  // namespace tile::attention

@@ -42,7 +42,7 @@ bool run_few_rows(const Operands& of, const OptionalTensor& bias, const Problem&
   const std::vector<int64_t> row_sizes{p.batch, p.key_heads, rows};
   const Tensor lse = results.lse.view(row_sizes);
   const auto of_rows = [&](const OptionalTensor& given) {
-    return given ? given->view(row_sizes) : result_like(lse);
+    return given ? OptionalTensor(given->view(row_sizes)) : std::nullopt;
   };
   const int heads = heads_of_block(p.key_heads, p.batch);
   few_rows_kernel.launch({p.key_heads / heads, p.batch},
