@@ -9,6 +9,10 @@
 
 namespace tile::cpu::TILE_ISA {
 
+// Reads a line of B early, into the second-level cache: B's rows and columns are too short for a processor to
+// find out in time that it should read ahead. The address may lie behind the array.
+TILE_INLINE void read_early(const void* p) { __builtin_prefetch(p, 0, 2); }
+
 // Returns a vector of contiguous values, with zeros behind the last one; `left` of them are there.
 template <class T, class S>
 TILE_INLINE Vec<T> load_along(const S* p, long left) {
@@ -64,7 +68,11 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
   const auto step = [&](long at, long left, long depth) __attribute__((always_inline)) {
     V column[columns];
 #pragma GCC unroll 16
-    for (int j = 0; j < columns; ++j) column[j] = load_along<T>(b + j * ldb + at * together, left);
+    for (int j = 0; j < columns; ++j) {
+      const S* const from = b + j * ldb + at * together;
+      column[j] = load_along<T>(from, left);
+      read_early(from + columns * ldb);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const V row = depth == lanes ? V::load(a + r * lda + at) : V::load(a + r * lda + at, depth);
@@ -135,10 +143,10 @@ static void short_dots(long m, long n, long k, const float* a, const S* b, long 
 }
 
 // The same for rows of B that are contiguous: rows of `columns` vectors are summed for some k, then added to
-// C.
+// C. What is `ahead` of B is needed next.
 template <class T, class S, int rows, int columns, bool partial>
 TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T* c, long ldc,
-                           bool accumulate, long last) {
+                           bool accumulate, long last, long ahead) {
   using V = Vec<T>;
   constexpr int lanes = V::lanes;
   typename KernelShape<T>::Sum sum[rows][columns];
@@ -150,7 +158,10 @@ TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T
   for (long at = 0; at < k; ++at, b += ldb) {
     V row[columns];
 #pragma GCC unroll 16
-    for (int j = 0; j < columns; ++j) row[j] = load_as<T>(b + j * lanes, partial ? last : lanes);
+    for (int j = 0; j < columns; ++j) {
+      row[j] = load_as<T>(b + j * lanes, partial ? last : lanes);
+      read_early(b + j * lanes + ahead);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const V factor(a[r * lda + at]);
@@ -176,14 +187,17 @@ template <class T, class S, int rows>
 TILE_INLINE void rows_of_multiples(long n, long k, const T* a, long lda, const S* b, long ldb, T* c, long ldc,
                                    bool accumulate) {
   constexpr int lanes = Vec<T>::lanes, most = few_sums<T> / rows, columns = most > 0 ? most : 1;
-  for (; n >= columns * lanes; n -= columns * lanes, b += columns * lanes, c += columns * lanes)
-    multiples<T, S, rows, columns, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
-  if constexpr (columns > 4)
-    for (; n >= 4 * lanes; n -= 4 * lanes, b += 4 * lanes, c += 4 * lanes)
-      multiples<T, S, rows, 4, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
-  for (; n >= lanes; n -= lanes, b += lanes, c += lanes)
-    multiples<T, S, rows, 1, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
-  if (n > 0) multiples<T, S, rows, 1, true>(k, a, lda, b, ldb, c, ldc, accumulate, n);
+  const long next_rows = k * ldb - n;  // behind the last column
+  const auto some = [&]<int vectors>() __attribute__((always_inline)) {
+    constexpr long width = vectors * lanes;
+    for (; n >= width; n -= width, b += width, c += width)
+      multiples<T, S, rows, vectors, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes,
+                                            n >= 2 * width ? width : next_rows + n);
+  };
+  some.template operator()<columns>();
+  if constexpr (columns > 4) some.template operator()<4>();
+  some.template operator()<1>();
+  if (n > 0) multiples<T, S, rows, 1, true>(k, a, lda, b, ldb, c, ldc, accumulate, n, 0);
 }
 
 // Calls body.operator()<count>(first row) for all rows.
