@@ -1,12 +1,12 @@
-// The forward of few queries on a CPU: its kernel and launch. A block has the rows of several key heads, because
-// an op of a few rows takes longer to begin than to compute.
+// The forward of few queries on a CPU: its kernel and launch. A block has the rows of several key heads,
+// because an op of a few rows takes longer to begin than to compute.
 #pragma once
 #include "bias.h"
 
 namespace tile::attention {
 
-// Arrays are [batch, key heads, group * queries, ...]: a tile has the queries of all heads that share a key head.
-// bias is [batch or 1, key heads or 1, group * queries, key]. Block (tile of key heads, batch).
+// Arrays are [batch, key heads, group * queries, ...]: a tile has the queries of all heads that share a key
+// head. bias is [batch or 1, key heads or 1, group * queries, key]. Block (tile of key heads, batch).
 template <class Array, class Tile>
 struct FewRows {
   Inputs<Array> in;

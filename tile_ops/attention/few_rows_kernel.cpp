@@ -1,5 +1,5 @@
-// Attention of so few queries that a tile holds those of several key heads, on a CPU. It computes what forward()
-// does, in the same order, so that a sample has the same bits in packed samples.
+// Attention of so few queries that a tile holds those of several key heads, on a CPU. It computes what
+// forward() does, in the same order, so that a sample has the same bits in packed samples.
 #include <limits>
 
 #include "few_rows.h"
@@ -29,8 +29,8 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
   std::optional<View> bias;
   if (in.bias)
     bias = (*in.bias)[{min(batch, in.bias->dim(0) - 1)}].tiled_view({own_bias ? heads : 1, rows, cols});
-  const bool is_mask = bias && in.bias->dtype() == boolean,
-             plain = !slope && !cap && !(bias && !is_mask), to_base_2 = info(operand).bits == 16;
+  const bool is_mask = bias && in.bias->dtype() == boolean, plain = !slope && !cap && !(bias && !is_mask),
+             to_base_2 = info(operand).bits == 16;
   const auto exponential = [&](const Tile& x) { return to_base_2 ? exp2(x * log2_e) : exp(x); };
 
   Tile q = load(in.query, rows, 0);
@@ -64,8 +64,7 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
       }
       return slope ? fma(abs(query + *options.diagonal - col).astype(dtype), -*slope, s) : s;
     };
-    Tile product =
-        mma(q, load(in.key, cols, j).permute({0, 2, 1}), zeros({heads, rows, cols}, dtype));
+    Tile product = mma(q, load(in.key, cols, j).permute({0, 2, 1}), zeros({heads, rows, cols}, dtype));
     Tile new_top, p;
     if (plain) {
       Tile greatest = negative ? only(product, -least).min(2, true) : only(product, least).max(2, true);

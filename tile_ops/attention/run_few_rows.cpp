@@ -7,8 +7,8 @@ namespace {
 
 Kernel few_rows_kernel("attention_few_rows", forward_few_rows);
 
-// As many rows as products read keys in place for.
-constexpr int64_t most_rows = 8;
+// As many rows as products read keys in place for. forward() multiplies one more than a head has, of padding.
+constexpr int64_t most_rows = 8, most_queries = most_rows - 1;
 
 int power_of_2(int64_t least) {
   int power = 1;
@@ -27,9 +27,12 @@ int heads_of_block(int64_t key_heads, int64_t batch) {
 
 bool run_few_rows(const Operands& of, const OptionalTensor& bias, const Problem& p, const Results& results) {
   const int64_t rows = p.group * p.rows;
-  if (p.all_rows || p.rule.options.dropout || p.rule.options.text || rows > most_rows) return false;
-  const OptionalTensor of_heads =
-      bias && bias->size(1) > 1 ? bias : bias ? OptionalTensor(bias->expand({-1, p.group, -1, -1})) : bias;
+  if (p.all_rows || p.rule.options.dropout || p.rule.options.text || rows > most_rows ||
+      p.rows > most_queries)
+    return false;
+  const OptionalTensor of_heads = bias && bias->size(1) > 1 ? bias
+                                  : bias ? OptionalTensor(bias->expand({-1, p.group, -1, -1}))
+                                         : bias;
   const bool own_bias = bias && bias->size(1) > 1;
   const int64_t bias_heads = own_bias ? p.key_heads : 1;
   const OptionalTensor residual = if_any(results.residual);

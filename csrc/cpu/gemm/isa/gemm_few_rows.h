@@ -22,6 +22,16 @@ TILE_INLINE Vec<T> load_along(const S* p, long left) {
     return load_as<T>(p, left);
 }
 
+// Returns the values of a vector of columns, of as many rows as an element has: the first `n` columns, and
+// zeros behind the `left` > 0 rows.
+template <class T, class S>
+TILE_INLINE Vec<T> load_down(const S* p, long ld, long n, long left) {
+  if constexpr (KernelShape<T>::together == 2)
+    return pair(bits_of(p, n), left > 1 ? bits_of(p + ld, n) : Vec<T>(T(0)));
+  else
+    return load_as<T>(p, n);
+}
+
 // Rows of A, each of whole elements of T.
 template <class T, class S>
 static void copy_rows(long m, long k, const MatrixView& a, void* to) {
@@ -110,7 +120,10 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
 template <class T, class S, int rows>
 TILE_INLINE void rows_of_dots(long n, long k, const T* a, long lda, const S* b, long ldb,
                               typename KernelShape<T>::Result* c, long ldc, bool accumulate) {
-  constexpr int most = few_sums<T> / rows, columns = most > 4 ? 4 : most > 0 ? most : 1,
+  constexpr int most = few_sums<T> / rows,
+                columns = most > 4   ? 4
+                          : most > 0 ? most
+                                     : 1,
                 lanes = Vec<T>::lanes, together = KernelShape<T>::together;
   // For a short k most of the time goes into adding up lanes, which is fast for as many sums as lanes. A
   // processor reads fewer columns ahead.
@@ -145,22 +158,25 @@ static void short_dots(long m, long n, long k, const float* a, const S* b, long 
 // The same for rows of B that are contiguous: rows of `columns` vectors are summed for some k, then added to
 // C. What is `ahead` of B is needed next.
 template <class T, class S, int rows, int columns, bool partial>
-TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T* c, long ldc,
-                           bool accumulate, long last, long ahead) {
+TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb,
+                           typename KernelShape<T>::Result* c, long ldc, bool accumulate, long last,
+                           long ahead) {
   using V = Vec<T>;
-  constexpr int lanes = V::lanes;
+  using R = Vec<typename KernelShape<T>::Result>;
+  constexpr int lanes = V::lanes, together = KernelShape<T>::together;
   typename KernelShape<T>::Sum sum[rows][columns];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) sum[r][j].clear();
   }
-  for (long at = 0; at < k; ++at, b += ldb) {
+  for (long at = 0; at * together < k; ++at, b += together * ldb) {
     V row[columns];
 #pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) {
-      row[j] = load_as<T>(b + j * lanes, partial ? last : lanes);
-      read_early(b + j * lanes + ahead);
+      row[j] = load_down<T>(b + j * lanes, ldb, partial ? last : lanes, k - at * together);
+#pragma GCC unroll 2
+      for (int i = 0; i < together; ++i) read_early(b + i * ldb + j * lanes + ahead);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
@@ -173,9 +189,9 @@ TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) {
-      T* const out = c + r * ldc + j * lanes;
-      V total = sum[r][j].rounded();
-      if (accumulate) total = total + (partial ? V::load(out, last) : V::load(out));
+      auto* const out = c + r * ldc + j * lanes;
+      R total = sum[r][j].rounded();
+      if (accumulate) total = total + (partial ? R::load(out, last) : R::load(out));
       if (partial)
         total.store(out, last);
       else
@@ -184,8 +200,8 @@ TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T
   }
 }
 template <class T, class S, int rows>
-TILE_INLINE void rows_of_multiples(long n, long k, const T* a, long lda, const S* b, long ldb, T* c, long ldc,
-                                   bool accumulate) {
+TILE_INLINE void rows_of_multiples(long n, long k, const T* a, long lda, const S* b, long ldb,
+                                   typename KernelShape<T>::Result* c, long ldc, bool accumulate) {
   constexpr int lanes = Vec<T>::lanes, most = few_sums<T> / rows, columns = most > 0 ? most : 1;
   const long next_rows = k * ldb - n;  // behind the last column
   const auto some = [&]<int vectors>() __attribute__((always_inline)) {
@@ -236,15 +252,17 @@ static void rows_in_place(long m, long n, long k, const void* rows, const Matrix
                           bool accumulate) {
   // A processor reads ahead along the rows of B if these are few. Short ones need that less than long sums,
   // which lose less than many additions to C.
-  const long together = n <= 16 * Vec<T>::lanes ? 128 : 16;
+  constexpr int together = KernelShape<T>::together;
+  const long depth = n <= 16 * Vec<T>::lanes ? 128 : 16, lda = (k + together - 1) / together;
   const auto* a = static_cast<const T*>(rows);
   const auto* from = static_cast<const S*>(b.data);
   each_few_rows<T>(
       m, [&]<int count>(long row) __attribute__((always_inline)) {
-        for (long at = 0; at == 0 || at < k; at += together)
-          rows_of_multiples<T, S, count>(n, k - at < together ? k - at : together, a + row * k + at, k,
-                                         from + at * b.row_stride, b.row_stride,
-                                         static_cast<T*>(c) + row * ldc, ldc, accumulate || at > 0);
+        for (long at = 0; at == 0 || at < k; at += depth)
+          rows_of_multiples<T, S, count>(n, k - at < depth ? k - at : depth, a + row * lda + at / together,
+                                         lda, from + at * b.row_stride, b.row_stride,
+                                         static_cast<typename KernelShape<T>::Result*>(c) + row * ldc, ldc,
+                                         accumulate || at > 0);
       });
 }
 
