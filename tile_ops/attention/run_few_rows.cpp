@@ -27,6 +27,8 @@ int heads_of_block(int64_t key_heads, int64_t batch) {
 
 bool run_few_rows(const Operands& of, const OptionalTensor& bias, const Problem& p, const Results& results) {
   const int64_t rows = p.group * p.rows;
+  // Packed samples, which forward() computes, have the bits of samples alone.
+  if (!sums_rows_alike()) return false;
   if (p.all_rows || p.rule.options.dropout || p.rule.options.text || rows > most_rows ||
       p.rows > most_queries)
     return false;
