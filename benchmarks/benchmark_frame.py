@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -176,7 +177,7 @@ def machine_of(options):
 
 
 def measured(benchmark, table, cases, options, save):
-    """Adds the rows of the cases. Returns those that are left out, with the reasons. save() takes these after each section."""
+    """Adds the rows of the cases. Returns those that are left out, with the reasons. save() takes these after each case."""
     end, out = time.monotonic() + options.budget, {}
     sections = [
         some for kind in benchmark.sections if (some := [case for case in cases if benchmark.cases.section(case) == kind])
@@ -191,6 +192,7 @@ def measured(benchmark, table, cases, options, save):
             for case, found in all_times(benchmark, peers, options, root, start + share):
                 left.remove(case)
                 add(benchmark, table, case, found, first[case], options, out)
+                save(out)
         out |= {case: "the time was over" for case in some if case in left}
         save(out)
     return out
@@ -251,5 +253,9 @@ def run(benchmark, options, left_out=()):
         if options.write or options.add:
             table.write(path, ending(benchmark, table.lines[start:], left_out | out, options))
 
-    out = measured(benchmark, table, [name for name in wanted if name not in left_out], options, save)
+    before = signal.signal(signal.SIGTERM, task_processes.end_all)  # as `timeout` sends it
+    try:
+        out = measured(benchmark, table, [name for name in wanted if name not in left_out], options, save)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     print("\n".join(ending(benchmark, table.lines[start:], left_out | out, options)), flush=True)

@@ -36,6 +36,16 @@ def name_of(pid):
         return ""
 
 
+_running = set()
+
+
+def end_all(number, _frame):
+    """Ends all processes and this one, as a handler of a signal: they are in sessions of their own, which would go on."""
+    for child in list(_running):
+        child.kill()
+    os._exit(128 + number)
+
+
 class Child:
     """A process with a task. `programs`: what it and its children start after it says that it begins."""
 
@@ -51,6 +61,7 @@ class Child:
             env={**os.environ, **variables},
             start_new_session=True,
         )
+        _running.add(self)
         for work in (self._read, self._look):
             threading.Thread(target=work, daemon=True).start()
 
@@ -89,13 +100,18 @@ class Child:
         message = next((line for line in lines[traces[-1] + 1 :] if line[:1].strip()), "") if traces else ""
         return message or f"ends with {self.process.returncode}"
 
-    def end(self):
-        """Ends the process and those that it has started."""
+    def kill(self):
+        """Kills the process and those that it has started."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+    def end(self):
+        """Ends the process and those that it has started."""
+        self.kill()
         self.process.wait()
+        _running.discard(self)
         self.errors.close()
 
 

@@ -3,8 +3,11 @@
 import argparse
 import json
 import math
+import os
 import pathlib
+import signal
 import subprocess
+import sys
 import textwrap
 import threading
 import time
@@ -277,6 +280,34 @@ def test_a_process_that_fails_or_hangs_says_why(child):
         child("os._exit(7)").one_answer({}, {}, 30)
     with pytest.raises(TimeoutError, match="^takes longer than 0.2 s$"):
         child("time.sleep(60)").one_answer({}, {}, 0.2)
+
+
+def test_a_signal_ends_the_processes_that_were_started(tmp_path):
+    path = tmp_path / "started"
+    code = f"""
+import signal, subprocess, sys, task_processes
+task_processes.CHILD = {str(tmp_path / "child.py")!r}
+signal.signal(signal.SIGTERM, task_processes.end_all)
+task_processes.one_answer({{}}, {{}}, 60)
+"""
+    (tmp_path / "child.py").write_text(f"import os, time\nopen({str(path)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
+    benchmarks = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
+    process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(benchmarks)})
+    end = time.monotonic() + 30
+    while not (path.exists() and path.read_text()) and time.monotonic() < end:
+        time.sleep(0.02)
+    process.terminate()
+    assert process.wait(30) == 128 + signal.SIGTERM
+    while time.monotonic() < end:
+        try:
+            os.kill(int(path.read_text()), 0)
+        except ProcessLookupError:
+            return
+        status = pathlib.Path(f"/proc/{path.read_text()}/status")
+        if status.exists() and "Z (zombie)" in status.read_text():  # it has ended, and nobody asks for its status
+            return
+        time.sleep(0.02)
+    pytest.fail("the process still runs")
 
 
 def test_cases_go_on_in_another_process_after_one_that_ends(child):
