@@ -347,6 +347,7 @@ ON_CPU = {"device": "cpu", "operator": "flash_attention_for_cpu"}
         ({**ON_CPU, "rows": 32, "trains": True}, None),
         ({**ON_CPU, "dtype": torch.float32}, None),
         ({**ON_CPU, "dtype": torch.float32, "rows": 197}, "too few rows for full tiles"),
+        ({**ON_CPU, "dtype": torch.float32, "depth": 40}, "too few columns for full tiles"),
         ({**ON_CPU, "dtype": torch.float32, "rows": 256, "keys": 77}, None),
         ({**ON_CPU, "dtype": torch.float32, "rows": 256, "keys": 77, "trains": True}, "too few rows for full tiles"),
         ({**ON_CPU, "dtype": torch.float64}, "not measured in this dtype"),

@@ -101,6 +101,7 @@ def reads_heads_once(call):
 
 # On a CPU queries, and keys of a gradient, are computed in tiles of so many.
 TILE = 128
+COLUMNS = (64, 128, 256)  # of heads in a tile
 EMPTY = 0.1  # a larger part of empty rows costs more than ours wins
 SCORES = 8192  # with fewer a head, torch's call is shorter than ours
 
@@ -110,6 +111,11 @@ def _fills_tiles(length):
     return -(-length // TILE) * TILE <= (1 + EMPTY) * length
 
 
+def _fills_columns(depth):
+    columns = next((each for each in COLUMNS if depth <= each), depth)
+    return columns <= (1 + EMPTY) * depth
+
+
 def _on_cpu(call):
     """Ours is faster in 16 bits, and in float32 where tiles are full; `benchmarks/run.py --only attention` compares."""
     if call.query.element_size() == 2:
@@ -117,6 +123,8 @@ def _on_cpu(call):
         return None if call.trains or keys >= TILE or rows * keys >= SCORES else "too few scores"
     if call.query.dtype != torch.float32:
         return "not measured in this dtype"
+    if not _fills_columns(call.query.shape[3]):
+        return "too few columns for full tiles"
     if not _fills_tiles(call.query.shape[2]) or (call.trains and not _fills_tiles(call.key.shape[2])):
         return "too few rows for full tiles"
     return None

@@ -11,7 +11,7 @@ from torch._inductor.decomposition import select_decomp_table
 from . import attention_inputs, cache_key, compat, flex, ladder, linear_loss, lowerings, pairs, patterns, report, templates
 from . import options as option_rules
 from .active import Compile, Refused, compiling, current
-from .lowerings import KEPT, KEPT_ON_CPU
+from .lowerings import CALLED_WHERE_CHANNELS_ARE_LAST, KEPT, KEPT_ON_CPU
 from .scheduling import TileScheduling
 
 ATTEMPTS = 20
@@ -76,13 +76,24 @@ def _generate(compile, gm, example_inputs, arguments):
     raise RuntimeError("too many operators without a kernel")
 
 
+def _unless_channels_are_last(decomposed, place):
+    @functools.wraps(decomposed)
+    def asked(*args, **kwargs):
+        input = args[place]
+        last = input.dim() == 4 and input.is_contiguous(memory_format=torch.channels_last) and not input.is_contiguous()
+        return NotImplemented if last else decomposed(*args, **kwargs)
+
+    return asked
+
+
 def _without(kept):
     return {op: of for op, of in select_decomp_table().items() if op not in kept}
 
 
 # Inductor's tables without the operators that we keep. Its caches know these functions by their names.
 def _decompositions_on_cpu():
-    return _without((*KEPT, *KEPT_ON_CPU))
+    table = _without((*KEPT, *KEPT_ON_CPU))
+    return table | {op: _unless_channels_are_last(table[op], place) for op, place in CALLED_WHERE_CHANNELS_ARE_LAST.items()}
 
 
 def _decompositions_on_gpu():
