@@ -11,7 +11,7 @@ from torch._inductor.decomposition import select_decomp_table
 from . import attention_inputs, cache_key, compat, flex, ladder, linear_loss, lowerings, pairs, patterns, report, templates
 from . import options as option_rules
 from .active import Compile, Refused, compiling, current
-from .lowerings import CALLED_WHERE_CHANNELS_ARE_LAST, KEPT, KEPT_ON_CPU
+from .lowerings import CALLED_OF_IMAGES, KEPT, KEPT_ON_CPU
 from .scheduling import TileScheduling
 
 ATTEMPTS = 20
@@ -76,12 +76,10 @@ def _generate(compile, gm, example_inputs, arguments):
     raise RuntimeError("too many operators without a kernel")
 
 
-def _unless_channels_are_last(decomposed, place):
+def _unless_of_images(decomposed, place):
     @functools.wraps(decomposed)
     def asked(*args, **kwargs):
-        input = args[place]
-        last = input.dim() == 4 and input.is_contiguous(memory_format=torch.channels_last) and not input.is_contiguous()
-        return NotImplemented if last else decomposed(*args, **kwargs)
+        return NotImplemented if args[place].dim() == 4 else decomposed(*args, **kwargs)
 
     return asked
 
@@ -93,7 +91,7 @@ def _without(kept):
 # Inductor's tables without the operators that we keep. Its caches know these functions by their names.
 def _decompositions_on_cpu():
     table = _without((*KEPT, *KEPT_ON_CPU))
-    return table | {op: _unless_channels_are_last(table[op], place) for op, place in CALLED_WHERE_CHANNELS_ARE_LAST.items()}
+    return table | {op: _unless_of_images(table[op], place) for op, place in CALLED_OF_IMAGES.items()}
 
 
 def _decompositions_on_gpu():

@@ -59,13 +59,13 @@ KEPT = (aten.embedding_dense_backward.default, aten.embedding_backward.default) 
 # On a CPU, elements that are gathered one by one inside of a kernel cost more than a call that copies rows.
 _CALLED_ON_CPU = _functional("index _unsafe_index index_select upsample_nearest1d upsample_nearest2d upsample_nearest3d")
 KEPT_ON_CPU = tuple(each for each in _CALLED_ON_CPU if "upsample" in str(each))
-# (operator, the place of its input) that are not decomposed on a CPU where channels lie side by side: a group's channels, often few,
-# are then no vector of a kernel (`benchmarks/compiled.py --only 'U-Net, inference'`).
-CALLED_WHERE_CHANNELS_ARE_LAST = {aten.native_group_norm.default: 0, aten.native_group_norm_backward.default: 1}
+# (operator, the place of its input) that are not decomposed on a CPU for images: inductor lets the channels of images lie side by
+# side for convolutions, and a group's, which are few, are then no vector of a kernel (`benchmarks/compiled.py --only 'U-Net'`).
+CALLED_OF_IMAGES = {aten.native_group_norm.default: 0, aten.native_group_norm_backward.default: 1}
 
 _REASON_TEXTS = {
     str(target): why
-    for target, why in [*dict.fromkeys((*_CALLED_ON_CPU, *CALLED_WHERE_CHANNELS_ARE_LAST), _ONE_CALL).items(), *REASONS.items()]
+    for target, why in [*dict.fromkeys((*_CALLED_ON_CPU, *CALLED_OF_IMAGES), _ONE_CALL).items(), *REASONS.items()]
 }
 
 
@@ -153,7 +153,7 @@ _asking = set()
 
 def install():
     # Operators without a lowering get one that calls them.
-    for target in (*KEPT, *KEPT_ON_CPU, *CALLED_WHERE_CHANNELS_ARE_LAST):
+    for target in (*KEPT, *KEPT_ON_CPU, *CALLED_OF_IMAGES):
         if target not in lowering.lowerings:
             lowering.lowerings[target] = _handler(target)
     for target in CALLED | COSTLY | _CALLED_ON_CPU:
