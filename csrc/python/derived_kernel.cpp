@@ -17,25 +17,31 @@ namespace {
 
 std::string dtype_name(DType dtype) { return std::string(info(dtype).name); }
 
-// kernel_arrays(text): returns a list with (dtype, rank, read, written) for each array, None for each scalar.
+// kernel_arrays(text): returns a list with (dtype, rank, read, stored, added) for each array, None for each
+// scalar. added: the kernel adds to it, atomically.
 PyObject* kernel_arrays(PyObject*, PyObject* given) {
   const char* text = PyUnicode_AsUTF8(given);
   if (!text) return nullptr;
   const Function kernel = parse(text);
-  std::unordered_map<const Value*, std::pair<bool, bool>> uses;
+  struct Uses {
+    bool read = false, stored = false, added = false;
+  };
+  std::unordered_map<const Value*, Uses> uses;
   walk(kernel.body(), [&](const Op& op) {
-    if (!op.traits().reads && !op.traits().writes) return;
-    auto& [read, written] = uses[root_array(op.operands[0])];
-    read |= op.traits().reads;
-    written |= op.traits().writes;
+    const auto [reads, writes] = std::pair(op.traits().reads, op.traits().writes);
+    if (!reads && !writes) return;
+    Uses& each = uses[root_array(op.operands[0])];
+    (writes ? reads ? each.added : each.stored : each.read) = true;
   });
   Owned list(PyList_New(0));
   for (const Value* parameter : kernel.body().arguments) {
-    const auto [read, written] = uses[parameter];
+    const Uses each = uses[parameter];
+    const auto flag = [](bool value) { return value ? Py_True : Py_False; };
     const Type& type = parameter->type;
-    const Owned row(type.is_array() ? Py_BuildValue("(siOO)", dtype_name(type.dtype).c_str(), type.array_rank,
-                                                    read ? Py_True : Py_False, written ? Py_True : Py_False)
-                                    : Py_NewRef(Py_None));
+    const Owned row(type.is_array()
+                        ? Py_BuildValue("(siOOO)", dtype_name(type.dtype).c_str(), type.array_rank,
+                                        flag(each.read), flag(each.stored), flag(each.added))
+                        : Py_NewRef(Py_None));
     if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
   }
   return list.release();
@@ -195,62 +201,64 @@ struct Entry {
   Owned value;
 };
 struct CacheObject {
-  PyObject_HEAD PyObject* kernel;
-  std::list<Entry>* entries;
+  PyObject_HEAD std::list<Entry>* entries;
 };
 PyTypeObject* cache_type = nullptr;
-CacheObject& cache_of(PyObject* self) { return *reinterpret_cast<CacheObject*>(self); }
+std::list<Entry>& entries_of(PyObject* self) { return *reinterpret_cast<CacheObject*>(self)->entries; }
 
-PyObject* new_cache(PyTypeObject*, PyObject* arguments, PyObject*) {
-  PyObject* kernel;
-  if (!PyArg_ParseTuple(arguments, "O", &kernel)) return nullptr;
-  if (!is_kernel(kernel)) {
-    PyErr_Format(PyExc_TypeError, "%R is no kernel; make one with tile_ops.language.kernel", kernel);
-    return nullptr;
-  }
+PyObject* new_cache(PyTypeObject*, PyObject*, PyObject*) {
   auto* made = PyObject_New(CacheObject, cache_type);
   if (!made) return nullptr;
-  made->kernel = Py_NewRef(kernel);
   made->entries = new std::list<Entry>;
   return reinterpret_cast<PyObject*>(made);
 }
 void free_cache(PyObject* self) {
-  delete cache_of(self).entries;
-  Py_DECREF(cache_of(self).kernel);
+  delete reinterpret_cast<CacheObject*>(self)->entries;
   PyObject_Free(self);
   Py_DECREF(cache_type);
 }
-PyObject* cached(PyObject* self, PyObject* given) {
+
+void require_kernel(PyObject* kernel) {
+  if (is_kernel(kernel)) return;
+  PyErr_Format(PyExc_TypeError, "%R is no kernel; make one with tile_ops.language.kernel", kernel);
+  throw PythonFailure();
+}
+PyObject* cached(PyObject* self, PyObject* arguments) {
+  PyObject *kernel, *given;
+  if (!PyArg_ParseTuple(arguments, "OO!", &kernel, &PyTuple_Type, &given)) return nullptr;
   return raising([&] {
-    if (!PyTuple_Check(given)) fail(ErrorKind::type, "get: takes a tuple of the kernel's arguments");
-    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
-    const Call call(cache_of(self).kernel, PySequence_Fast_ITEMS(given), count, false);
-    for (const Entry& entry : *cache_of(self).entries)
+    require_kernel(kernel);
+    const Call call(kernel, PySequence_Fast_ITEMS(given), static_cast<size_t>(PyTuple_GET_SIZE(given)),
+                    false);
+    for (const Entry& entry : entries_of(self))
       if (entry.key == call.key()) return Py_NewRef(entry.value.get());
     return Py_NewRef(Py_None);
   });
 }
 PyObject* cache(PyObject* self, PyObject* arguments) {
-  PyObject *given, *value;
-  if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &given, &value)) return nullptr;
+  PyObject *kernel, *given, *value;
+  if (!PyArg_ParseTuple(arguments, "OO!O", &kernel, &PyTuple_Type, &given, &value)) return nullptr;
   return raising([&] {
-    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
-    const Call call(cache_of(self).kernel, PySequence_Fast_ITEMS(given), count, false);
-    cache_of(self).entries->emplace_front(call.key(), value);
+    require_kernel(kernel);
+    const Call call(kernel, PySequence_Fast_ITEMS(given), static_cast<size_t>(PyTuple_GET_SIZE(given)),
+                    false);
+    entries_of(self).emplace_front(call.key(), value);
     return Py_NewRef(Py_None);
   });
 }
-// passed(arguments): the tensors and numbers that are parameters of the IR, each with the argument's number.
-PyObject* passed(PyObject* self, PyObject* given) {
+// passed_arguments(kernel, arguments).
+PyObject* passed_arguments(PyObject*, PyObject* arguments) {
+  PyObject *kernel, *given;
+  if (!PyArg_ParseTuple(arguments, "OO!", &kernel, &PyTuple_Type, &given)) return nullptr;
   return raising([&] {
-    if (!PyTuple_Check(given)) fail(ErrorKind::type, "passed: takes a tuple of the kernel's arguments");
+    require_kernel(kernel);
     const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
-    return Call(cache_of(self).kernel, PySequence_Fast_ITEMS(given), count, true).passed().release();
+    return Call(kernel, PySequence_Fast_ITEMS(given), count, true).passed().release();
   });
 }
 
-// record_launches(call): the launches of Python kernels in call(), which are not run, as (kernel, grid,
-// arguments). Launches of other kernels are errors.
+// record_launches(call, list): appends the launches of Python kernels in call(), which are not run, to the
+// list, as (kernel, grid, arguments). Launches of other kernels are errors.
 class OtherLaunches : public LaunchObserver {
  public:
   bool observe(const KernelName& kernel, const Grid&, ArgumentRefs,
@@ -259,16 +267,16 @@ class OtherLaunches : public LaunchObserver {
          ": a derived gradient takes launches of kernels in Python only; write the gradient by hand");
   }
 };
-PyObject* record_launches(PyObject*, PyObject* call) {
-  const Owned list(PyList_New(0));
-  if (!list) return nullptr;
+PyObject* record_launches(PyObject*, PyObject* arguments) {
+  PyObject *call, *list;
+  if (!PyArg_ParseTuple(arguments, "OO!", &call, &PyList_Type, &list)) return nullptr;
   return raising([&] {
-    const std::optional<RecordedLaunches> recorded(std::in_place, list.get());
+    const RecordedLaunches recorded(list);
     std::optional<OtherLaunches> others;
     if (!LaunchObserver::of_thread()) others.emplace();
     const Owned done(PyObject_CallNoArgs(call));
     if (!done) throw PythonFailure();
-    return Py_NewRef(list.get());
+    return Py_NewRef(Py_None);
   });
 }
 
@@ -288,13 +296,17 @@ PyObject* overlapping(PyObject*, PyObject* const* given, Py_ssize_t count) {
 
 PyMethodDef functions[] = {
     {"kernel_arrays", guarded<kernel_arrays>, METH_O,
-     "kernel_arrays(text): (dtype, rank, read, written) of each array parameter of Tile IR text; None for a "
-     "scalar."},
+     "kernel_arrays(text): (dtype, rank, read, stored, added) of each array parameter of Tile IR text; None "
+     "for "
+     "a scalar."},
     {"derive", guarded<derive>, METH_VARARGS,
      "derive(text, ((parameter, atomic, adds), ...), results): the adjoint of a kernel, a DerivedKernel."},
-    {"record_launches", record_launches, METH_O,
-     "record_launches(call): the launches of Python kernels in call(), as (kernel, grid, arguments); none "
-     "runs."},
+    {"record_launches", record_launches, METH_VARARGS,
+     "record_launches(call, list): appends the launches of Python kernels in call(), as (kernel, grid, "
+     "arguments); none runs."},
+    {"passed_arguments", passed_arguments, METH_VARARGS,
+     "passed_arguments(kernel, arguments): (value, number of the argument) of each parameter of the kernel's "
+     "IR."},
     {"overlap", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(overlapping)), METH_FASTCALL,
      "overlap(x, y): whether two tensors share memory; overlap(x): whether two elements of one do."},
     {nullptr, nullptr, 0, nullptr},
@@ -321,10 +333,9 @@ PyType_Slot derived_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(free_deri
 PyType_Spec derived_spec = {"tile_ops._C.DerivedKernel", sizeof(DerivedObject), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, derived_slots};
 PyMethodDef cache_methods[] = {
-    {"get", cached, METH_O, "get(arguments): what was set for such arguments of the kernel, or None."},
-    {"set", cache, METH_VARARGS, "set(arguments, value): keeps a value for such arguments."},
-    {"passed", passed, METH_O,
-     "passed(arguments): (value, number of the argument) of each parameter of the kernel's IR."},
+    {"get", cached, METH_VARARGS,
+     "get(kernel, arguments): what was set for such arguments of the kernel, or None."},
+    {"set", cache, METH_VARARGS, "set(kernel, arguments, value): keeps a value for such arguments."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyType_Slot cache_slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_cache)},
