@@ -1,4 +1,5 @@
-// Bounds the iterations of a loop from the sizes of a launch, by intervals of its index arithmetic.
+// Bounds the iterations of a loop from the sizes of a launch, by intervals of its index arithmetic, which
+// hold for all elements of a tile.
 #include <algorithm>
 #include <limits>
 
@@ -52,8 +53,11 @@ class Intervals {
       return {blocks, blocks};
     }
     if (op->is("dim")) return extent(op->operands[0], op->integer("axis"));
-    if (!value->type.is_scalar() || (!is_integer(value->type.dtype) && value->type.dtype != DType::boolean))
+    if (!op->traits().pure() || (!is_integer(value->type.dtype) && value->type.dtype != DType::boolean))
       refuse(*op);
+    for (const char* name : {"reshape", "broadcast", "permute", "extract", "reduce_max", "reduce_min"})
+      if (op->is(name)) return of(op->operands[0]);
+    if (op->is("arange")) return {0, op->integer("size") - 1};
     if (op->is("where")) return joined(of(op->operands[1]), of(op->operands[2]));
     if (op->is("astype") && is_integer(op->type(0).dtype)) return of(op->operands[0]);
     if (op->operands.size() != 2) refuse(*op);

@@ -148,9 +148,7 @@ def layer_norm_kernel(x, w, b, out, eps: float, N: tl.Constant[int]):
     tl.store(out, (row, 0), out_tile.astype(out.dtype))
 
 
-@case(
-    lambda make: (make(6, 11), make(11), make(11), 1e-5), lambda x, w, b, eps: F.layer_norm(x, (x.shape[-1],), w, b, eps)
-)
+@case(lambda make: (make(6, 11), make(11), make(11), 1e-5), lambda x, w, b, eps: F.layer_norm(x, (x.shape[-1],), w, b, eps))
 @tile_ops.op("derived::layer_norm(Tensor x, Tensor w, Tensor? b, float eps) -> Tensor", outputs="x", grad="auto")
 def layer_norm(x, w, b, eps, out):
     layer_norm_kernel[x.shape[0]](x, w, b, out, eps, power(x.shape[1]))

@@ -65,8 +65,14 @@ class _Watch(TorchDispatchMode):
         given = list(_tensors([*args, *kwargs.values()]))
         writes = any(each.alias_info is not None and each.alias_info.is_write for each in schema.arguments)
         view = not writes and any(each.alias_info is not None for each in schema.returns)
-        if view or name in _FACTORIES or not given:
+        if name in _FACTORIES or not given:
             return function(*args, **kwargs)
+        if view:  # reshape, contiguous and to copy if they have to
+            result = function(*args, **kwargs)
+            memory = {storage_of(each) for each in given}
+            if all(storage_of(each) in memory or not each.is_floating_point() for each in _tensors([result])):
+                return result
+            name = "clone"
         launched = {storage_of(each) for _, _, values in self.launches for each in _tensors(values)}
         late = any(storage_of(each) in launched for each in given)
         if name in _FILLS and not late:
@@ -88,6 +94,27 @@ def record(name, call):
     with _Watch(name, launches):
         _C.record_launches(call, launches)
     return [Launch(*each) for each in launches]
+
+
+def _range(tensor):
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+def check_memory(name, launches, known):
+    """Raises NotImplementedError if a launch reaches the memory of the tensors `known` by a storage of its own, as an array of
+    NumPy does."""
+    storages = {storage_of(each): _range(each) for each in known}
+    for each in launches:
+        for _, tensor, _ in each.arrays:
+            if storage_of(tensor) in storages:
+                continue
+            low, high = _range(tensor)
+            if any(low < end and begin < high for begin, end in storages.values()):
+                raise NotImplementedError(
+                    f"{name}: run gives {each.kernel.__name__} memory of a tensor as another object, so that its gradient is not "
+                    "derived; pass the tensor, or a view of it"
+                )
 
 
 def check(name, launches):

@@ -4,7 +4,7 @@ import torch
 
 from .. import _C
 from .launch import launch
-from .record import Copies, check, record, storage_of
+from .record import Copies, check, check_memory, record, storage_of
 
 
 def _adjoint_dtype(dtype):
@@ -68,6 +68,8 @@ class Replay:
         self.arguments, self.results = arguments, allocate(arguments)
         self.launches = record(self.name, lambda: run(self.arguments, self.results))
         check(self.name, self.launches)
+        known = [each for each in (*self.arguments, *self.results) if isinstance(each, torch.Tensor)]
+        check_memory(self.name, self.launches, known)
 
     def gradients(self, incoming, targets):
         """Fills tensors with gradients.
