@@ -333,6 +333,72 @@ Reach reach_of(const Function& function, const std::vector<const Op*>& accesses)
   return all;
 }
 
+namespace {
+
+// Returns true if the loop counts all tiles of an axis, perhaps dealt to the blocks of a grid axis.
+bool counts_all(const Op& loop, const Value* array, size_t axis, int64_t extent) {
+  const auto low = constant_of(without_casts(loop.operands[0]));
+  const auto step = constant_of(without_casts(loop.operands[2]));
+  const Op *first = op_named(loop.operands[0], "bid"), *by = op_named(loop.operands[2], "num_blocks");
+  const bool dealt = first && by && first->integer("axis") == by->integer("axis");
+  if (!dealt && !(low && low->integer == 0 && step && step->integer == 1)) return false;
+  const Op* high = without_casts(loop.operands[1])->definition;
+  if (extent > 1) {
+    if (!high || !high->is("cdiv")) return false;
+    const auto by_extent = constant_of(without_casts(high->operands[1]));
+    if (!by_extent || by_extent->integer != extent) return false;
+    high = without_casts(high->operands[0])->definition;
+  }
+  return high && high->is("dim") && high->operands[0] == array &&
+         high->integer("axis") == static_cast<int64_t>(axis);
+}
+
+}  // namespace
+
+std::vector<Cover> cover_of(const Op& access) {
+  const Value* array = access.operands[0];
+  std::vector<Coordinate> coordinates = coordinates_of(access);
+  if (array->definition) {  // one view that fixes the leading axes comes first
+    const Op& view = *array->definition;
+    if (!view.is("index") || view.operands[0]->definition) return {};
+    std::rotate(coordinates.begin(), coordinates.end() - static_cast<ptrdiff_t>(view.operands.size() - 1),
+                coordinates.end());
+    array = view.operands[0];
+  }
+  std::vector<const Op*> loops;
+  for (const Op* at = access.parent->parent; at; at = at->parent->parent) {
+    if (!at->is("for")) return {};
+    loops.push_back(at);
+  }
+  std::vector<Cover> covers;
+  std::unordered_set<int64_t> axes;
+  for (size_t axis = 0; axis < coordinates.size(); ++axis) {
+    const Coordinate& each = coordinates[axis];
+    const Value* index = without_casts(each.index);
+    const auto constant = constant_of(index);
+    if (constant && constant->integer == 0) {
+      covers.push_back({-1, each.extent, false});
+      continue;
+    }
+    if (each.step != each.extent) return {};
+    if (const Op* bid = op_named(index, "bid")) {
+      if (!axes.insert(bid->integer("axis")).second) return {};
+      covers.push_back({static_cast<int>(bid->integer("axis")), each.extent, false});
+      continue;
+    }
+    const Op* loop = index->definition ? nullptr : index->owner->parent;
+    const auto found = std::find(loops.begin(), loops.end(), loop);
+    if (found == loops.end() || !counts_all(*loop, array, axis, each.extent)) return {};
+    if (const Op* first = op_named(loop->operands[0], "bid");
+        first && !axes.insert(first->integer("axis")).second)
+      return {};
+    loops.erase(found);
+    covers.push_back({-1, each.extent, true});
+  }
+  if (!loops.empty()) return {};
+  return covers;
+}
+
 std::string ignored_by(const Function& function, const Op& access) {
   // Everything that the address, or the condition under which it is used, is computed from.
   std::unordered_set<const Value*> seen;

@@ -14,6 +14,16 @@ struct Reach {
 // Of all accesses to one array that are given.
 Reach reach_of(const Function& function, const std::vector<const Op*>& accesses);
 
+// The tiles of an access along one axis of its array. They cover the axis if `whole`, or if as many tiles as
+// there are blocks along `grid_axis` (-1: one tile) reach its end.
+struct Cover {
+  int grid_axis = -1;
+  int64_t extent = 1;
+  bool whole = false;
+};
+// Returns a Cover for each axis of the array parameter; none if nothing is known.
+std::vector<Cover> cover_of(const Op& access);
+
 // Returns a loop or the function's grid axis that an access of picked elements ignores; empty: there is none.
 std::string ignored_by(const Function& function, const Op& access);
 

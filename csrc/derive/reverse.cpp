@@ -62,6 +62,7 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
   } else if (reach.once && !wanted.adds) {
     gradient.how = DerivedGradient::stored;
     gradient.dtype = own;
+    if (reads.size() == 1) gradient.covers = cover_of(*reads[0]);
   } else {
     gradient.how = DerivedGradient::added;
     gradient.once = false;

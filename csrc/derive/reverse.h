@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "derive/reach.h"
 #include "ir/op.h"
 
 namespace tile {
@@ -33,7 +34,8 @@ struct DerivedGradient {
   How how = stored;
   std::vector<int> axes;  // of the grid
   DType dtype = DType::f32;
-  bool once = true;  // a block writes each element once
+  bool once = true;           // a block writes each element once
+  std::vector<Cover> covers;  // if the tiles that are stored cover the array, it need not begin with zeros
 };
 
 // Memory that the derived kernel needs for values of each iteration: [blocks, iterations, shape…].

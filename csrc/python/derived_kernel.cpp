@@ -101,9 +101,15 @@ PyObject* gradients_of(PyObject* self, void*) {
   static constexpr const char* names[] = {"stored", "added", "summed", "atomic"};
   Owned list(PyList_New(0));
   for (const DerivedGradient& each : derived_of(self).derived->gradients) {
-    const Owned row(Py_BuildValue("(nsNss)", static_cast<Py_ssize_t>(each.parameter), names[each.how],
-                                  tuple_of(each.axes), dtype_name(each.dtype).c_str(),
-                                  how_text(each).c_str()));
+    Owned covers(PyList_New(0));
+    for (const Cover& cover : each.covers) {
+      const Owned axis(Py_BuildValue("(iLO)", cover.grid_axis, static_cast<long long>(cover.extent),
+                                     cover.whole ? Py_True : Py_False));
+      if (!covers || !axis || PyList_Append(covers.get(), axis.get()) < 0) return nullptr;
+    }
+    const Owned row(Py_BuildValue("(nsNssN)", static_cast<Py_ssize_t>(each.parameter), names[each.how],
+                                  tuple_of(each.axes), dtype_name(each.dtype).c_str(), how_text(each).c_str(),
+                                  covers.release()));
     if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
   }
   return list.release();
@@ -320,7 +326,10 @@ PyMethodDef derived_methods[] = {
 PyGetSetDef derived_values[] = {
     {"text", text_of, nullptr, "The Tile IR.", nullptr},
     {"gradients", gradients_of, nullptr,
-     "(parameter, how, axes, dtype, text) of each gradient, which follow those of the results.", nullptr},
+     "(parameter, how, axes, dtype, text, covers) of each gradient, which follow those of the results. "
+     "covers: "
+     "(axis of the grid, extent of a tile, whole) of each axis of what is stored; empty: nothing is known.",
+     nullptr},
     {"scratch", scratch_of, nullptr, "(dtype, shape) of each scratch array, after [blocks, iterations].",
      nullptr},
     {"grid_axes", grid_axes_of, nullptr, "The axes of the grid that the kernel asks for.", nullptr},

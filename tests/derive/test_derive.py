@@ -67,6 +67,12 @@ def test_wrong_arguments():
         tile_ops.derive(kernels.rms_norm_kernel)[5](*arguments, grad, grad.double(), torch.empty(12))
 
 
+def test_gradients_in_memory_of_other_arguments():
+    x, out, grad = torch.randn(3, 8)
+    with pytest.raises(ValueError, match="derivative of squares_kernel: the gradient of x shares memory with another argument"):
+        tile_ops.derive(kernels.squares_kernel)[1](x, out, 8, grad, grad)
+
+
 @tl.kernel
 def waiting_kernel(x, out, N: tl.Constant[int]):
     t = tl.load(x, (tl.bid(0),), (N,))
@@ -139,3 +145,45 @@ def test_iterations_that_depend_on_loaded_values():
     n, grads = torch.tensor([2]), torch.ones(2, 8)
     with pytest.raises(NotImplementedError, match="its number of iterations depends on load"):
         tile_ops.derive(counted_kernel)[1](X, n, OUT, 8, grads[0], grads[1])
+
+
+@tl.kernel
+def chunks_kernel(x, out, N: tl.Constant[int]):
+    row = tl.bid(0)
+    for k in range(tl.cdiv(x.shape[1], N)):
+        t = tl.load(x, (row, k), (1, N))
+        tl.store(out, (row, k), t * t)
+
+
+@tl.kernel
+def some_chunks_kernel(x, out, count: int, N: tl.Constant[int]):
+    row = tl.bid(0)
+    for k in range(count):
+        t = tl.load(x, (row, k), (1, N))
+        tl.store(out, (row, k), t * t)
+
+
+@pytest.mark.parametrize(
+    "kernel, grid, constants, rows, columns",
+    [
+        (chunks_kernel, 5, (8,), 5, 19),
+        (chunks_kernel, 3, (8,), 3, 19),
+        (some_chunks_kernel, 5, (2, 8), 5, 16),
+        (some_chunks_kernel, 4, (3, 8), 4, 19),
+    ],
+)
+def test_memory_that_holds_numbers_is_written_everywhere(kernel, grid, constants, rows, columns):
+    x, grad = torch.randn(2, 5, 19)
+    grad_x = torch.full((5, 19), float("nan"))
+    tile_ops.derive(kernel)[grid](x, torch.empty(5, 19), *constants, grad, grad_x)
+    expected = torch.zeros(5, 19)
+    expected[:rows, :columns] = (2 * x * grad)[:rows, :columns]
+    torch.testing.assert_close(grad_x, expected)
+
+
+def test_rows_that_are_dealt_to_blocks():
+    x, grad = torch.randn(2, 7, 13)
+    grad_x = torch.full((7, 13), float("nan"))
+    tile_ops.derive(kernels.dealt_softmax_kernel)[3](x, torch.empty(7, 13), 16, grad, grad_x)
+    x.requires_grad_()
+    torch.testing.assert_close(grad_x, torch.autograd.grad(x.softmax(1), x, grad)[0])

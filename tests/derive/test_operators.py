@@ -202,6 +202,34 @@ def test_launches_that_write_parts_of_a_result():
 
 
 @tl.kernel
+def transposed_sum_kernel(x, y, out, N: tl.Constant[int]):
+    i, j = tl.bid(0), tl.bid(1)
+    tl.store(out, (i, j), tl.load(x, (i, j), (N, N)) * tl.sin(tl.load(y, (i, j), (N, N))))
+
+
+def test_one_array_as_two_parameters():
+    def run(x, out):
+        transposed_sum_kernel[3, 3](x, x.t(), out, 4)
+
+    x = random(11, 11)
+    (ours,) = torch.autograd.grad(define("with_transposed", run)(x).pow(2).sum(), x)
+    torch.testing.assert_close(ours, torch.autograd.grad((x * x.t().sin()).pow(2).sum(), x)[0])
+
+
+@pytest.mark.parametrize("shape", [(16, 8), (15, 7), (20, 9)])
+def test_grids_that_cover_a_part(shape):
+    def run(x, out):
+        out.zero_()
+        transposed_sum_kernel[3, 2](x, y, out, 4)
+
+    x, y = random(*shape), torch.randn(shape, dtype=torch.float64)
+    (ours,) = torch.autograd.grad(define("of_a_part", run)(x).pow(2).sum(), x)
+    part = torch.zeros(shape, dtype=torch.float64)
+    part[:12, :8] = 1
+    torch.testing.assert_close(ours, torch.autograd.grad((part * x * y.sin()).pow(2).sum(), x)[0])
+
+
+@tl.kernel
 def same_for_all_kernel(x, out, N: tl.Constant[int]):
     tl.store(out, (0,), tl.load(x, (0,), (N,)) * 2.0)
 

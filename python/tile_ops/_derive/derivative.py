@@ -51,11 +51,12 @@ class Derivative:
                     f"derivative of {self.kernel.__name__}: {name} is {given}; give a tensor like the argument, "
                     f"{leaf.dtype} {tuple(leaf.shape)}"
                 )
+        self._check_memory(names, gradients, len(results), leaves)
         grid = grid(*own) if callable(grid) else grid
         grid = (grid,) if isinstance(grid, int) else tuple(grid)
         targets = {}
         for i, gradient in zip(inputs, gradients[len(results) :]):
-            targets[i] = gradient.zero_(), False
+            targets[i] = gradient, False
         with torch.no_grad():
             launch(
                 self.kernel.__name__,
@@ -67,11 +68,21 @@ class Derivative:
                 results,
             )
 
+    def _check_memory(self, names, gradients, given, leaves):
+        """Raises ValueError if a gradient that is written shares memory with another tensor."""
+        others = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        for i in range(given, len(gradients)):
+            if _C.overlap(gradients[i]) or any(_C.overlap(gradients[i], each) for each in (*others, *gradients[:i])):
+                raise ValueError(
+                    f"derivative of {self.kernel.__name__}: {names[i]} shares memory with another argument, or its elements do; "
+                    "give memory of its own"
+                )
+
     def report(self, *arguments):
         """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel."""
         derived, inputs = self._derived(arguments)
         names = [self._name(arguments, i) for i in inputs]
-        report = {name: text for name, (*_, text) in zip(names, derived.gradients)}
+        report = {name: text for name, (*_, text, _) in zip(names, derived.gradients)}
         for dtype, shape in derived.scratch:
             report.setdefault("kept for each iteration", []).append(f"{dtype}{list(shape)}")
         return report

@@ -79,7 +79,6 @@ class Replay:
         self._targets = {}  # storage: (argument, target)
         for argument, target in zip(self.arguments, targets):
             if target is not None:
-                target.zero_()
                 self._targets[storage_of(argument)] = argument, target
         self._find_active()
         self._memory, self._copied = {}, []
@@ -93,6 +92,9 @@ class Replay:
             self._reverse(each)
         for target, memory, base in self._copied:
             target.copy_(memory.view(base))
+        for storage, (_, target) in self._targets.items():
+            if storage not in self._memory:
+                target.zero_()
 
     def _is_read_later(self, launched, tensor):
         later = self.launches[self.launches.index(launched) + 1 :]
@@ -134,6 +136,9 @@ class Replay:
         base, target = self._targets[storage]
         once = self._reads[storage] == 1
         if target.stride() == base.stride() and (once or target.dtype == _adjoint_dtype(target.dtype)):
+            whole = tensor.numel() == base.numel() and not (tensor.numel() and _C.overlap(tensor))
+            if not (once and whole):  # otherwise the launch writes every element
+                target.zero_()
             return _Gradient(base, target, target.storage_offset(), not once)
         dtype = base.dtype if once else _adjoint_dtype(base.dtype)
         memory = _Gradient(base, torch.zeros(_span(base), dtype=dtype, device=base.device), 0, not once)
