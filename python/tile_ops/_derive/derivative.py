@@ -1,5 +1,8 @@
 """derive: the gradient of one kernel, as a kernel."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 
 from .. import _C
@@ -14,9 +17,15 @@ class Derivative:
     The arguments are the kernel's. A gradient of each array of floats that the kernel writes follows, which is read, then
     one of each array that it is differentiated by, which is written. Both are in the order of the parameters. The arrays that
     the kernel writes are not touched.
+
+    Shapes and dtypes: those of the kernel's arrays.
+    Errors: NotImplementedError, with the place in the kernel, for what has no derivative. TypeError for wrong arguments,
+    ValueError for gradients that share memory with other arguments and for grids whose blocks repeat each other.
     """
 
-    def __init__(self, kernel, wrt, of):
+    kernel: Any
+
+    def __init__(self, kernel: Any, wrt: Sequence[str] | None, of: Sequence[str] | None) -> None:
         self.kernel = kernel
         for names in (wrt or (), of or ()):
             for name in names:
@@ -26,13 +35,13 @@ class Derivative:
                     )
         self._wrt, self._of = wrt, of
 
-    def __getitem__(self, grid):
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
         return lambda *arguments: self.launch(grid, *arguments)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<derivative of {self.kernel.__name__}>"
 
-    def launch(self, grid, *arguments):
+    def launch(self, grid: Any, *arguments: Any) -> None:
         """Computes the gradients. The grid is the kernel's."""
         count = len(self.kernel.parameters)
         own, gradients = arguments[:count], arguments[count:]
@@ -78,7 +87,7 @@ class Derivative:
                     "give memory of its own"
                 )
 
-    def report(self, *arguments):
+    def report(self, *arguments: Any) -> dict[str, Any]:
         """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel."""
         derived, inputs = self._derived(arguments)
         names = [self._name(arguments, i) for i in inputs]
@@ -87,7 +96,7 @@ class Derivative:
             report.setdefault("kept for each iteration", []).append(f"{dtype}{list(shape)}")
         return report
 
-    def source(self, *arguments):
+    def source(self, *arguments: Any) -> str:
         """Returns the Tile IR of the derived kernel, for such arguments of the kernel."""
         return self._derived(arguments)[0].text
 
@@ -121,12 +130,14 @@ class Derivative:
         return found, tuple(value for value, _ in passed), tuple(inputs), tuple(results)
 
 
-def derive(kernel, wrt=None, of=None):
+def derive(kernel: Any, wrt: str | Sequence[str] | None = None, of: str | Sequence[str] | None = None) -> Derivative:
     """Returns the Derivative of a kernel of tile_ops.language.
 
     wrt: names of the arrays that it is differentiated by; by default all arrays of floats that the kernel only reads. of: names
-    of the results, arrays that it writes; by default all of floats. Errors: TypeError for what is no kernel, ValueError for names
-    that are no parameters. A launch raises NotImplementedError, with the place in the kernel, for what has no derivative.
+    of the results, arrays that it writes; by default all of floats.
+
+    Returns a Derivative. Errors: TypeError for what is no kernel, ValueError for names that are no parameters. A launch raises
+    NotImplementedError, with the place in the kernel, for what has no derivative.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"derive: {kernel!r} is no kernel; make one with tile_ops.language.kernel")
