@@ -355,7 +355,7 @@ bool counts_all(const Op& loop, const Value* array, size_t axis, int64_t extent)
 
 }  // namespace
 
-std::vector<Cover> cover_of(const Op& access) {
+std::vector<Cover> cover_of(const Op& access, const Value* blocks) {
   const Value* array = access.operands[0];
   std::vector<Coordinate> coordinates = coordinates_of(access);
   if (array->definition) {  // one view that fixes the leading axes comes first
@@ -388,12 +388,13 @@ std::vector<Cover> cover_of(const Op& access) {
     }
     const Op* loop = index->definition ? nullptr : index->owner->parent;
     const auto found = std::find(loops.begin(), loops.end(), loop);
-    if (found == loops.end() || !counts_all(*loop, array, axis, each.extent)) return {};
-    if (const Op* first = op_named(loop->operands[0], "bid");
-        first && !axes.insert(first->integer("axis")).second)
-      return {};
+    if (found == loops.end()) return {};
+    const Op* first = op_named(loop->operands[0], "bid");
+    const bool folded = blocks && loop->operands[1] == blocks;
+    if (!folded && !counts_all(*loop, array, axis, each.extent)) return {};
+    if (first && !axes.insert(first->integer("axis")).second) return {};
     loops.erase(found);
-    covers.push_back({-1, each.extent, true});
+    covers.push_back({folded ? static_cast<int>(first->integer("axis")) : -1, each.extent, !folded});
   }
   if (!loops.empty()) return {};
   return covers;

@@ -21,8 +21,9 @@ struct Cover {
   int64_t extent = 1;
   bool whole = false;
 };
-// Returns a Cover for each axis of the array parameter; none if nothing is known.
-std::vector<Cover> cover_of(const Op& access);
+// Returns a Cover for each axis of the array parameter; none if nothing is known. blocks: null, or the number
+// of blocks along a grid axis that a loop deals to the blocks of a launch.
+std::vector<Cover> cover_of(const Op& access, const Value* blocks = nullptr);
 
 // Returns a loop or the function's grid axis that an access of picked elements ignores; empty: there is none.
 std::string ignored_by(const Function& function, const Op& access);

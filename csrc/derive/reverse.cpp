@@ -6,6 +6,7 @@
 #include "derive/activity.h"
 #include "derive/backward.h"
 #include "derive/reach.h"
+#include "ir/build.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
 #include "passes/pipeline.h"
@@ -15,9 +16,40 @@ namespace {
 
 constexpr size_t most_array_axes = 8;  // of a launch
 
+// Puts the body into a loop over blocks of a grid axis, which are dealt to the blocks of a launch.
+void fold_blocks(Function& function, int64_t axis) {
+  Block& body = function.body();
+  std::vector<std::unique_ptr<Op>> ops = std::move(body.ops);
+  body.ops.clear();
+  Value* count = function.add_argument(body, Type::tile(DType::i32), {});
+  Builder build(function, body);
+  Value* first = build.emit("bid", {}, {{"axis", axis}});
+  Value* step = build.emit("num_blocks", {}, {{"axis", axis}});
+  auto loop = std::make_unique<Op>();
+  loop->primitive = &primitive("for");
+  loop->operands = {first, count, step};
+  auto region = std::make_unique<Block>();
+  Value* index = function.add_argument(*region, first->type, {});
+  ValueMap replaced;
+  for (auto& op : ops) {
+    op->parent = region.get();
+    for (Value* result : op->results) result->owner = region.get();
+    region->ops.push_back(std::move(op));
+  }
+  walk(*region, [&](const Op& op) {
+    if (op.is("bid") && op.integer("axis") == axis) replaced[op.result()] = index;
+    if (op.is("num_blocks") && op.integer("axis") == axis) replaced[op.result()] = count;
+  });
+  replace_uses(*region, replaced);
+  Builder(function, *region).create(primitive("yield"), {});
+  loop->regions.push_back(std::move(region));
+  build.insert(std::move(loop));
+}
+
 // Equal accesses become one, and those that do not change in a loop leave it.
-Function prepared(const Function& kernel) {
+Function prepared(const Function& kernel, int folded_axis) {
   Function copy = clone(kernel);
+  if (folded_axis >= 0) fold_blocks(copy, folded_axis);
   for (const char* pass :
        {"expand", "fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
     run_pass(pass, copy);
@@ -42,7 +74,8 @@ void check_array(const Function& kernel, size_t parameter, const char* what) {
          " is an array of floats");
 }
 
-DerivedGradient planned(const Function& kernel, const Activity& activity, const Wanted& wanted) {
+DerivedGradient planned(const Function& kernel, const Activity& activity, const Wanted& wanted,
+                        int folded_axis) {
   const std::vector<const Op*>& reads = activity.uses(wanted.parameter).reads;
   const DType own = kernel.body().arguments[wanted.parameter]->type.dtype;
   DerivedGradient gradient{.parameter = wanted.parameter, .dtype = adjoint_dtype(own)};
@@ -62,7 +95,8 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
   } else if (reach.once && !wanted.adds) {
     gradient.how = DerivedGradient::stored;
     gradient.dtype = own;
-    if (reads.size() == 1) gradient.covers = cover_of(*reads[0]);
+    if (reads.size() == 1)
+      gradient.covers = cover_of(*reads[0], folded_axis >= 0 ? kernel.body().arguments.back() : nullptr);
   } else {
     gradient.how = DerivedGradient::added;
     gradient.once = false;
@@ -72,15 +106,15 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
 
 }  // namespace
 
-Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted,
-                const std::vector<size_t>& results) {
+Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
+                int folded_axis) {
   for (size_t each : results) check_array(kernel, each, "a result");
   std::vector<size_t> inputs;
   for (const Wanted& each : wanted) {
     check_array(kernel, each.parameter, "what has a gradient");
     inputs.push_back(each.parameter);
   }
-  Function forward = prepared(kernel);
+  Function forward = prepared(kernel, folded_axis);
   const Activity activity(forward, inputs, results);
   for (size_t each : inputs)
     if (const ArrayUses& uses = activity.uses(each); !uses.stores.empty() || !uses.additions.empty())
@@ -100,13 +134,14 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted,
   }
   Derived derived(std::move(function), std::move(forward));
   derived.results = results;
+  derived.folded_axis = folded_axis;
   const auto& parameters = derived.kernel.body().arguments;
   const auto append = [&](const Type& type) {
     derived.function.add_argument(derived.function.body(), type, {});
   };
   for (size_t each : results) append(parameters[each]->type);
   for (const Wanted& each : wanted) {
-    DerivedGradient gradient = planned(derived.kernel, activity, each);
+    DerivedGradient gradient = planned(derived.kernel, activity, each, folded_axis);
     gradient.position = derived.function.body().arguments.size();
     append(Type::array(gradient.dtype,
                        parameters[each.parameter]->type.array_rank + static_cast<int>(gradient.axes.size())));

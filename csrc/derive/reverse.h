@@ -50,19 +50,22 @@ struct Derived {
   Derived(Function function, Function kernel) : function(std::move(function)), kernel(std::move(kernel)) {}
 
   // Its parameters are the kernel's, of which it only reads the extents of those that the kernel writes; then
-  // the gradient of each result, those that are wanted, and scratch.
+  // the number of folded blocks, the gradient of each result, those that are wanted, and scratch.
   Function function;
   Function kernel;              // that was differentiated, after the passes that simplify it
-  std::vector<size_t> results;  // parameters of the kernel; result i's gradient is parameter count + i
+  std::vector<size_t> results;  // parameters of the kernel, whose gradients follow the kernel's parameters
   std::vector<DerivedGradient> gradients;
   std::vector<DerivedScratch> scratch;
   std::vector<int> grid_axes;  // that the kernel asks for; along others there must be one block
+  int folded_axis = -1;        // of the grid
 };
 
 // Throws a located error for what has no derivative, or may have a wrong one. results: arrays of floats that
-// the kernel writes.
-Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted,
-                const std::vector<size_t>& results);
+// the kernel writes. folded_axis: each block computes several of the kernel's blocks along this axis of the
+// grid, and adds their gradients up; then a scalar i32 follows the kernel's parameters, the kernel's number
+// of blocks, and the launch has fewer.
+Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
+                int folded_axis = -1);
 
 // The parameters of the kernel that it writes, and all floats among those that it only reads: the usual
 // arguments of reverse().

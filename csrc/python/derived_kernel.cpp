@@ -54,11 +54,13 @@ struct DerivedObject {
 PyTypeObject* derived_type = nullptr;
 DerivedObject& derived_of(PyObject* self) { return *reinterpret_cast<DerivedObject*>(self); }
 
-// derive(text, ((parameter, atomic, adds), …), (parameter, …)).
+// derive(text, ((parameter, atomic, adds), …), (parameter, …), folded axis).
 PyObject* derive(PyObject*, PyObject* arguments) {
   const char* text;
   PyObject *wanted_list, *result_list;
-  if (!PyArg_ParseTuple(arguments, "sO!O!", &text, &PyTuple_Type, &wanted_list, &PyTuple_Type, &result_list))
+  int folded_axis;
+  if (!PyArg_ParseTuple(arguments, "sO!O!i", &text, &PyTuple_Type, &wanted_list, &PyTuple_Type, &result_list,
+                        &folded_axis))
     return nullptr;
   std::vector<Wanted> wanted;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted_list); ++i) {
@@ -73,7 +75,7 @@ PyObject* derive(PyObject*, PyObject* arguments) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result_list); ++i)
     results.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(result_list, i)));
   if (PyErr_Occurred()) return nullptr;
-  auto derived = std::make_unique<Derived>(reverse(parse(text), wanted, results));
+  auto derived = std::make_unique<Derived>(reverse(parse(text), wanted, results, folded_axis));
   auto kernel = std::make_unique<TextKernel>(print(derived->function));
   auto* made = PyObject_New(DerivedObject, derived_type);
   if (!made) return nullptr;
@@ -122,6 +124,9 @@ PyObject* scratch_of(PyObject* self, void*) {
     if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
   }
   return list.release();
+}
+PyObject* folded_axis_of(PyObject* self, void*) {
+  return PyLong_FromLong(derived_of(self).derived->folded_axis);
 }
 PyObject* grid_axes_of(PyObject* self, void*) { return tuple_of(derived_of(self).derived->grid_axes); }
 
@@ -306,7 +311,8 @@ PyMethodDef functions[] = {
      "for "
      "a scalar."},
     {"derive", guarded<derive>, METH_VARARGS,
-     "derive(text, ((parameter, atomic, adds), ...), results): the adjoint of a kernel, a DerivedKernel."},
+     "derive(text, ((parameter, atomic, adds), ...), results, folded_axis): the adjoint of a kernel, a "
+     "DerivedKernel; folded_axis -1: none."},
     {"record_launches", record_launches, METH_VARARGS,
      "record_launches(call, list): appends the launches of Python kernels in call(), as (kernel, grid, "
      "arguments); none runs."},
@@ -331,6 +337,10 @@ PyGetSetDef derived_values[] = {
      "(axis of the grid, extent of a tile, whole) of each axis of what is stored; empty: nothing is known.",
      nullptr},
     {"scratch", scratch_of, nullptr, "(dtype, shape) of each scratch array, after [blocks, iterations].",
+     nullptr},
+    {"folded_axis", folded_axis_of, nullptr,
+     "The axis of the grid along which a block computes several of the kernel's, whose number follows the "
+     "kernel's arguments; -1: none.",
      nullptr},
     {"grid_axes", grid_axes_of, nullptr, "The axes of the grid that the kernel asks for.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

@@ -8,26 +8,61 @@ from .. import _C
 from .traced import DTYPES
 
 _SMALL = 1 << 22  # bytes of partial sums that are always taken
+_BLOCKS_OF_A_CPU = 64  # whatever its number of threads, because sums depend on it
 
 
 def _deterministic():
     return torch.are_deterministic_algorithms_enabled()
 
 
-def _choose(traced, grid, leaves, targets, results):
-    """Returns the derived kernel. Partial sums that are larger than the launch's own arrays are replaced by atomics."""
-    wanted = tuple((parameter, False, adds) for parameter, (_, adds) in targets.items())
-    derived = traced.derived(wanted, results)
-    limit = _SMALL + 2 * sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
-    large = {
-        parameter
+def _bytes_of_parts(derived, grid, targets):
+    """Returns the bytes of the partial sums of each array, {parameter: bytes}."""
+    return {
+        parameter: math.prod(grid[axis] for axis in axes) * targets[parameter][0].numel() * DTYPES[dtype].itemsize
         for parameter, how, axes, dtype, *_ in derived.gradients
         if how == "summed"
-        and math.prod(grid[axis] for axis in axes) * targets[parameter][0].numel() * DTYPES[dtype].itemsize > limit
     }
-    if large and not _deterministic():
-        derived = traced.derived(tuple((each, each in large, adds) for each, _, adds in wanted), results)
-    return derived
+
+
+def _blocks_at_once(device):
+    """Returns a number of blocks that keeps a device busy."""
+    if device.type == "cuda":
+        return 4 * torch.cuda.get_device_properties(device).multi_processor_count
+    return _BLOCKS_OF_A_CPU
+
+
+def _fold(traced, wanted, results, grid, derived, parts, limit, device):
+    """Returns a derived kernel with fewer blocks, and its grid; by default the given ones.
+
+    Blocks along one axis of the grid are computed by few, which add up what they share, so that partial sums are few, too.
+    """
+    shared = [set(axes) for _, how, axes, *_ in derived.gradients if how == "summed"]
+    axes = set.intersection(*shared)
+    axis = max(axes, key=lambda each: grid[each], default=None)
+    if axis is None:
+        return derived, grid
+    others = math.prod(grid) // grid[axis]
+    blocks = max(1, -(-_blocks_at_once(device) // others))
+    if grid[axis] < 4 * blocks or sum(parts.values()) <= limit:
+        return derived, grid
+    folded = traced.folded(wanted, results, axis)
+    return (folded, (*grid[:axis], blocks, *grid[axis + 1 :])) if folded else (derived, grid)
+
+
+def _choose(traced, grid, leaves, targets, results, device):
+    """Returns the derived kernel and its grid. Partial sums that are larger than the launch's own arrays are replaced by
+    atomics."""
+    wanted = tuple((parameter, False, adds) for parameter, (_, adds) in targets.items())
+    derived = traced.derived(wanted, results)
+    parts = _bytes_of_parts(derived, grid, targets)
+    if not parts or not math.prod(grid):
+        return derived, grid
+    size = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
+    folded, fewer = _fold(traced, wanted, results, grid, derived, parts, size // 16, device)
+    large = {parameter for parameter, bytes_ in _bytes_of_parts(folded, fewer, targets).items() if bytes_ > _SMALL + 2 * size}
+    if not large or _deterministic():
+        return folded, fewer
+    return traced.derived(tuple((each, each in large, adds) for each, _, adds in wanted), results), grid
 
 
 def _accumulate(view, value, adds):
@@ -73,10 +108,10 @@ def launch(name, traced, grid, leaves, incoming, targets, results):
     leaves: the kernel's arguments. incoming: the gradients of the parameters `results`, in their dtypes. targets: {parameter:
     (tensor, adds)}: the tensor of the array's shape that gets the gradient, to which it is added if adds.
     """
-    derived = _choose(traced, grid, leaves, targets, results)
+    device = next(leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor))
+    derived, blocks = _choose(traced, grid, leaves, targets, results, device)
     check_grid(name, derived, grid)
     memories, after, direct = [], [], []
-    some = next(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
     for parameter, how, axes, dtype, _, covers in derived.gradients:
         view, adds = targets[parameter]
         if how == "atomic" and _deterministic():
@@ -86,9 +121,8 @@ def launch(name, traced, grid, leaves, incoming, targets, results):
             )
         shares = view.numel() and (_C.overlap(view) or any(_C.overlap(view, each) for each in direct))
         if how == "summed" or shares or view.dtype != DTYPES[dtype]:
-            blocks = [grid[axis] for axis in axes]
-            memory = torch.zeros(blocks + list(view.shape), dtype=DTYPES[dtype], device=some.device)
-            after.append((view, adds, memory, tuple(range(len(blocks)))))
+            memory = torch.zeros([*(blocks[axis] for axis in axes), *view.shape], dtype=DTYPES[dtype], device=device)
+            after.append((view, adds, memory, tuple(range(len(axes)))))
         else:
             memory = view
             direct.append(view)
@@ -96,10 +130,11 @@ def launch(name, traced, grid, leaves, incoming, targets, results):
                 view.zero_()
         memories.append(memory)
     if math.prod(grid):
-        arguments = (*leaves, *incoming, *memories)
+        count = () if derived.folded_axis < 0 else (grid[derived.folded_axis],)
+        arguments = (*leaves, *count, *incoming, *memories)
         for i, (dtype, shape) in enumerate(derived.scratch):
-            count = derived.iterations(i, grid, arguments)
-            memories.append(torch.empty((math.prod(grid), count, *shape), dtype=DTYPES[dtype], device=some.device))
-        derived.launch(grid, (*leaves, *incoming, *memories))
+            iterations = derived.iterations(i, blocks, arguments)
+            memories.append(torch.empty((math.prod(blocks), iterations, *shape), dtype=DTYPES[dtype], device=device))
+        derived.launch(blocks, (*leaves, *count, *incoming, *memories))
     for view, adds, memory, axes in after:
         _accumulate(view, memory.sum(axes) if axes else memory, adds)

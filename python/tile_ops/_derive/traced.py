@@ -29,11 +29,25 @@ class Traced:
         self.results = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and (a[3] or a[4]))
         self._derived = {}
 
-    def derived(self, wanted, results):
+    def derived(self, wanted, results, folded_axis=-1):
         """Returns the derived kernel. wanted: (parameter, atomic, adds) of each array."""
-        key = wanted, results
+        key = wanted, results, folded_axis
         if key not in self._derived:
-            self._derived[key] = _C.derive(self.text, wanted, results)
+            self._derived[key] = _C.derive(self.text, wanted, results, folded_axis)
+        return self._derived[key]
+
+    def folded(self, wanted, results, folded_axis):
+        """Returns the derived kernel whose blocks compute several blocks along an axis of the grid; None if it would write
+        gradients in another way."""
+        key = wanted, results, folded_axis, "folded"
+        if key not in self._derived:
+            plain = self.derived(wanted, results)
+            try:
+                made = self.derived(wanted, results, folded_axis)
+            except NotImplementedError:  # the proofs do not hold there
+                made = None
+            same = made and [each[1:3] for each in made.gradients] == [each[1:3] for each in plain.gradients]
+            self._derived[key] = made if same and len(made.scratch) == len(plain.scratch) else None
         return self._derived[key]
 
 

@@ -1,10 +1,9 @@
 """grad="auto": the gradient operator of an operator whose run launches kernels in Python only."""
 
+import functools
 import inspect
 
 import torch
-
-from . import parts
 
 _KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -14,9 +13,14 @@ def _named(function, names):
     return function
 
 
+@functools.lru_cache(256)
+def _parameters(function):
+    return tuple(inspect.signature(function).parameters)
+
+
 def _call(function, values):
     """Calls one of the operator's functions with its values by name."""
-    return function(*(values[name] for name in inspect.signature(function).parameters if name in values))
+    return function(*(values[name] for name in _parameters(function) if name in values))
 
 
 def gradient_class(schema, saved, functions):
@@ -34,8 +38,8 @@ def gradient_class(schema, saved, functions):
 
     def allocate(values):
         outputs = functions["outputs"]
-        if isinstance(outputs, str):
-            outputs = parts.like(outputs, len(results))
+        if isinstance(outputs, str):  # results like this argument
+            return tuple(torch.empty_like(values[outputs]) for _ in results)
         made = _call(outputs, values)
         return made if isinstance(made, (tuple, list)) else (made,)
 
