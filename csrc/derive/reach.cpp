@@ -155,6 +155,37 @@ class Equal {
     if (!loop || !loop->is("for") || loop->region().arguments[0] != index) return;
     const Op *low = op_named(loop->operands[0], "bid"), *step = op_named(loop->operands[2], "num_blocks");
     if (low && step && low->integer("axis") == step->integer("axis")) axes_.insert(low->integer("axis"));
+    from_range(*loop);
+  }
+  // A loop over b * n <= index < (b + 1) * n determines b.
+  void from_range(const Op& loop) {
+    const Op* low = op_named(loop.operands[0], "mul");
+    if (!low) return;
+    std::vector<const Value*> highs{loop.operands[1]};
+    if (const Op* least = op_named(loop.operands[1], "minimum"))
+      highs = {least->operands[0], least->operands[1]};
+    for (size_t i = 0; i < 2; ++i) {
+      const Value *b = low->operands[1 - i], *n = low->operands[i];
+      if (!is(n)) continue;
+      for (const Value* high : highs)
+        if (is_next(high, loop.operands[0], b, n)) learn(b);
+    }
+  }
+  // Returns true if value is (b + 1) * n or start + n.
+  static bool is_next(const Value* value, const Value* start, const Value* b, const Value* n) {
+    const auto either = [](const Op* op, const auto& first, const auto& second) {
+      return op && ((first(op->operands[0]) && second(op->operands[1])) ||
+                    (first(op->operands[1]) && second(op->operands[0])));
+    };
+    const auto is_n = [&](const Value* each) { return same(each, n); };
+    const auto is_start = [&](const Value* each) { return same(each, start); };
+    const auto is_b = [&](const Value* each) { return same(each, b); };
+    const auto is_one = [](const Value* each) {
+      const auto constant = constant_of(without_casts(each));
+      return constant && constant->integer == 1;
+    };
+    const auto is_after_b = [&](const Value* each) { return either(op_named(each, "add"), is_b, is_one); };
+    return either(op_named(value, "add"), is_start, is_n) || either(op_named(value, "mul"), is_after_b, is_n);
   }
   // high * n + low with 0 <= low < n determines both.
   void digits(const Value* high, const Value* low) {
@@ -167,6 +198,8 @@ class Equal {
       }
   }
   static bool at_most(const Value* x, const Value* y) {
+    if (const Op* least = op_named(x, "minimum"); least && !same(x, y))
+      return at_most(least->operands[0], y) || at_most(least->operands[1], y);
     const auto a = constant_of(without_casts(x)), b = constant_of(without_casts(y));
     return same(x, y) || (a && b && a->integer <= b->integer);
   }

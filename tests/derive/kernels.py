@@ -98,6 +98,22 @@ def dealt_softmax(x, out):
 
 
 @tl.kernel
+def chunked_softmax_kernel(x, out, N: tl.Constant[int]):
+    block = tl.bid(0)
+    each = tl.cdiv(x.shape[0], tl.num_blocks(0))
+    for row in range(block * each, min((block + 1) * each, x.shape[0])):
+        t = tl.load(x, (row, 0), (1, N), padding_mode=NEG_INF)
+        e = tl.exp(t - tl.max(t, axis=1, keepdims=True))
+        tl.store(out, (row, 0), e / tl.sum(e, axis=1, keepdims=True))
+
+
+@case(lambda make: (make(7, 13),), lambda x: x.softmax(-1))
+@tile_ops.op("derived::chunked_softmax(Tensor x) -> Tensor", outputs="x", grad="auto")
+def chunked_softmax(x, out):
+    chunked_softmax_kernel[3](x, out, power(x.shape[1]))
+
+
+@tl.kernel
 def long_softmax_kernel(x, out, N: tl.Constant[int]):
     row = tl.bid(0)
     count = tl.cdiv(x.shape[1], N)
@@ -266,6 +282,26 @@ def attention_kernel(q, k, v, out, scale: float, M: tl.Constant[int], N: tl.Cons
     p = tl.exp(scores - tl.max(scores, axis=1, keepdims=True))
     p = p / tl.sum(p, axis=1, keepdims=True)
     tl.store(out, (batch, block, 0), tl.mma(p.astype(v.dtype), values, tl.zeros((M, D), acc)).astype(out.dtype)[None, :, :])
+
+
+@tl.kernel
+def grouped_matmul_kernel(x, w, out, T: tl.Constant[int], GROUP: tl.Constant[int]):
+    rows, columns = tl.cdiv(x.shape[0], T), tl.cdiv(w.shape[1], T)
+    block, width = tl.bid(0), GROUP * columns
+    first = block // width * GROUP
+    size = min(rows - first, GROUP)
+    row, column = first + block % width % size, block % width // size
+    acc = tl.float64 if x.dtype == tl.float64 else tl.float32
+    total = tl.zeros((T, T), acc)
+    for k in range(tl.cdiv(x.shape[1], T)):
+        total = tl.mma(tl.load(x, (row, k), (T, T)), tl.load(w, (k, column), (T, T)), total)
+    tl.store(out, (row, column), total.astype(out.dtype))
+
+
+@case(lambda make: (make(20, 9), make(9, 14)), lambda x, w: x @ w)
+@tile_ops.op("derived::grouped_matmul(Tensor x, Tensor w) -> Tensor", outputs=matmul_outputs, grad="auto")
+def grouped_matmul(x, w, out):
+    grouped_matmul_kernel[tl.cdiv(x.shape[0], 4) * tl.cdiv(w.shape[1], 4)](x, w, out, 4, 2)
 
 
 def attention_arguments(make):
