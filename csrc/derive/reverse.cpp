@@ -153,6 +153,12 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
   Backward(derived, activity, copies).run();
   verify(derived.function, "reverse");
   run_pass("dce", derived.function);
+  std::unordered_set<const Value*> written;
+  walk(derived.function.body(), [&](const Op& op) {
+    if (op.traits().writes) written.insert(root_array(op.operands[0]));
+  });
+  for (DerivedGradient& gradient : derived.gradients)  // an array that results do not depend on has no stores
+    if (!written.contains(derived.function.body().arguments[gradient.position])) gradient.covers.clear();
   return derived;
 }
 

@@ -181,6 +181,21 @@ def test_memory_that_holds_numbers_is_written_everywhere(kernel, grid, constants
     torch.testing.assert_close(grad_x, expected)
 
 
+@tl.kernel
+def positive_kernel(x, y, out, N: tl.Constant[int]):
+    i = tl.bid(0)
+    t, u = tl.load(x, (i,), (N,)), tl.load(y, (i,), (N,))
+    tl.store(out, (i,), tl.where(u > 0, t, 0.0) + tl.floor(u))
+
+
+def test_arrays_that_only_decide_have_gradients_of_zero():
+    x, y, grad = torch.randn(3, 16)
+    grad_x, grad_y = torch.full((2, 16), float("nan"))
+    tile_ops.derive(positive_kernel)[2](x, y, torch.empty(16), 8, grad, grad_x, grad_y)
+    torch.testing.assert_close(grad_x, torch.where(y > 0, grad, 0))
+    assert not grad_y.any()
+
+
 def test_rows_that_are_dealt_to_blocks():
     x, grad = torch.randn(2, 7, 13)
     grad_x = torch.full((7, 13), float("nan"))

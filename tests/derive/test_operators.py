@@ -173,7 +173,9 @@ def test_memory_as_another_object_is_refused():
     def run(x, out):
         kernels.squares_kernel[1](x.detach().numpy(), out, 8)
 
-    assert "run gives squares_kernel memory of a tensor as another object" in refused(define("of_numpy", run), random(8))
+    assert "run gives squares_kernel memory of a tensor as another object" in refused(
+        define("of_numpy", run), torch.randn(8, requires_grad=True, device="cpu")
+    )
 
 
 def test_copies_of_arguments_are_refused():

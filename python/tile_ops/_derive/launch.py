@@ -87,7 +87,7 @@ def _accumulate(view, value, adds):
 
 def _covered(covers, grid, shape):
     """Returns true if the tiles of a launch cover an array, so that every element is stored."""
-    return bool(covers) and all(
+    return bool(covers and math.prod(grid)) and all(
         whole or (grid[axis] if axis >= 0 else 1) * extent >= size for (axis, extent, whole), size in zip(covers, shape)
     )
 
