@@ -1,6 +1,7 @@
 // Finds active values, and checks what a kernel does with its arrays.
 #include "derive/activity.h"
 
+#include "derive/ramp.h"
 #include "derive/reach.h"
 #include "ir/walk.h"
 
@@ -55,13 +56,15 @@ void Activity::check_result(const Function& kernel, size_t parameter) {
       tiles.push_back(store);
       continue;
     }
+    if (uses.stores.size() == 1 && !distinct_ramps(*store).empty())
+      if (const Reach reach = reach_of(kernel, {store}); reach.shared.empty() && reach.once) return;
     if (uses.stores.size() > 1)
       refuse(*store, "the kernel stores to this array elsewhere, too, perhaps to the same elements");
     if (const std::string ignored = ignored_by(kernel, *store); !ignored.empty())
       refuse(*store, "its address does not depend on ", ignored, ", so that elements are stored repeatedly");
   }
   const Reach reach = reach_of(kernel, tiles);
-  if (reach.shared.empty() && (reach.once)) return;
+  if (reach.shared.empty() && reach.once) return;
   const Op& store = *tiles.back();
   if (tiles.size() > 1 && !reach.once)
     refuse(store, "several stores to the array may reach the same elements");

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "derive/ramp.h"
 #include "ir/walk.h"
 
 namespace tile {
@@ -46,6 +47,16 @@ std::vector<Coordinate> coordinates_of(const Op& op) {
     const Shape& shape = op.traits().writes ? op.type(1).shape : op.integers("shape");
     for (size_t i = 0; i < shape.size(); ++i)
       list.push_back({op.operands[0], i, op.operands[first + i], op.integers("steps")[i], shape[i], {}});
+  }
+  const std::vector<Ramp> ramps = distinct_ramps(op);
+  for (size_t i = 0; i < ramps.size(); ++i) {
+    if (ramps[i].scalars.size() != 1) continue;
+    Value* start = ramps[i].scalars[0];
+    const Op* product = op_named(start, "mul");
+    for (size_t k = 0; product && k < 2; ++k)
+      if (const auto step = constant_of(without_casts(product->operands[k])))
+        list.push_back({op.operands[0], i, product->operands[1 - k], step->integer, ramps[i].extent, {}});
+    if (ramps[i].extent == 1) list.push_back({op.operands[0], i, start, 1, 1, {}});
   }
   const auto add_start = [&](Value* start) {
     for (Coordinate& each : list) each.starts.push_back(start);

@@ -5,6 +5,7 @@
 
 #include "derive/activity.h"
 #include "derive/backward.h"
+#include "derive/ramp.h"
 #include "derive/reach.h"
 #include "ir/build.h"
 #include "ir/verify.h"
@@ -79,7 +80,9 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
   const std::vector<const Op*>& reads = activity.uses(wanted.parameter).reads;
   const DType own = kernel.body().arguments[wanted.parameter]->type.dtype;
   DerivedGradient gradient{.parameter = wanted.parameter, .dtype = adjoint_dtype(own)};
-  if (std::any_of(reads.begin(), reads.end(), [](const Op* op) { return op->traits().picks; })) {
+  // Elements that are picked may be the same in other lanes, unless the only access counts them.
+  const bool counts = reads.size() == 1 && !distinct_ramps(*reads[0]).empty();
+  if (!counts && std::any_of(reads.begin(), reads.end(), [](const Op* op) { return op->traits().picks; })) {
     gradient.how = DerivedGradient::atomic;
     return gradient;
   }

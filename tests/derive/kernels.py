@@ -382,6 +382,20 @@ def stencil(x, out):
 
 
 @tl.kernel
+def elements_kernel(x, y, out, M: tl.Constant[int], N: tl.Constant[int]):
+    rows = (tl.bid(0) * M + tl.arange(M, dtype=tl.int32))[:, None]
+    columns = (tl.bid(1) * N + tl.arange(N, dtype=tl.int32))[None, :]
+    t = tl.gather(x, (rows, columns)) * tl.exp(tl.gather(y, (columns,)))
+    tl.scatter(out, (rows, columns), t.astype(out.dtype))
+
+
+@case(lambda make: (make(7, 10), make(10)), lambda x, y: x * y.exp())
+@tile_ops.op("derived::elements(Tensor x, Tensor y) -> Tensor", outputs="x", grad="auto")
+def elements(x, y, out):
+    elements_kernel[tl.cdiv(x.shape[0], 4), tl.cdiv(x.shape[1], 8)](x, y, out, 4, 8)
+
+
+@tl.kernel
 def running_sum_kernel(x, out, N: tl.Constant[int]):
     row = tl.bid(0)
     tl.store(out, (row, 0), tl.cumsum(tl.sin(tl.load(x, (row, 0), (1, N))), axis=1))

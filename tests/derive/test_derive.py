@@ -44,6 +44,14 @@ def test_report_of_values_that_are_kept():
     assert sorted(report["kept for each iteration"]) == ["f32[4, 1]", "f32[4, 1]", "f32[4, 8]"]
 
 
+def test_elements_that_are_counted():
+    x, y, out = torch.randn(7, 10), torch.randn(10), torch.empty(7, 10)
+    report = tile_ops.derive(kernels.elements_kernel).report(x, y, out, 4, 8)
+    assert report == {"x": "stored", "y": "summed over grid axis 0"}
+    report = tile_ops.derive(kernels.stencil_kernel).report(y, torch.empty(10), 8)
+    assert report == {"x": "added by atomics"}
+
+
 def test_indices_have_no_gradient():
     weight, index, out = torch.randn(5, 4), torch.tensor([1, 3]), torch.empty(2, 4)
     derivative = tile_ops.derive(kernels.embedding_kernel)

@@ -86,7 +86,14 @@ void adjoint_of_gather(Adjoints& adjoints) {
   const GradientMemory memory = g ? adjoints.read_gradient() : GradientMemory{};
   if (!memory.array) return;
   const std::vector<Value*> address(adjoints.op.operands.begin() + 1, adjoints.op.operands.end());
-  add_elements(adjoints, memory.array, adjoints.cast(g, memory.array->type.dtype), address);
+  Value* part = adjoints.cast(g, memory.array->type.dtype);
+  if (memory.how == GradientMemory::atomic) return add_elements(adjoints, memory.array, part, address);
+  if (memory.how == GradientMemory::add) {
+    Value* before = adjoints.emit("gather", joined({memory.array}, address, 0),
+                                  {{"pad", Constant::of(part->type.dtype, 0).attribute()}});
+    part = adjoints.emit("add", {before, part});
+  }
+  adjoints.build.create(primitive("scatter"), joined({memory.array, part}, address, 0));
 }
 
 void adjoint_of_scatter(Adjoints& adjoints) {
