@@ -11,7 +11,7 @@ struct Reach {
   bool once = true;         // no block reaches an element twice
 };
 
-// Of all accesses to one array that are given.
+// accesses: all that are made to one array.
 Reach reach_of(const Function& function, const std::vector<const Op*>& accesses);
 
 // The tiles of an access along one axis of its array. They cover the axis if `whole`, or if as many tiles as

@@ -77,7 +77,7 @@ Differentiable differentiable_parameters(const Function& kernel);
 // Returns "stored", "summed over grid axis 1", …
 std::string how_text(const DerivedGradient& gradient);
 
-// What the number of iterations may depend on at a launch.
+// The sizes of a launch, on which a number of iterations may depend.
 struct LaunchSizes {
   int64_t blocks[3] = {1, 1, 1};
   std::function<int64_t(size_t parameter, int64_t axis)> extent;

@@ -13,7 +13,7 @@ Op* loop_around(const Op& jump);
 
 class Liveness {
  public:
-  // Of a function's body, or of a block that belongs to no op yet.
+  // block: a function's body, or a block that belongs to no op yet.
   explicit Liveness(const Block& block, const std::vector<Value*>& needed = {});
 
   bool live(const Op& op) const { return ops_.count(&op); }
