@@ -54,7 +54,7 @@ struct Primitive {
   std::string_view doc;
   TestRow test;
   bool target = false;  // created by a target's own passes; no part of the language
-  // For derivatives in reverse mode: emits the operands' adjoints, given those of the results (ir/adjoints.h).
+  // For derivatives in reverse mode: emits the operands' adjoints from those of the results (ir/adjoints.h).
   void (*adjoint)(Adjoints& adjoints) = nullptr;
 
   bool takes_array() const { return views || traits.reads || traits.writes; }  // only as its first operand
