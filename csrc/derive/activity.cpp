@@ -58,6 +58,9 @@ void Activity::check_result(const Function& kernel, size_t parameter) {
     }
     if (uses.stores.size() == 1 && !distinct_ramps(*store).empty())
       if (const Reach reach = reach_of(kernel, {store}); reach.shared.empty() && reach.once) return;
+    if (!is_loaded(*store))
+      refuse(*store,
+             "its indices may name an element twice; count them by arange() from bid() times its extent");
     if (uses.stores.size() > 1)
       refuse(*store, "the kernel stores to this array elsewhere, too, perhaps to the same elements");
     if (const std::string ignored = ignored_by(kernel, *store); !ignored.empty())

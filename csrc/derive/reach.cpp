@@ -444,8 +444,10 @@ std::vector<Cover> cover_of(const Op& access, const Value* blocks) {
   return covers;
 }
 
-std::string ignored_by(const Function& function, const Op& access) {
-  // Everything that the address, or the condition under which it is used, is computed from.
+namespace {
+
+// Returns everything that the address, or the condition under which it is used, is computed from.
+std::unordered_set<const Value*> sources_of(const Op& access) {
   std::unordered_set<const Value*> seen;
   std::vector<const Value*> work(access.operands.begin() + (access.traits().writes ? 2 : 1),
                                  access.operands.end());
@@ -453,7 +455,6 @@ std::string ignored_by(const Function& function, const Op& access) {
     work.insert(work.end(), view->operands.begin() + 1, view->operands.end());
   for (const Op* at = access.parent->parent; at; at = at->parent->parent)
     if (at->is("if")) work.push_back(at->operands[0]);
-  std::unordered_set<int64_t> axes;
   while (!work.empty()) {
     const Value* value = work.back();
     work.pop_back();
@@ -464,16 +465,32 @@ std::string ignored_by(const Function& function, const Op& access) {
         work.insert(work.end(), loop->operands.begin(), loop->operands.begin() + 3);
       continue;
     }
-    if (op->is("bid")) axes.insert(op->integer("axis"));
     work.insert(work.end(), op->operands.begin(), op->operands.end());
     for (const auto& region : op->regions)
       walk(*region,
            [&](const Op& each) { work.insert(work.end(), each.operands.begin(), each.operands.end()); });
   }
+  return seen;
+}
+
+}  // namespace
+
+bool is_loaded(const Op& access) {
+  const std::unordered_set<const Value*> sources = sources_of(access);
+  return std::any_of(sources.begin(), sources.end(), [](const Value* value) {
+    return value->definition && value->definition->traits().reads;
+  });
+}
+
+std::string ignored_by(const Function& function, const Op& access) {
+  const std::unordered_set<const Value*> sources = sources_of(access);
+  std::unordered_set<int64_t> axes;
+  for (const Value* value : sources)
+    if (value->definition && value->definition->is("bid")) axes.insert(value->definition->integer("axis"));
   for (int axis : grid_axes(function))
     if (!axes.contains(axis)) return str("bid(", axis, ")");
   for (const Op* loop : loops_around(access))
-    if (!loop->is("for") || !seen.contains(loop->region().arguments[0]))
+    if (!loop->is("for") || !sources.contains(loop->region().arguments[0]))
       return str("the loop at ", loop->location);
   return {};
 }

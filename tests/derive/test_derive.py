@@ -120,6 +120,12 @@ def shared_store_kernel(x, out, N: tl.Constant[int]):
 
 
 @tl.kernel
+def twice_kernel(x, out, N: tl.Constant[int]):
+    at = tl.bid(0) // 2 * N + tl.arange(N, dtype=tl.int32)
+    tl.scatter(out, (at,), tl.gather(x, (at,)))
+
+
+@tl.kernel
 def running_product_kernel(x, out, N: tl.Constant[int]):
     tl.store(out, (tl.bid(0),), tl.cumprod(tl.load(x, (tl.bid(0),), (N,)), axis=0))
 
@@ -134,6 +140,11 @@ X, OUT = torch.rand(8), torch.empty(8)
         (bits_kernel, (X, OUT, 8), "bitcast: has no derivative; bits of a number do not change continuously; use arithmetic"),
         (last_wins_kernel, (X, OUT, 8), "store: has no derivative: iterations of a loop may store the same elements"),
         (shared_store_kernel, (X, OUT, 8), "store: has no derivative: blocks along axis 0 of the grid may store the same"),
+        (
+            twice_kernel,
+            (X, OUT, 8),
+            "scatter: has no derivative: its indices may name an element twice; count them by arange()",
+        ),
         (running_product_kernel, (X, OUT, 8), "scan: has no derivative; only a running sum has one"),
     ],
 )
