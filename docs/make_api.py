@@ -15,7 +15,7 @@ PAGES = {
         "[Operators](../operators.md) describes those. This page has the functions and classes around them.",
         ["patch", "unpatch", "inspect", "profile", "doctor", "synchronize", "compile_report", "aoti_compile_and_package",
          "enable_inductor_fusion", "disable_inductor_fusion", "kernel",
-         "op", "elementwise", "reduction", "TorchOp", "cuda_kernel", "CudaKernel", "register_sharding",
+         "op", "elementwise", "reduction", "TorchOp", "derive", "Derivative", "cuda_kernel", "CudaKernel", "register_sharding",
          "register_flop_formulas"],
     ),
     "functional.md": (

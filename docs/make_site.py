@@ -25,7 +25,7 @@ NAVIGATION = [
     ("Operators", ["operators", "api/functional", "api/nn", "api/optim", "api/packs", "api/package", "api/gradients",
                    "patching", "torch_compile", "distributed",
                    "on_a_gpu"]),
-    ("Kernels in Python", ["kernels_in_python", "language/functions", "language/differs_from_python", "operators_in_python",
+    ("Kernels in Python", ["kernels_in_python", "language/functions", "language/differs_from_python", "operators_in_python", "gradients_by_the_compiler",
                            "programs/index", "random_numbers", "raw_cuda"]),
     ("Operators in C++", ["writing_an_operator", "examples", "language/index"]),
     ("Performance", ["measuring", "benchmarks/index"]),

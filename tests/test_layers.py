@@ -21,6 +21,7 @@ ARROWS = {
     "dsl": CORE,
     "prims": f"dsl {CORE}",
     "passes": CORE,
+    "derive": f"prims passes dsl {CORE}",
     "cpu/vecmath": CORE,
     "cpu/gemm": f"cpu/vecmath {CORE}",
     "cpu/interpreter": f"cpu/gemm cpu/vecmath {CORE}",
@@ -37,7 +38,7 @@ ARROWS = {
     "tile/op.h": f"tile.h torch prims {RUNTIME}",
     "expr": f"tile/op.h tile.h torch prims {RUNTIME}",
     "tile": f"expr tile/op.h tile.h torch raw_cuda prims {RUNTIME}",
-    "python": f"tile expr tile/op.h tile.h torch raw_cuda {RUNTIME}",
+    "python": f"derive tile expr tile/op.h tile.h torch raw_cuda {RUNTIME}",
 }
 # Tables of data that a target may read to attach its bodies.
 TABLES = re.compile(r"prims/[\w/]+\.def")

@@ -1,5 +1,5 @@
 // The primitives that the IR itself needs: constants, broadcast, structured control flow.
-#include "ir/op.h"
+#include "ir/adjoints.h"
 
 namespace tile {
 namespace {
@@ -18,6 +18,18 @@ std::vector<Type> infer_broadcast(const Op& op) {
     fail(op, ErrorKind::value, op.type(0), " does not broadcast to ", to,
          "; ranks must be equal (or 0) and extents equal or 1");
   return {Type::tile(op.type(0).dtype, to)};
+}
+
+// The adjoint of what was repeated is the sum of the repetitions' adjoints.
+void adjoint_of_broadcast(Adjoints& adjoints) {
+  Value* g = adjoints.of();
+  if (!g) return;
+  const Shape from = adjoints.op.type(0).shape, to = g->type.shape;
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < to.size(); ++i)
+    if (from.empty() || from[i] != to[i]) axes.push_back(static_cast<int64_t>(i));
+  if (!axes.empty()) g = adjoints.emit("reduce_sum", {g}, {{"axes", axes}});
+  adjoints.add(0, adjoints.reshaped(g, from));
 }
 
 std::vector<Type> types_of(const std::vector<Value*>& values, size_t from = 0) {
@@ -106,7 +118,8 @@ const Register broadcast_{{.name = "broadcast",
                                   "result: x's dtype, `shape`.\n"
                                   "The language prepends axes of extent 1, as NumPy does; binary operations "
                                   "broadcast implicitly.\n"
-                                  "C++: Tile::broadcast_to, full."}};
+                                  "C++: Tile::broadcast_to, full.",
+                           .adjoint = adjoint_of_broadcast}};
 const Register for_{{.name = "for",
                      .regions = 1,
                      .infer = infer_for,

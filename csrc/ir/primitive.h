@@ -12,6 +12,7 @@
 
 namespace tile {
 
+class Adjoints;
 class Builder;
 struct Op;
 struct Value;
@@ -53,6 +54,8 @@ struct Primitive {
   std::string_view doc;
   TestRow test;
   bool target = false;  // created by a target's own passes; no part of the language
+  // For derivatives in reverse mode: emits the operands' adjoints from those of the results (ir/adjoints.h).
+  void (*adjoint)(Adjoints& adjoints) = nullptr;
 
   bool takes_array() const { return views || traits.reads || traits.writes; }  // only as its first operand
   bool core() const { return expand == nullptr; }

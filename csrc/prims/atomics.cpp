@@ -1,6 +1,7 @@
 // Registers the rows of ir/atomics.def: type rule and language functions.
 #include "prims/atomics.h"
 
+#include "prims/adjoints.h"
 #include "prims/elements.h"
 #include "prims/elementwise.h"
 #include "prims/shape.h"
@@ -50,7 +51,8 @@ namespace rows {
        "GPU: without an instruction, as for 1- and 2-byte elements and max and min of floats, a loop of "  \
        "compare-and-exchange on a word is used; sums of f16, and of bf16 from sm_90 on, only need it if "  \
        "the old value is used.\n"                                                                          \
-       "C++: " #NAME ", " #NAME "_offset."}};
+       "C++: " #NAME ", " #NAME "_offset.",                                                                \
+       .adjoint = std::string_view(COMBINATION) == "add" ? adjoint_of_atomic_add : nullptr}};
 #include "ir/atomics.def"
 }  // namespace rows
 

@@ -1,5 +1,6 @@
 // astype and bitcast: conversions of values, or of bits, to another dtype.
 #include "dsl/tile.h"
+#include "prims/adjoints.h"
 
 namespace tile {
 namespace {
@@ -63,7 +64,8 @@ const Register astype_{
             "Conversions to floats narrower than f32 go through f32: an integer or an f64 is "
             "rounded to f32, then to the narrow dtype. bool becomes 0 or 1. tf32 keeps 10 "
             "fraction bits.\n"
-            "C++: Tile::astype."}};
+            "C++: Tile::astype.",
+     .adjoint = adjoint_of_cast}};
 // Constants are rounded to nearest, so these are not folded.
 #define TILE_DIRECTED(mode, way)                                                                            \
   const Register astype_##mode{                                                                             \
@@ -78,7 +80,8 @@ const Register astype_{
            "bf16 and tf32, halves away also tf32.\nresult: dtype with x's shape.\nExcept toward zero, the " \
            "language accepts only 8-bit floats, f16 and bf16 into f16. It uses the plain `astype` if "      \
            "the conversion is "                                                                             \
-           "exact.\nC++: Tile::astype."}};
+           "exact.\nC++: Tile::astype.",                                                                    \
+       .adjoint = adjoint_of_cast}};
 TILE_DIRECTED(rz, "toward zero: a larger value becomes the largest number.")
 TILE_DIRECTED(rm, "to minus infinity.")
 TILE_DIRECTED(rp, "to plus infinity.")
@@ -94,7 +97,8 @@ const Register bitcast_{
             "{dtype}: of the result, with the same width; neither dtype is bool. tf32 has 19 "
             "bits, as no other dtype has.\n"
             "result: dtype with x's shape.\n"
-            "C++: Tile::bitcast."}};
+            "C++: Tile::bitcast.",
+     .adjoint = adjoint_of_bitcast}};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include "dsl/tracer.h"
 #include "ir/atomic.h"
+#include "prims/adjoints.h"
 #include "prims/memory.h"
 #include "prims/padding.h"
 
@@ -70,7 +71,8 @@ const Register gather_{
             "result: a tile of the array's dtype and the index tiles' shape.\n"
             "A negative index is outside; it does not count from the end. Masked elements are "
             "not read.\n"
-            "C++: gather."}};
+            "C++: gather.",
+     .adjoint = adjoint_of_gather}};
 const Register scatter_{
     {.name = "scatter",
      .traits = {.writes = true, .picks = true},
@@ -81,7 +83,8 @@ const Register scatter_{
             "optionally a bool mask; all tiles of one shape.\n"
             "The language casts the value to the array's dtype and broadcasts value, index and "
             "mask to each other. With two equal indices either value is stored.\n"
-            "C++: scatter."}};
+            "C++: scatter.",
+     .adjoint = adjoint_of_scatter}};
 
 Tile gather_elements(Array array, const std::vector<Operand>& index, Value* mask, double pad,
                      const Location& at) {

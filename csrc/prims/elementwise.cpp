@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "prims/adjoints.h"
 #include "prims/fold.h"
 
 namespace tile {
@@ -32,20 +33,24 @@ std::vector<Type> infer_where(const Op& op) {
 constexpr bool swaps(std::string_view traits) { return traits.ends_with("SWAPS"); }
 
 namespace rows {
-#define ROW(NAME, COUNT, DTYPES, INFER, TRAITS, REF, LOW, HIGH, ULP, DOC)                 \
-  const Register NAME##_{{.name = #NAME,                                                  \
-                          .operands = COUNT,                                              \
-                          .traits = {.elementwise = true, .commutative = swaps(#TRAITS)}, \
-                          .dtypes = dtypes::DTYPES,                                       \
-                          .infer = INFER,                                                 \
-                          .fold = fold_of(#NAME),                                         \
-                          .doc = DOC,                                                     \
-                          .test = {.reference = REF, .low = LOW, .high = HIGH, .tolerance = ULP}}};
-#define UNARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_same, T, R, L, H, U, DOC)
-#define UNARY_PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_bool, T, R, L, H, U, DOC)
-#define BINARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_same, T, R, L, H, U, DOC)
-#define PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_bool, T, R, L, H, U, DOC)
-#define TERNARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 3, D, infer_same, T, R, L, H, U, DOC)
+#define ROW(NAME, COUNT, DTYPES, INFER, ADJOINT, TRAITS, REF, LOW, HIGH, ULP, DOC)                \
+  const Register NAME##_{{.name = #NAME,                                                          \
+                          .operands = COUNT,                                                      \
+                          .traits = {.elementwise = true, .commutative = swaps(#TRAITS)},         \
+                          .dtypes = dtypes::DTYPES,                                               \
+                          .infer = INFER,                                                         \
+                          .fold = fold_of(#NAME),                                                 \
+                          .doc = DOC,                                                             \
+                          .test = {.reference = REF, .low = LOW, .high = HIGH, .tolerance = ULP}, \
+                          .adjoint = ADJOINT}};
+#define UNARY(N, D, E, T, R, L, H, U, DOC) \
+  ROW(N, 1, D, infer_same, adjoint_of_elementwise, T, R, L, H, U, DOC)
+#define UNARY_PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_bool, nullptr, T, R, L, H, U, DOC)
+#define BINARY(N, D, E, T, R, L, H, U, DOC) \
+  ROW(N, 2, D, infer_same, adjoint_of_elementwise, T, R, L, H, U, DOC)
+#define PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_bool, nullptr, T, R, L, H, U, DOC)
+#define TERNARY(N, D, E, T, R, L, H, U, DOC) \
+  ROW(N, 3, D, infer_same, adjoint_of_elementwise, T, R, L, H, U, DOC)
 #include "prims/elementwise/all.def"
 }  // namespace rows
 
@@ -59,7 +64,8 @@ const Register where_{{.name = "where",
                               "Both x and y are computed for all elements; a NaN that is not selected has no "
                               "effect.\n"
                               "C++: where.",
-                       .test = {.reference = "torch.where(x, y, z)", .tolerance = 0}}};
+                       .test = {.reference = "torch.where(x, y, z)", .tolerance = 0},
+                       .adjoint = adjoint_of_where}};
 
 Tile unary(const Primitive& primitive, const char* name, const Operand& x) {
   (void)name;

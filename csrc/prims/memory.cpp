@@ -2,6 +2,7 @@
 #include "prims/memory.h"
 
 #include "dsl/tracer.h"
+#include "prims/adjoints.h"
 #include "prims/axes.h"
 #include "prims/elementwise.h"
 #include "prims/padding.h"
@@ -59,7 +60,8 @@ const Register load_{
             "result: a tile of the array's dtype and `shape`.\n"
             "A tile that is completely outside is all padding. Nothing outside the array is "
             "read.\n"
-            "C++: View::load."}};
+            "C++: View::load.",
+     .adjoint = adjoint_of_load}};
 const Register store_{
     {.name = "store",
      .traits = {.writes = true},
@@ -72,7 +74,8 @@ const Register store_{
             "{in_bounds}: 1 if the tile is inside, proven by a pass or promised by the author.\n"
             "The language casts the tile to the array's dtype, by `astype`, and broadcasts it "
             "to the view's shape.\n"
-            "C++: View::store."}};
+            "C++: View::store.",
+     .adjoint = adjoint_of_store}};
 const Register add_tile_{
     {.name = "add_tile",
      .traits = {.reads = true, .writes = true, .barrier = true},
@@ -88,7 +91,8 @@ const Register add_tile_{
             "differ in their last bits from run to run.\n"
             "GPU: i32, i64, u32, u64, f32, f64 and f16, and bf16 from sm_90 on, are added by "
             "an instruction; other dtypes use a loop of compare-and-exchange on a word.\n"
-            "C++: View::atomic_add."}};
+            "C++: View::atomic_add.",
+     .adjoint = adjoint_of_store}};
 }  // namespace
 
 View Array::tiled_view(Shape shape, Location location) const { return tiled_view(shape, shape, location); }

@@ -2,6 +2,7 @@
 #include "prims/mma.h"
 
 #include "ir/build.h"
+#include "prims/adjoints.h"
 
 namespace tile {
 namespace {
@@ -65,7 +66,8 @@ const Register mma_{
          "unless both operands are loaded and contiguous along k, where their sums keep about "
          "14 bits. Other products, and those of 8-bit floats on sm_80 and sm_86, use FMA: slower, with the "
          "same results except for rounding.\n"
-         "C++: mma."}};
+         "C++: mma.",
+     .adjoint = adjoint_of_mma}};
 
 // Returns operand i's axis along k.
 size_t deep_axis(const Op& op, size_t i) { return op.type(i).shape.size() - (i == 0 ? 1 : 2); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dsl/tracer.h"
+#include "prims/adjoints.h"
 #include "prims/axes.h"
 
 namespace tile {
@@ -64,7 +65,7 @@ std::vector<Type> infer_scan(const Op& op) {
   return types;
 }
 
-#define REDUCTION(NAME, METHOD, DTYPES, DOC)                                           \
+#define REDUCTION(NAME, METHOD, DTYPES, ADJOINT, DOC)                                  \
   const Register NAME##_ {                                                             \
     {                                                                                  \
       .name = #NAME, .operands = 1, .dtypes = dtypes::DTYPES, .infer = infer_reduce,   \
@@ -72,17 +73,21 @@ std::vector<Type> infer_scan(const Op& op) {
           "\noperands: x, a tile.\n{axes}: the axes to reduce, ascending; "            \
           "the language accepts negative ones, and none for all.\nresult: x's dtype, " \
           "its extents without those axes; keepdims makes them 1.\n"                   \
-          "C++: Tile::" METHOD "."                                                     \
+          "C++: Tile::" METHOD ".",                                                    \
+      .adjoint = ADJOINT                                                               \
     }                                                                                  \
   }
-REDUCTION(reduce_sum, "sum", numbers,
+REDUCTION(reduce_sum, "sum", numbers, adjoint_of_sum,
           "Sum over axes, in any order; 16-bit floats are summed in f32 and rounded once.\n"
           "Integers wrap in their dtype.");
-REDUCTION(reduce_prod, "prod", numbers, "Product over axes, in any order.\nIntegers wrap in their dtype.");
-REDUCTION(reduce_max, "max", numbers, "Largest element over axes; NaN is skipped unless all are.");
-REDUCTION(reduce_min, "min", numbers, "Smallest element over axes; NaN is skipped unless all are.");
-REDUCTION(reduce_any, "any", boolean, "True if any element over the axes is true.");
-REDUCTION(reduce_all, "all", boolean, "True if all elements over the axes are true.");
+REDUCTION(reduce_prod, "prod", numbers, adjoint_of_prod,
+          "Product over axes, in any order.\nIntegers wrap in their dtype.");
+REDUCTION(reduce_max, "max", numbers, adjoint_of_extreme,
+          "Largest element over axes; NaN is skipped unless all are.");
+REDUCTION(reduce_min, "min", numbers, adjoint_of_extreme,
+          "Smallest element over axes; NaN is skipped unless all are.");
+REDUCTION(reduce_any, "any", boolean, nullptr, "True if any element over the axes is true.");
+REDUCTION(reduce_all, "all", boolean, nullptr, "True if all elements over the axes are true.");
 #undef REDUCTION
 
 #define INDEX_OF(NAME, METHOD, WHICH)                                                                       \
@@ -113,7 +118,8 @@ const Register reduce_{{.name = "reduce",
                             "Its region takes n accumulated scalars and n new ones and yields n; it may only "
                             "contain arithmetic. Elements are combined in the order of the axis, with any "
                             "grouping.\n"
-                            "C++: reduce."}};
+                            "C++: reduce.",
+                        .adjoint = adjoint_of_reduce}};
 const Register scan_{{.name = "scan",
                       .regions = 1,
                       .dtypes = dtypes::arithmetic,
@@ -126,7 +132,8 @@ const Register scan_{{.name = "scan",
                           "result: n tiles of the operands' types.\n"
                           "Its region is like that of `reduce`. The methods compute running sums of 16-bit "
                           "floats in f32 and round each once; a user-defined scan rounds at every step.\n"
-                          "C++: scan, Tile::cumsum, Tile::cumprod, Tile::cummax, Tile::cummin."}};
+                          "C++: scan, Tile::cumsum, Tile::cumprod, Tile::cummax, Tile::cummin.",
+                      .adjoint = adjoint_of_scan}};
 
 // A tile reshaped so that all reduced axes are one. If they are adjacent no element moves.
 struct Joined {

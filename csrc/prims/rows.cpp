@@ -3,6 +3,7 @@
 
 #include "dsl/tracer.h"
 #include "ir/walk.h"
+#include "prims/adjoints.h"
 #include "prims/axes.h"
 #include "prims/padding.h"
 
@@ -59,7 +60,8 @@ const Register gather_rows_{
             "result: a tile of the array's dtype and `shape`.\n"
             "GPU: elements along the last axis are read as vectors if the steps guarantee "
             "aligned starts.\n"
-            "C++: gather_rows."}};
+            "C++: gather_rows.",
+     .adjoint = adjoint_of_gather_rows}};
 const Register scatter_rows_{
     {.name = "scatter_rows",
      .traits = {.writes = true, .picks = true},
@@ -71,7 +73,8 @@ const Register scatter_rows_{
             "{axis}: the axis along which rows are indexed.\n"
             "{steps}: the unit of each scalar, one entry per axis; 1 along `axis`.\n"
             "With two equal rows the elements of either are stored.\n"
-            "C++: scatter_rows."}};
+            "C++: scatter_rows.",
+     .adjoint = adjoint_of_scatter_rows}};
 
 // A start as index * step: the step tells a target which starts are aligned to vectors.
 struct Start {

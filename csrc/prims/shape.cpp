@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "prims/adjoints.h"
 #include "prims/axes.h"
 
 namespace tile {
@@ -74,7 +75,8 @@ const Register reshape_{{.name = "reshape",
                              "{shape}: of the result, with the same number of elements; the language accepts "
                              "one -1, which is inferred.\n"
                              "result: x's dtype, `shape`.\n"
-                             "C++: Tile::reshape, Tile::expand_dims."}};
+                             "C++: Tile::reshape, Tile::expand_dims.",
+                         .adjoint = adjoint_of_reshape}};
 const Register permute_{{.name = "permute",
                          .operands = 1,
                          .infer = infer_permute,
@@ -82,7 +84,8 @@ const Register permute_{{.name = "permute",
                                 "operands: x, a tile.\n"
                                 "{axes}: for each axis of the result, the axis of x.\n"
                                 "result: x's dtype, its extents in that order.\n"
-                                "C++: Tile::permute, Tile::t."}};
+                                "C++: Tile::permute, Tile::t.",
+                         .adjoint = adjoint_of_permute}};
 const Register cat_{{.name = "cat",
                      .operands = 2,
                      .infer = infer_cat,
@@ -90,7 +93,8 @@ const Register cat_{{.name = "cat",
                             "operands: x, y: tiles of one dtype whose other extents are equal.\n"
                             "{axis}: the axis along which y follows x.\n"
                             "result: the operands' dtype; the extent along the axis is the sum of both.\n"
-                            "C++: cat."}};
+                            "C++: cat.",
+                     .adjoint = adjoint_of_cat}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // extract and insert: a sub-tile at an index that counts sub-tiles.
 #include "prims/subtile.h"
+#include "prims/adjoints.h"
 
 namespace tile {
 namespace {
@@ -42,7 +43,8 @@ const Register extract_{{.name = "extract",
                              "{shape}: of the sub-tile; its extents divide x's; [] is one element.\n"
                              "result: x's dtype, `shape`.\n"
                              "The language checks a constant index.\n"
-                             "C++: extract."}};
+                             "C++: extract.",
+                         .adjoint = adjoint_of_extract}};
 const Register insert_{
     {.name = "insert",
      .infer = infer_insert,
@@ -51,7 +53,8 @@ const Register insert_{
             "operands: x, the sub-tile of x's dtype, an integer scalar for each axis.\n"
             "result: x's type.\n"
             "The language checks a constant index.\n"
-            "C++: insert."}};
+            "C++: insert.",
+     .adjoint = adjoint_of_insert}};
 
 // Appends the operands of the indices; a constant index must be in range.
 void add_indices(const char* operation, const Type& x, const std::vector<Operand>& index, const Shape& shape,

@@ -244,6 +244,24 @@ void Call::translate(Tracer& tracer) const {
   python::translate(self_, built, numbers, values, generation);
 }
 
+Owned Call::passed() const {
+  Owned list(PyList_New(0));
+  const auto add = [&](PyObject* value, size_t i) {
+    const Owned row(Py_BuildValue("(On)", value, static_cast<Py_ssize_t>(i)));
+    if (!list || !row || PyList_Append(list.get(), row.get()) < 0) throw PythonFailure();
+  };
+  auto structure = structures_.begin();
+  for (size_t i = 0; i < count_; ++i)
+    if (structure != structures_.end() && structure->argument == i) {
+      for (size_t k = 0; k < structure->count; ++k)
+        add(PyTuple_GET_ITEM(structure->leaves.get(), static_cast<Py_ssize_t>(k)), i);
+      ++structure;
+    } else if (kernel_.kinds[i] != constant && given_[i] != Py_None) {
+      add(given_[i], i);
+    }
+  return list;
+}
+
 int make_call_names() {
   for (const auto& [name, text] : {std::pair{&flatten_name, "_flatten"},
                                    {&constant_name, "_constant"},

@@ -111,6 +111,8 @@ class Call {
   // Maps bits of passed arguments to bits of the caller's arguments that contain them.
   uint64_t owners(uint64_t which) const;
   void note_written(uint64_t which) const;  // tells autograd that the tensors of these arguments changed
+  // Returns a list of what arguments() holds, as (Python's tensor or number, number of the argument).
+  Owned passed() const;
 
  private:
   // The name of a parameter; none if the kernel has no names.
@@ -146,6 +148,18 @@ class Call {
     Owned word, leaves;
   };
   std::vector<Structure> structures_;
+};
+
+// While it lives, launches of Python kernels on this thread are appended to a list, as (kernel, grid,
+// arguments), and do not run. In tile_kernel.cpp.
+class RecordedLaunches {
+ public:
+  explicit RecordedLaunches(PyObject* list);
+  ~RecordedLaunches();
+  RecordedLaunches(const RecordedLaunches&) = delete;
+
+ private:
+  PyObject* before_;
 };
 
 // Makes the names of the methods that launches call; -1 with an error set.

@@ -270,7 +270,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
         tile::python::add_raw_cuda, tile::python::add_operator_call, tile::python::add_ir_builder,
         tile::python::add_capture, tile::python::add_tile_kernel, tile::python::add_compiled_call,
         tile::python::add_python_operator, tile::python::add_python_expression, tile::python::add_interrupts,
-        tile::python::add_log_records, tile::python::add_operator_observer, tile::python::add_packs})
+        tile::python::add_log_records, tile::python::add_operator_observer, tile::python::add_packs,
+        tile::python::add_derived_kernel})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

@@ -91,6 +91,7 @@ int add_interrupts(PyObject* module);
 int add_log_records(PyObject* module);
 int add_operator_observer(PyObject* module);
 int add_packs(PyObject* module);
+int add_derived_kernel(PyObject* module);
 
 PyObject* strings(const std::vector<std::string>& texts);  // returns a list
 PyObject* row_of(const InspectedKernel& kernel);           // returns a dictionary

@@ -22,6 +22,7 @@ struct LaunchObject {
 };
 PyTypeObject *launch_type = nullptr, *kernel_type = nullptr;
 PyObject *cuda_stream_name, *ptr_name;
+thread_local PyObject* recorded_launches = nullptr;  // a list
 
 [[noreturn]] void fail_grid(PyObject* grid) {
   PyErr_Format(PyExc_TypeError,
@@ -47,6 +48,17 @@ Grid grid_of(PyObject* value) {
   return {axes[0], axes[1], axes[2]};
 }
 
+void record(PyObject* self, const Grid& grid, const Given& given) {
+  const Owned arguments(PyTuple_New(static_cast<Py_ssize_t>(given.count)));
+  for (size_t i = 0; arguments && i < given.count; ++i)
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), Py_NewRef(given.values[i]));
+  const Owned row(arguments ? Py_BuildValue("(O(LLL)O)", self, static_cast<long long>(grid.x),
+                                            static_cast<long long>(grid.y), static_cast<long long>(grid.z),
+                                            arguments.get())
+                            : nullptr);
+  if (!row || PyList_Append(recorded_launches, row.get()) < 0) throw PythonFailure();
+}
+
 void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<void*> stream) {
   Owned made;
   if (PyCallable_Check(grid)) {
@@ -55,6 +67,8 @@ void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<vo
     grid = made.get();
   }
   const Grid blocks = grid_of(grid);
+  if (recorded_launches) [[unlikely]]
+    return record(self, blocks, given);
   const Call call(self, given.values, given.count, false);
   PythonKernel& kernel = kernel_of(self);
   const Released released(true);
@@ -307,6 +321,9 @@ PyType_Spec launch_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, launch_slots};
 
 }  // namespace
+
+RecordedLaunches::RecordedLaunches(PyObject* list) : before_(std::exchange(recorded_launches, list)) {}
+RecordedLaunches::~RecordedLaunches() { recorded_launches = before_; }
 
 bool is_kernel(PyObject* object) { return PyObject_TypeCheck(object, kernel_type); }
 

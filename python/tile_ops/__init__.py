@@ -50,6 +50,8 @@ _sharding.start()
 
 # Names that most programs do not need; their modules are imported when the names are first used.
 _imported_late = {
+    "derive": "_derive",
+    "Derivative": "_derive",
     "kernel": "language",
     "op": "_operators",
     "TorchOp": "_operators",

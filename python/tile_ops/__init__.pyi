@@ -17,6 +17,8 @@ from ._compile.package import aoti_compile_and_package as aoti_compile_and_packa
 from ._compile.report import compile_report as compile_report
 from ._cuda_kernel import CudaKernel as CudaKernel
 from ._cuda_kernel import cuda_kernel as cuda_kernel
+from ._derive import Derivative as Derivative
+from ._derive import derive as derive
 from ._doctor import doctor as doctor
 from ._flops import register_flop_formulas as register_flop_formulas
 from ._inductor import disable_inductor_fusion as disable_inductor_fusion
@@ -119,7 +121,8 @@ def op(
     run: fills the results by launching kernels; its parameters may be arguments, results and saved results.
     grad: the gradient. A function of torch operations that takes grad_<result>, arguments, results and saved results,
     and returns a tuple with a gradient, or None, for each tensor argument; or a class with its own outputs and run (and
-    grad), which fill grad_<argument>; or the name of an operator that does so.
+    grad), which fill grad_<argument>; or the name of an operator that does so; or "auto", which derives it from the
+    kernels in Python that run launches.
     saves, saved_outputs: further results for the gradient, "Tensor mean, Tensor rstd", and their allocation; they are
     computed if a gradient is wanted.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or

@@ -11,6 +11,7 @@ import torch
 from .. import _C, _flops, _sharding
 from ..language.core.named import Named
 from . import gradient, parts
+from .automatic import gradient_class
 from .schema import parsed, results_of
 
 _FUNCTIONS = ("outputs", "saved_outputs", "run", "grad", "flops")
@@ -46,6 +47,7 @@ class TorchOp(Named):
         self._schema = parsed(text)
         self._saved = results_of(options.get("saves") or "")
         self._handle, self._given = None, set()
+        self._functions: dict[str, Any] = {}  # outputs and run
         self._sharding = options.get("sharding")
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -68,8 +70,8 @@ class TorchOp(Named):
         return self._give("saved_outputs", function)
 
     def grad(self, part: Any) -> Any:
-        """Sets the gradient: a function of torch operations, a class with its own outputs and run, or an operator's
-        name."""
+        """Sets the gradient: a function of torch operations, a class with its own outputs and run, an operator's name, or
+        "auto", which derives it from the kernels that run launches."""
         return self._give("grad", part)
 
     def flops(self, function: _Part) -> _Part:
@@ -78,6 +80,7 @@ class TorchOp(Named):
         return self._give("flops", function)
 
     def _give(self, what, part):
+        self._functions[what] = part
         getattr(self, "_set_" + what)(part)
         self._given.add(what)
         self._check()
@@ -103,6 +106,7 @@ class TorchOp(Named):
             self._handle.check(False)
             _defined[name] = (key, location)
             self._set_options()
+            self._functions.update(functions)
             for what in _FUNCTIONS:
                 if what in functions:
                     getattr(self, "_set_" + what)(functions[what])
@@ -158,6 +162,8 @@ class TorchOp(Named):
 
     def _set_grad(self, part):
         name = self._schema.name + "_backward"
+        if part == "auto":
+            part = gradient_class(self._schema, self._saved, self._functions)
         if isinstance(part, (str, TorchOp)):
             name = part if isinstance(part, str) else part._schema.name
         elif inspect.isclass(part):
@@ -217,7 +223,8 @@ def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outpu
     run: fills the results by launching kernels; its parameters may be arguments, results and saved results.
     grad: the gradient. A function of torch operations that takes grad_<result>, arguments, results and saved results,
     and returns a tuple with a gradient, or None, for each tensor argument; or a class with its own outputs and run (and
-    grad), which fill grad_<argument>; or the name of an operator that does so.
+    grad), which fill grad_<argument>; or the name of an operator that does so; or "auto", which derives it from the
+    kernels in Python that run launches.
     saves, saved_outputs: further results for the gradient, "Tensor mean, Tensor rstd", and their allocation; they are
     computed if a gradient is wanted.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or

@@ -1,0 +1,113 @@
+// Bounds the iterations of a loop from the sizes of a launch, by intervals of its index arithmetic, which
+// hold for all elements of a tile.
+#include <algorithm>
+#include <limits>
+
+#include "derive/reverse.h"
+#include "ir/walk.h"
+
+namespace tile {
+namespace {
+
+struct Interval {
+  int64_t low, high;
+};
+
+class Intervals {
+ public:
+  Intervals(const Function& kernel, const Op& loop, const LaunchSizes& sizes)
+      : kernel_(kernel), loop_(loop), sizes_(sizes) {}
+
+  int64_t count() const {
+    const Interval low = of(loop_.operands[0]), high = of(loop_.operands[1]), step = of(loop_.operands[2]);
+    const int64_t by = std::max<int64_t>(1, step.low);
+    return std::max<int64_t>(0, (high.high - low.low + by - 1) / by);
+  }
+
+ private:
+  [[noreturn]] void refuse(const Op& op) const {
+    fail(loop_, ErrorKind::unsupported, "has no derivative: its number of iterations depends on ", op.name(),
+         ", and memory for values of each iteration is allocated before the kernel runs");
+  }
+  size_t parameter(const Value* value) const {
+    const auto& all = kernel_.body().arguments;
+    return static_cast<size_t>(std::find(all.begin(), all.end(), value) - all.begin());
+  }
+
+  Interval of(const Value* value) const {
+    const Op* op = value->definition;
+    if (!op) {
+      if (!value->owner->parent) {
+        const int64_t number = sizes_.scalar(parameter(value));
+        return {number, number};
+      }
+      const Op& around = *value->owner->parent;
+      if (!around.is("for") || around.region().arguments[0] != value) refuse(around);
+      const Interval low = of(around.operands[0]), high = of(around.operands[1]);
+      return {low.low, std::max(low.low, high.high - 1)};
+    }
+    if (const auto constant = constant_of(value)) return {constant->integer, constant->integer};
+    if (op->is("bid")) return {0, std::max<int64_t>(0, sizes_.blocks[op->integer("axis")] - 1)};
+    if (op->is("num_blocks")) {
+      const int64_t blocks = sizes_.blocks[op->integer("axis")];
+      return {blocks, blocks};
+    }
+    if (op->is("dim")) return extent(op->operands[0], op->integer("axis"));
+    if (!op->traits().pure() || (!is_integer(value->type.dtype) && value->type.dtype != DType::boolean))
+      refuse(*op);
+    for (const char* name : {"reshape", "broadcast", "permute", "extract", "reduce_max", "reduce_min"})
+      if (op->is(name)) return of(op->operands[0]);
+    if (op->is("arange")) return {0, op->integer("size") - 1};
+    if (op->is("where")) return joined(of(op->operands[1]), of(op->operands[2]));
+    if (op->is("astype") && is_integer(op->type(0).dtype)) return of(op->operands[0]);
+    if (op->operands.size() != 2) refuse(*op);
+    const Interval x = of(op->operands[0]), y = of(op->operands[1]);
+    if (op->is("add")) return {x.low + y.low, x.high + y.high};
+    if (op->is("sub")) return {x.low - y.high, x.high - y.low};
+    if (op->is("minimum")) return {std::min(x.low, y.low), std::min(x.high, y.high)};
+    if (op->is("maximum")) return {std::max(x.low, y.low), std::max(x.high, y.high)};
+    if (op->is("mul")) return corners(x, y, [](int64_t a, int64_t b) { return a * b; });
+    if (y.low < 1) refuse(*op);
+    if (op->is("floordiv")) return corners(x, y, [](int64_t a, int64_t b) { return a / b - (a % b < 0); });
+    if (op->is("cdiv")) return corners(x, y, [](int64_t a, int64_t b) { return a / b + (a % b > 0); });
+    if (op->is("mod")) return {0, y.high - 1};
+    refuse(*op);
+  }
+
+  static Interval joined(Interval x, Interval y) {
+    return {std::min(x.low, y.low), std::max(x.high, y.high)};
+  }
+  template <class F>
+  static Interval corners(Interval x, Interval y, F f) {
+    const auto [low, high] =
+        std::minmax({f(x.low, y.low), f(x.low, y.high), f(x.high, y.low), f(x.high, y.high)});
+    return {low, high};
+  }
+  // The extent of an axis through views; a slice has at most as many elements.
+  Interval extent(const Value* array, int64_t axis) const {
+    const Op* view = array->definition;
+    if (!view) {
+      const int64_t size = sizes_.extent(parameter(array), axis);
+      return {size, size};
+    }
+    if (view->is("index"))
+      return extent(view->operands[0], axis + static_cast<int64_t>(view->operands.size()) - 1);
+    if (view->is("permute_array"))
+      return extent(view->operands[0], view->integers("axes")[static_cast<size_t>(axis)]);
+    const int64_t whole = extent(view->operands[0], axis).high;
+    if (axis != view->integer("axis")) return {0, whole};
+    return {0, std::max(whole, of(view->operands[2]).high - of(view->operands[1]).low)};
+  }
+
+  const Function& kernel_;
+  const Op& loop_;
+  const LaunchSizes& sizes_;
+};
+
+}  // namespace
+
+int64_t most_iterations(const Function& kernel, const Op& loop, const LaunchSizes& sizes) {
+  return Intervals(kernel, loop, sizes).count();
+}
+
+}  // namespace tile

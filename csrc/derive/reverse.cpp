@@ -1,0 +1,202 @@
+// Decides how the gradient of each array is written, and builds the derived kernel.
+#include "derive/reverse.h"
+
+#include <algorithm>
+
+#include "derive/activity.h"
+#include "derive/backward.h"
+#include "derive/ramp.h"
+#include "derive/reach.h"
+#include "ir/build.h"
+#include "ir/verify.h"
+#include "ir/walk.h"
+#include "passes/pipeline.h"
+
+namespace tile {
+namespace {
+
+constexpr size_t most_array_axes = 8;  // of a launch
+
+// Puts the body into a loop over blocks of a grid axis, which are dealt to the blocks of a launch.
+void fold_blocks(Function& function, int64_t axis) {
+  Block& body = function.body();
+  std::vector<std::unique_ptr<Op>> ops = std::move(body.ops);
+  body.ops.clear();
+  Value* count = function.add_argument(body, Type::tile(DType::i32), {});
+  Builder build(function, body);
+  Value* first = build.emit("bid", {}, {{"axis", axis}});
+  Value* step = build.emit("num_blocks", {}, {{"axis", axis}});
+  auto loop = std::make_unique<Op>();
+  loop->primitive = &primitive("for");
+  loop->operands = {first, count, step};
+  auto region = std::make_unique<Block>();
+  Value* index = function.add_argument(*region, first->type, {});
+  ValueMap replaced;
+  for (auto& op : ops) {
+    op->parent = region.get();
+    for (Value* result : op->results) result->owner = region.get();
+    region->ops.push_back(std::move(op));
+  }
+  walk(*region, [&](const Op& op) {
+    if (op.is("bid") && op.integer("axis") == axis) replaced[op.result()] = index;
+    if (op.is("num_blocks") && op.integer("axis") == axis) replaced[op.result()] = count;
+  });
+  replace_uses(*region, replaced);
+  Builder(function, *region).create(primitive("yield"), {});
+  loop->regions.push_back(std::move(region));
+  build.insert(std::move(loop));
+}
+
+// Equal accesses become one, and those that do not change in a loop leave it.
+Function prepared(const Function& kernel, int folded_axis) {
+  Function copy = clone(kernel);
+  if (folded_axis >= 0) fold_blocks(copy, folded_axis);
+  for (const char* pass :
+       {"expand", "fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+    run_pass(pass, copy);
+  return copy;
+}
+
+Attributes without_hints(const Attributes& attributes) {
+  Attributes kept;
+  for (const auto& [name, value] : attributes)
+    if (!name.starts_with("hint.")) kept.set(name, value);
+  return kept;
+}
+
+void check_array(const Function& kernel, size_t parameter, const char* what) {
+  const auto& parameters = kernel.body().arguments;
+  if (parameter >= parameters.size())
+    fail(ErrorKind::value, kernel.name(), ": there is no parameter ", parameter, "; it has ",
+         parameters.size());
+  const Type& type = parameters[parameter]->type;
+  if (!type.is_array() || !is_floating(type.dtype))
+    fail(ErrorKind::type, kernel.name(), ": parameter ", parameter, " is ", type, "; ", what,
+         " is an array of floats");
+}
+
+DerivedGradient planned(const Function& kernel, const Activity& activity, const Wanted& wanted,
+                        int folded_axis) {
+  const std::vector<const Op*>& reads = activity.uses(wanted.parameter).reads;
+  const DType own = kernel.body().arguments[wanted.parameter]->type.dtype;
+  DerivedGradient gradient{.parameter = wanted.parameter, .dtype = adjoint_dtype(own)};
+  // Elements that are picked may be the same in other lanes, unless the only access counts them.
+  const bool counts = reads.size() == 1 && !distinct_ramps(*reads[0]).empty();
+  if (!counts && std::any_of(reads.begin(), reads.end(), [](const Op* op) { return op->traits().picks; })) {
+    gradient.how = DerivedGradient::atomic;
+    return gradient;
+  }
+  const Reach reach = reach_of(kernel, reads);
+  gradient.once = reach.once;
+  const size_t axes = static_cast<size_t>(kernel.body().arguments[wanted.parameter]->type.array_rank);
+  const bool fits = axes + reach.shared.size() <= most_array_axes;
+  if (!reach.shared.empty() && wanted.sharing == Sharing::partial && fits) {
+    gradient.how = DerivedGradient::summed;
+    gradient.axes = reach.shared;
+  } else if (!reach.shared.empty()) {
+    gradient.how = DerivedGradient::atomic;
+  } else if (reach.once && !wanted.adds) {
+    gradient.how = DerivedGradient::stored;
+    gradient.dtype = own;
+    if (reads.size() == 1)
+      gradient.covers = cover_of(*reads[0], folded_axis >= 0 ? kernel.body().arguments.back() : nullptr);
+  } else {
+    gradient.how = DerivedGradient::added;
+    gradient.once = false;
+  }
+  return gradient;
+}
+
+}  // namespace
+
+Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
+                int folded_axis) {
+  for (size_t each : results) check_array(kernel, each, "a result");
+  std::vector<size_t> inputs;
+  for (const Wanted& each : wanted) {
+    check_array(kernel, each.parameter, "what has a gradient");
+    inputs.push_back(each.parameter);
+  }
+  Function forward = prepared(kernel, folded_axis);
+  const Activity activity(forward, inputs, results);
+  for (size_t each : inputs)
+    if (const ArrayUses& uses = activity.uses(each); !uses.stores.empty() || !uses.additions.empty())
+      fail(ErrorKind::value, kernel.name(), ": writes parameter ", each,
+           ", so that it has no gradient; only arrays that the kernel does not write have one");
+
+  Function function(kernel.name() + "_backward");
+  function.attributes() = without_hints(kernel.attributes());
+  ValueMap copies;
+  const auto add = [&](const Type& type) { return function.add_argument(function.body(), type, {}); };
+  for (Value* parameter : forward.body().arguments) copies[parameter] = add(parameter->type);
+  for (const auto& op : forward.body().ops) {
+    function.body().ops.push_back(clone(*op, function, copies));
+    Op& added = *function.body().ops.back();
+    added.parent = &function.body();
+    for (Value* result : added.results) result->owner = &function.body();
+  }
+  Derived derived(std::move(function), std::move(forward));
+  derived.results = results;
+  derived.folded_axis = folded_axis;
+  const auto& parameters = derived.kernel.body().arguments;
+  const auto append = [&](const Type& type) {
+    derived.function.add_argument(derived.function.body(), type, {});
+  };
+  for (size_t each : results) append(parameters[each]->type);
+  for (const Wanted& each : wanted) {
+    DerivedGradient gradient = planned(derived.kernel, activity, each, folded_axis);
+    gradient.position = derived.function.body().arguments.size();
+    append(Type::array(gradient.dtype,
+                       parameters[each.parameter]->type.array_rank + static_cast<int>(gradient.axes.size())));
+    derived.gradients.push_back(std::move(gradient));
+  }
+  walk(derived.kernel.body(), [&](const Op& op) {
+    if (op.is("bid")) derived.grid_axes.push_back(static_cast<int>(op.integer("axis")));
+  });
+  Backward(derived, activity, copies).run();
+  verify(derived.function, "reverse");
+  run_pass("dce", derived.function);
+  std::unordered_set<const Value*> written;
+  walk(derived.function.body(), [&](const Op& op) {
+    if (op.traits().writes) written.insert(root_array(op.operands[0]));
+  });
+  for (DerivedGradient& gradient : derived.gradients)  // an array that results do not depend on has no stores
+    if (!written.contains(derived.function.body().arguments[gradient.position])) gradient.covers.clear();
+  return derived;
+}
+
+Differentiable differentiable_parameters(const Function& kernel) {
+  const auto& parameters = kernel.body().arguments;
+  std::vector<bool> read(parameters.size()), written(parameters.size());
+  walk(kernel.body(), [&](const Op& op) {
+    if (!op.traits().reads && !op.traits().writes) return;
+    const auto at = std::find(parameters.begin(), parameters.end(), root_array(op.operands[0]));
+    auto& list = op.traits().writes ? written : read;
+    list[static_cast<size_t>(at - parameters.begin())] = true;
+  });
+  Differentiable found;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i]->type.is_array() || !is_floating(parameters[i]->type.dtype)) continue;
+    if (written[i])
+      found.results.push_back(i);
+    else if (read[i])
+      found.inputs.push_back(i);
+  }
+  return found;
+}
+
+std::string how_text(const DerivedGradient& gradient) {
+  switch (gradient.how) {
+    case DerivedGradient::stored:
+      return "stored";
+    case DerivedGradient::added:
+      return "added up in its block";
+    case DerivedGradient::atomic:
+      return "added by atomics";
+    case DerivedGradient::summed:
+      break;
+  }
+  return str("summed over grid axis ", join(gradient.axes, " and "));
+}
+
+}  // namespace tile

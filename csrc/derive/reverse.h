@@ -1,0 +1,89 @@
+// Reverse mode on the Tile IR: the kernel that computes the gradients of another kernel's inputs.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "derive/reach.h"
+#include "ir/op.h"
+
+namespace tile {
+
+// How the gradients of blocks that read the same elements are added up.
+enum class Sharing : uint8_t {
+  partial,  // each block has its own array of sums, which are added afterwards in a fixed order
+  atomic,   // in any order
+};
+
+// One array of the kernel whose gradient is wanted.
+struct Wanted {
+  size_t parameter = 0;
+  Sharing sharing = Sharing::partial;
+  bool adds = false;  // its gradient already holds something, to which the kernel adds
+};
+
+// The gradient of one array that the kernel reads.
+struct DerivedGradient {
+  enum How : uint8_t {
+    stored,  // one block writes each element, once
+    added,   // one block adds to each element; the array begins with zeros
+    summed,  // `axes` lead the array's own, and a sum over them is the gradient; it begins with zeros
+    atomic,  // blocks add in any order; the array begins with zeros
+  };
+  size_t parameter = 0, position = 0;  // of the kernel, and of the derived kernel
+  How how = stored;
+  std::vector<int> axes;  // of the grid
+  DType dtype = DType::f32;
+  bool once = true;           // a block writes each element once
+  std::vector<Cover> covers;  // if the tiles that are stored cover the array, it need not begin with zeros
+};
+
+// Memory that the derived kernel needs for values of each iteration: [blocks, iterations, shape…].
+struct DerivedScratch {
+  size_t position = 0;
+  DType dtype = DType::f32;
+  Shape shape;
+  const Op* loop = nullptr;  // in Derived::kernel
+};
+
+struct Derived {
+  Derived(Function function, Function kernel) : function(std::move(function)), kernel(std::move(kernel)) {}
+
+  // Its parameters are the kernel's, of which it only reads the extents of those that the kernel writes; then
+  // the number of folded blocks, the gradient of each result, those that are wanted, and scratch.
+  Function function;
+  Function kernel;              // that was differentiated, after the passes that simplify it
+  std::vector<size_t> results;  // parameters of the kernel, whose gradients follow the kernel's parameters
+  std::vector<DerivedGradient> gradients;
+  std::vector<DerivedScratch> scratch;
+  std::vector<int> grid_axes;  // that the kernel asks for; along others there must be one block
+  int folded_axis = -1;        // of the grid
+};
+
+// Throws a located error for what has no derivative, or may have a wrong one. results: arrays of floats that
+// the kernel writes. folded_axis: each block computes several of the kernel's blocks along this axis of the
+// grid, and adds their gradients up; then a scalar i32 follows the kernel's parameters, the kernel's number
+// of blocks, and the launch has fewer.
+Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
+                int folded_axis = -1);
+
+// The parameters of the kernel that it writes, and all floats among those that it only reads: the usual
+// arguments of reverse().
+struct Differentiable {
+  std::vector<size_t> inputs, results;
+};
+Differentiable differentiable_parameters(const Function& kernel);
+
+// Returns "stored", "summed over grid axis 1", …
+std::string how_text(const DerivedGradient& gradient);
+
+// The sizes of a launch, on which a number of iterations may depend.
+struct LaunchSizes {
+  int64_t blocks[3] = {1, 1, 1};
+  std::function<int64_t(size_t parameter, int64_t axis)> extent;
+  std::function<int64_t(size_t parameter)> scalar;
+};
+// Returns an upper bound of the iterations of a loop in a kernel; an error if it depends on loaded values.
+int64_t most_iterations(const Function& kernel, const Op& loop, const LaunchSizes& sizes);
+
+}  // namespace tile

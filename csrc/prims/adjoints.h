@@ -1,0 +1,34 @@
+// The rules of reverse mode that primitives have in their records. Each adds to the adjoints of the operands.
+#pragma once
+#include "ir/adjoints.h"
+
+namespace tile {
+
+void adjoint_of_elementwise(Adjoints& adjoints);  // by the rows of prims/derivatives.def
+void adjoint_of_where(Adjoints& adjoints);
+void adjoint_of_cast(Adjoints& adjoints);
+void adjoint_of_bitcast(Adjoints& adjoints);  // an error
+
+void adjoint_of_reshape(Adjoints& adjoints);
+void adjoint_of_permute(Adjoints& adjoints);
+void adjoint_of_cat(Adjoints& adjoints);
+void adjoint_of_extract(Adjoints& adjoints);
+void adjoint_of_insert(Adjoints& adjoints);
+
+void adjoint_of_sum(Adjoints& adjoints);
+void adjoint_of_prod(Adjoints& adjoints);
+void adjoint_of_extreme(Adjoints& adjoints);  // max and min; equal elements share the adjoint, as in torch
+void adjoint_of_reduce(Adjoints& adjoints);   // by a region that is one of the above
+void adjoint_of_scan(Adjoints& adjoints);     // of sums
+
+void adjoint_of_mma(Adjoints& adjoints);
+
+void adjoint_of_load(Adjoints& adjoints);
+void adjoint_of_store(Adjoints& adjoints);  // also of an addition to memory
+void adjoint_of_gather(Adjoints& adjoints);
+void adjoint_of_scatter(Adjoints& adjoints);
+void adjoint_of_gather_rows(Adjoints& adjoints);
+void adjoint_of_scatter_rows(Adjoints& adjoints);
+void adjoint_of_atomic_add(Adjoints& adjoints);  // if its result is unused
+
+}  // namespace tile

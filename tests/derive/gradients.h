@@ -1,0 +1,131 @@
+// Compares derived gradients with finite differences, in f64 on the CPU.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <variant>
+
+#include "derive/reverse.h"
+#include "ir/print.h"
+#include "runtime/text_kernel.h"
+
+namespace tile {
+
+// An array of a test: doubles that may be differentiated, or indices.
+struct TestArray {
+  std::vector<int64_t> sizes;
+  std::vector<double> values;
+  std::vector<int32_t> indices;
+
+  static TestArray of(std::vector<int64_t> sizes, double value = 0) {
+    TestArray made{std::move(sizes), {}, {}};
+    made.values.assign(made.count(), value);
+    return made;
+  }
+  size_t count() const {
+    size_t count = 1;
+    for (int64_t size : sizes) count *= static_cast<size_t>(size);
+    return count;
+  }
+  ArrayArgument argument() {
+    ArrayArgument made;
+    made.data = indices.empty() ? static_cast<void*>(values.data()) : indices.data();
+    made.dtype = indices.empty() ? DType::f64 : DType::i32;
+    made.rank = static_cast<int>(sizes.size());
+    int64_t stride = 1;
+    for (size_t i = sizes.size(); i-- > 0; stride *= sizes[i])
+      made.sizes[i] = sizes[i], made.strides[i] = stride;
+    return made;
+  }
+};
+
+inline void fill(TestArray& array, std::mt19937& random, double low = -1, double high = 1) {
+  std::uniform_real_distribution<double> number(low, high);
+  for (double& value : array.values) value = number(random);
+}
+
+// Launches the derived kernel, and returns the gradient of each input: the sum of partial arrays is taken.
+inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid,
+                                                std::vector<TestArray> arrays,
+                                                const std::vector<TestArray>& incoming, Sharing sharing) {
+  const Function kernel = parse(text);
+  const Differentiable which = differentiable_parameters(kernel);
+  std::vector<Wanted> wanted;
+  for (size_t each : which.inputs) wanted.push_back({each, sharing});
+  const Derived derived = reverse(kernel, wanted, which.results);
+  EXPECT_EQ(incoming.size(), which.results.size());
+  for (const TestArray& each : incoming) arrays.push_back(each);
+  LaunchSizes sizes{
+      {grid.x, grid.y, grid.z},
+      [&](size_t parameter, int64_t axis) { return arrays[parameter].sizes[static_cast<size_t>(axis)]; },
+      [](size_t) { return int64_t{0}; }};
+  for (const DerivedGradient& each : derived.gradients) {
+    std::vector<int64_t> shape = arrays[each.parameter].sizes;
+    for (size_t i = each.axes.size(); i-- > 0;) shape.insert(shape.begin(), sizes.blocks[each.axes[i]]);
+    arrays.push_back(TestArray::of(shape));
+  }
+  const size_t first = arrays.size() - derived.gradients.size();
+  for (const DerivedScratch& each : derived.scratch) {
+    std::vector<int64_t> shape{grid.x * grid.y * grid.z, most_iterations(derived.kernel, *each.loop, sizes)};
+    shape.insert(shape.end(), each.shape.begin(), each.shape.end());
+    arrays.push_back(TestArray::of(shape, NAN));
+    if (each.dtype != DType::f64) arrays.back().indices.assign(arrays.back().count(), 0);
+  }
+  std::vector<Argument> arguments;
+  for (TestArray& each : arrays) arguments.emplace_back(each.argument());
+  TextKernel(print(derived.function)).launch(grid, arguments);
+  std::vector<TestArray> gradients;
+  for (size_t i = 0; i < derived.gradients.size(); ++i) {
+    const TestArray& made = arrays[first + i];
+    TestArray sum = TestArray::of(arrays[derived.gradients[i].parameter].sizes);
+    for (size_t k = 0; k < made.values.size(); ++k) sum.values[k % sum.values.size()] += made.values[k];
+    gradients.push_back(sum);
+  }
+  return gradients;
+}
+
+// Checks the gradients of all inputs of f64, of a random combination of the results' elements.
+inline void check_gradients(std::string_view text, Grid grid, std::vector<TestArray> arrays,
+                            double tolerance = 2e-7) {
+  const Function kernel = parse(text);
+  const Differentiable which = differentiable_parameters(kernel);
+  std::mt19937 random(7);
+  std::vector<TestArray> incoming;
+  for (size_t each : which.results) {
+    incoming.push_back(arrays[each]);
+    fill(incoming.back(), random);
+  }
+  const TextKernel forward(text);
+  const auto loss = [&](std::vector<TestArray> at) {
+    std::vector<Argument> arguments;
+    for (size_t each : which.results) std::fill(at[each].values.begin(), at[each].values.end(), 0.0);
+    for (TestArray& each : at) arguments.emplace_back(each.argument());
+    forward.launch(grid, arguments);
+    double sum = 0;
+    for (size_t i = 0; i < which.results.size(); ++i)
+      for (size_t k = 0; k < incoming[i].values.size(); ++k)
+        sum += incoming[i].values[k] * at[which.results[i]].values[k];
+    return sum;
+  };
+  for (Sharing sharing : {Sharing::partial, Sharing::atomic}) {
+    const std::vector<TestArray> gradients = derived_gradients(text, grid, arrays, incoming, sharing);
+    ASSERT_EQ(gradients.size(), which.inputs.size());
+    for (size_t i = 0; i < gradients.size(); ++i)
+      for (size_t k = 0; k < gradients[i].values.size(); ++k) {
+        const double step = 1e-5;
+        std::vector<TestArray> moved = arrays;
+        double& x = moved[which.inputs[i]].values[k];
+        const double before = x;
+        x = before + step;
+        const double up = loss(moved);
+        x = before - step;
+        const double down = loss(moved);
+        const double expected = (up - down) / (2 * step);
+        ASSERT_NEAR(gradients[i].values[k], expected, tolerance * (1 + std::abs(expected)))
+            << "element " << k << " of the gradient of parameter " << which.inputs[i];
+      }
+  }
+}
+
+}  // namespace tile

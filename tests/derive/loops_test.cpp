@@ -1,0 +1,161 @@
+// Tests the adjoint loops: which values are kept, the bound of iterations, folded blocks, and gathers that
+// count.
+#include "derive/ramp.h"
+#include "derive/reverse.h"
+#include "error_text.h"
+#include "gradients.h"
+#include "ir/walk.h"
+
+namespace tile {
+namespace {
+
+Derived derived(std::string_view text, int folded_axis = -1) {
+  const Function kernel = parse(text);
+  const Differentiable which = differentiable_parameters(kernel);
+  std::vector<Wanted> wanted;
+  for (size_t each : which.inputs) wanted.push_back({each});
+  return reverse(kernel, wanted, which.results, folded_axis);
+}
+
+// Returns a kernel whose loop adds `value` of each tile of a row, from `low` on.
+std::string loop_of(std::string_view value, std::string_view low = "%3") {
+  return str(R"(kernel rows(%0: array<f64,2>, %1: array<f64,2>) {
+  %2: i32 = bid {axis=0}
+  %3: i32 = constant {dtype=i32, value=0}
+  %4: i32 = constant {dtype=i32, value=1}
+  %5: i32 = dim %0 {axis=1}
+  %6: i32 = constant {dtype=i32, value=4}
+  %7: i32 = cdiv %5, %6
+  %8: f64 = constant {dtype=f64, value=1.0}
+  %9: f64[1,4] = broadcast %8 {shape=[1,4]}
+  %10: f64[1,4] = for )",
+             low, R"(, %7, %4, %9 (%11: i32, %12: f64[1,4]) {
+    %13: f64[1,4] = load %0, %2, %11 {pad=0.5, shape=[1,4], steps=[1,4]}
+)",
+             value, R"(    yield %14
+  }
+  store %1, %10, %2, %3 {steps=[1,4]}
+}
+)");
+}
+const std::string sums = loop_of("    %20: f64[1,4] = sin %13\n    %14: f64[1,4] = add %12, %20\n");
+const std::string products = loop_of("    %14: f64[1,4] = mul %12, %13\n");
+
+TestArray random_array(std::vector<int64_t> sizes, unsigned seed) {
+  TestArray made = TestArray::of(std::move(sizes));
+  std::mt19937 random(seed);
+  fill(made, random, 0.5, 1.5);
+  return made;
+}
+
+TEST(Loops, SumsAreNotKept) {
+  EXPECT_EQ(print(derived(sums).function, false),
+            R"(kernel rows_backward(%0: array<f64,2>, %1: array<f64,2>, %2: array<f64,2>, %3: array<f64,2>) {
+  %4: i32 = bid {axis=0}
+  %5: i32 = constant {dtype=i32, value=0}
+  %6: i32 = constant {dtype=i32, value=1}
+  %7: i32 = dim %0 {axis=1}
+  %8: i32 = constant {dtype=i32, value=4}
+  %9: i32 = cdiv %7, %8
+  %10: f64[1,4] = load %2, %4, %5 {pad=0.0, shape=[1,4], steps=[1,4]}
+  for %5, %9, %6 (%11: i32) {
+    %12: f64[1,4] = load %0, %4, %11 {pad=0.5, shape=[1,4], steps=[1,4]}
+    %13: f64[1,4] = cos %12
+    %14: f64[1,4] = mul %10, %13
+    store %3, %14, %4, %11 {steps=[1,4]}
+    yield
+  }
+}
+)");
+}
+
+TEST(Loops, FactorsAreKept) {
+  const Derived made = derived(products);
+  ASSERT_EQ(made.scratch.size(), 1u);
+  EXPECT_EQ(made.scratch[0].shape, (Shape{1, 4}));
+  check_gradients(products, {2, 1, 1}, {random_array({2, 11}, 1), TestArray::of({2, 4})});
+}
+
+TEST(Loops, TheNumberOfIterationsIsBounded) {
+  for (const auto& [low, expected] : {std::pair{"%3", 5}, {"%4", 4}, {"%2", 5}}) {
+    const Derived made = derived(loop_of("    %14: f64[1,4] = mul %12, %13\n", low));
+    const LaunchSizes sizes{{3, 1, 1}, [](size_t, int64_t axis) { return axis == 1 ? 17 : 3; }, nullptr};
+    EXPECT_EQ(most_iterations(made.kernel, *made.scratch.at(0).loop, sizes), expected) << low;
+  }
+}
+
+constexpr std::string_view weighted =
+    R"(kernel weighted(%0: array<f64,2>, %1: array<f64,1>, %2: array<f64,2>) {
+  %3: i32 = bid {axis=0}
+  %4: i32 = constant {dtype=i32, value=0}
+  %5: f64[1,4] = load %0, %3, %4 {pad=0.0, shape=[1,4], steps=[1,4]}
+  %6: f64[4] = load %1, %4 {pad=0.0, shape=[4], steps=[4]}
+  %7: f64[1,4] = reshape %6 {shape=[1,4]}
+  %8: f64[1,4] = mul %5, %7
+  store %2, %8, %3, %4 {steps=[1,4]}
+}
+)";
+TEST(Loops, FoldedBlocksAddUpWhatTheyShare) {
+  const Derived made = derived(weighted, 0);
+  EXPECT_EQ(made.folded_axis, 0);
+  EXPECT_EQ(
+      print(made.function, false),
+      R"(kernel weighted_backward(%0: array<f64,2>, %1: array<f64,1>, %2: array<f64,2>, %3: i32, %4: array<f64,2>, %5: array<f64,2>, %6: array<f64,2>) {
+  %7: i32 = bid {axis=0}
+  %8: i32 = num_blocks {axis=0}
+  %9: i32 = constant {dtype=i32, value=0}
+  %10: f64[4] = load %1, %9 {pad=0.0, shape=[4], steps=[4]}
+  %11: f64[1,4] = reshape %10 {shape=[1,4]}
+  %12: f64 = constant {dtype=f64, value=0.0}
+  %13: f64[1,4] = broadcast %12 {shape=[1,4]}
+  %14: f64[1,4] = for %7, %3, %8, %13 (%15: i32, %16: f64[1,4]) {
+    %17: f64[1,4] = load %0, %15, %9 {pad=0.0, shape=[1,4], steps=[1,4]}
+    %18: f64[1,4] = load %4, %15, %9 {pad=0.0, shape=[1,4], steps=[1,4]}
+    %19: f64[1,4] = mul %18, %11
+    %20: f64[1,4] = mul %18, %17
+    store %5, %19, %15, %9 {steps=[1,4]}
+    %21: f64[1,4] = add %16, %20
+    yield %21
+  }
+  %22: f64[4] = reshape %14 {shape=[4]}
+  %23: i32 = bid {axis=0}
+  %24: array<f64,1> = index %6, %23
+  store %24, %22, %9 {steps=[4]}
+}
+)");
+}
+
+// Returns true if a gather of 8 elements at the tile %t names different elements.
+bool counts(std::string_view indices) {
+  const Function kernel = parse(str("kernel k(%0: array<f32,1>, %1: i32, %2: i32) {\n", indices,
+                                    "  %i: f32[8] = gather %0, %t {pad=0.0}\n}\n"));
+  return !distinct_ramps(*kernel.body().ops.back()).empty();
+}
+TEST(Loops, IndexTilesThatCount) {
+  const std::string range = "  %r: i32[8] = arange {dtype=i32, size=8}\n";
+  const std::string start = "  %b: i32[8] = broadcast %1 {shape=[8]}\n";
+  EXPECT_TRUE(counts(range + start + "  %t: i32[8] = add %r, %b\n"));
+  EXPECT_TRUE(counts(range + "  %t: i64[8] = astype %r {dtype=i64}\n"));
+  EXPECT_FALSE(counts(range + "  %t: i32[8] = mul %r, %r\n"));
+  EXPECT_FALSE(counts(range + "  %t: i32[8] = add %r, %r\n"));
+  EXPECT_FALSE(counts("  %t: i32[8] = broadcast %1 {shape=[8]}\n"));
+}
+
+TEST(Loops, LoopsWithoutBoundsAreRefused) {
+  EXPECT_EQ(error_of([] {
+              derived(R"(kernel k(%0: array<f32,1>, %1: array<f32,1>) {
+  %2: i32 = bid {axis=0}
+  %3: f32[8] = load %0, %2 {pad=0.0, shape=[8], steps=[8]}
+  %4: f32[8] = loop %3 (%5: f32[8]) {  // user.py:9
+    %6: f32[8] = exp %5
+    break %6
+  }
+  store %1, %4, %2 {steps=[8]}
+}
+)");
+            }),
+            "user.py:9: loop: has no derivative; only counted loops, of range(...) without break, have one");
+}
+
+}  // namespace
+}  // namespace tile

@@ -1,0 +1,54 @@
+"""Gradients that are derived from kernels, against torch's."""
+
+import pytest
+import torch
+
+from derive.kernels import CASES
+
+FEW_DIGITS = {"long_softmax"}  # kernels that compute in float32
+
+
+def arguments_of(case, dtype, requires_grad=True):
+    torch.manual_seed(0)
+
+    def make(*shape, dtype=dtype):
+        return torch.randn(shape, dtype=torch.float64).to(dtype).requires_grad_(requires_grad)
+
+    return case.arguments(make)
+
+
+def gradients_of(function, arguments):
+    results = function(*arguments)
+    results = results if isinstance(results, tuple) else (results,)
+    torch.manual_seed(1)
+    incoming = [torch.randn(each.shape, dtype=torch.float64).to(each.dtype) for each in results]
+    inputs = [each for each in arguments if isinstance(each, torch.Tensor) and each.requires_grad]
+    return results, torch.autograd.grad(results, inputs, incoming)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_gradients_equal_torchs(name, dtype):
+    case = CASES[name]
+    if name in FEW_DIGITS and dtype == torch.float64:
+        dtype = torch.float32
+    arguments = arguments_of(case, dtype)
+    exact = [
+        each.detach().double().requires_grad_() if isinstance(each, torch.Tensor) and each.is_floating_point() else each
+        for each in arguments
+    ]
+    results, gradients = gradients_of(case.operator, arguments)
+    expected_results, expected = gradients_of(case.reference, exact)
+    tolerance = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 6e-2}[dtype]
+    for ours, reference in zip((*results, *gradients), (*expected_results, *expected)):
+        assert ours.dtype != torch.float64 or dtype == torch.float64
+        scale = reference.abs().max().clamp(min=1)
+        assert ((ours.double() - reference).abs().max() / scale).item() < tolerance
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradcheck(name):
+    if name in FEW_DIGITS:
+        return
+    arguments = arguments_of(CASES[name], torch.float64)
+    assert torch.autograd.gradcheck(CASES[name].operator, arguments, check_undefined_grad=False, nondet_tol=1e-9)

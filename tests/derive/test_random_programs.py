@@ -1,0 +1,63 @@
+"""Derived gradients of random programs, against torch's of the same statements."""
+
+import pytest
+import torch
+from tile_ops import _C
+from tile_ops._derive import launch as launches
+from tile_ops._derive.traced import Traced
+
+from derive.random_derived import Program
+
+
+def by(atomic=False, folded_axis=-1):
+    """Returns a choice of derived kernels: atomics or partial sums, perhaps with two blocks along an axis."""
+
+    def choose(traced, grid, leaves, targets, results, device):
+        wanted = tuple((parameter, atomic, adds) for parameter, (_, adds) in targets.items())
+        derived = traced.derived(wanted, results, folded_axis)
+        return derived, tuple(min(count, 2) if axis == folded_axis else count for axis, count in enumerate(grid))
+
+    return choose
+
+
+WAYS = {"partial sums": by(), "atomics": by(atomic=True), "folded": by(folded_axis=0), "folded, atomics": by(True, 1)}
+
+
+def mistake(seed):
+    """Returns what is wrong with the gradients of a program; None: nothing."""
+    program = Program(seed)
+    torch.manual_seed(seed)
+    inputs = [torch.randn(sizes, dtype=torch.float64, requires_grad=True) for _, _, sizes in program.inputs]
+    results = program.evaluate(inputs)
+    outs = [torch.zeros_like(each) for each in results]
+    _C.run_ir(program.text, program.grid, [*(each.detach() for each in inputs), *outs], True)
+    for ours, expected in zip(outs, results):
+        if not torch.allclose(ours, expected, rtol=1e-9, atol=1e-9):
+            return f"seed {seed}: the results differ\n{program.text}"
+    incoming = [torch.randn_like(each) for each in outs]
+    needed = [(r, g) for r, g in zip(results, incoming) if r.requires_grad]
+    expected = [None] * len(inputs)
+    if needed:
+        expected = torch.autograd.grad([r for r, _ in needed], inputs, [g for _, g in needed], allow_unused=True)
+    for way, choose in WAYS.items():
+        traced = Traced(program.text)
+        targets = {i: (torch.full_like(inputs[i], torch.nan), False) for i in traced.inputs}
+        leaves = (*(each.detach() for each in inputs), *outs)
+        known, launches._choose = launches._choose, choose
+        try:
+            launches.launch("random", traced, program.grid, leaves, incoming, targets, traced.results)
+        finally:
+            launches._choose = known
+        for i in traced.inputs:
+            reference = torch.zeros_like(inputs[i]) if expected[i] is None else expected[i]
+            if not torch.allclose(targets[i][0], reference, rtol=1e-7, atol=1e-8):
+                off = (targets[i][0] - reference).abs().max().item()
+                return f"seed {seed}, {way}: the gradient of input {i} is off by {off}\n{program.text}"
+    return None
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_gradients_of_random_programs(part, request):
+    count = 200 if request.config.getoption("long") else 20
+    for seed in range(part * 1000, part * 1000 + count):
+        assert not mistake(seed)
