@@ -13,7 +13,7 @@ CSRC = ROOT / "csrc"
 
 # The folders that a folder of csrc may include besides itself. Folders of csrc/cpu and files of csrc/tile have rows, too.
 CORE = "ir support"
-TARGETS = f"dsl passes cpu cuda {CORE}"
+TARGETS = f"derive dsl passes cpu cuda {CORE}"
 RUNTIME = f"runtime driver {TARGETS}"
 ARROWS = {
     "support": "",
@@ -21,6 +21,7 @@ ARROWS = {
     "dsl": CORE,
     "prims": f"dsl {CORE}",
     "passes": CORE,
+    "derive": f"passes prims dsl {CORE}",
     "cpu/vecmath": CORE,
     "cpu/gemm": f"cpu/vecmath {CORE}",
     "cpu/interpreter": f"cpu/gemm cpu/vecmath {CORE}",

@@ -7,6 +7,7 @@
 #include "ir/atomic.h"
 #include "prims/memory.h"
 #include "prims/padding.h"
+#include "prims/tangents.h"
 
 namespace tile {
 
@@ -62,6 +63,7 @@ std::vector<Type> infer_scatter(const Op& op) {
 const Register gather_{
     {.name = "gather",
      .traits = {.reads = true, .picks = true},
+     .tangent = linear_tangent,
      .infer = infer_gather,
      .doc = "Loads elements of an array at index tiles; those outside or masked out are `pad`.\n"
             "operands: array, an integer tile for each axis, and optionally a bool mask; all "
@@ -74,6 +76,7 @@ const Register gather_{
 const Register scatter_{
     {.name = "scatter",
      .traits = {.writes = true, .picks = true},
+     .tangent = store_tangent,
      .infer = infer_scatter,
      .doc = "Writes elements of an array at index tiles; those outside or masked out are "
             "dropped.\n"

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "prims/fold.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -36,6 +37,7 @@ namespace rows {
   const Register NAME##_{{.name = #NAME,                                                  \
                           .operands = COUNT,                                              \
                           .traits = {.elementwise = true, .commutative = swaps(#TRAITS)}, \
+                          .tangent = elementwise_tangent,                                 \
                           .dtypes = dtypes::DTYPES,                                       \
                           .infer = INFER,                                                 \
                           .fold = fold_of(#NAME),                                         \
@@ -52,6 +54,7 @@ namespace rows {
 const Register where_{{.name = "where",
                        .operands = 3,
                        .traits = {.elementwise = true},
+                       .tangent = where_tangent,
                        .infer = infer_where,
                        .doc = "Selects the second operand where the first is true, else the third.\n"
                               "operands: condition, bool; x and y: tiles of one dtype; all of one shape.\n"

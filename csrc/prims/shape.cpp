@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "prims/axes.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -67,6 +68,7 @@ const Register arange_{{.name = "arange",
                             "C++: arange."}};
 const Register reshape_{{.name = "reshape",
                          .operands = 1,
+                         .tangent = linear_tangent,
                          .infer = infer_reshape,
                          .doc =
                              "The elements, in row-major order, in another shape.\n"
@@ -77,6 +79,7 @@ const Register reshape_{{.name = "reshape",
                              "C++: Tile::reshape, Tile::expand_dims."}};
 const Register permute_{{.name = "permute",
                          .operands = 1,
+                         .tangent = linear_tangent,
                          .infer = infer_permute,
                          .doc = "The axes in another order.\n"
                                 "operands: x, a tile.\n"
@@ -85,6 +88,7 @@ const Register permute_{{.name = "permute",
                                 "C++: Tile::permute, Tile::t."}};
 const Register cat_{{.name = "cat",
                      .operands = 2,
+                     .tangent = joint_tangent,
                      .infer = infer_cat,
                      .doc = "Concatenates two tiles along an axis.\n"
                             "operands: x, y: tiles of one dtype whose other extents are equal.\n"

@@ -1,6 +1,8 @@
 // extract and insert: a sub-tile at an index that counts sub-tiles.
 #include "prims/subtile.h"
 
+#include "prims/tangents.h"
+
 namespace tile {
 namespace {
 
@@ -34,6 +36,7 @@ std::vector<Type> infer_insert(const Op& op) {
 }
 
 const Register extract_{{.name = "extract",
+                         .tangent = linear_tangent,
                          .infer = infer_extract,
                          .doc =
                              "Extracts the sub-tile of a shape at an index that counts sub-tiles; an index "
@@ -45,6 +48,7 @@ const Register extract_{{.name = "extract",
                              "C++: extract."}};
 const Register insert_{
     {.name = "insert",
+     .tangent = joint_tangent,
      .infer = infer_insert,
      .doc = "Replaces the sub-tile of the second operand's shape at an index by that operand; "
             "an index outside is clamped.\n"
