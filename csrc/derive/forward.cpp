@@ -190,7 +190,7 @@ class Forward {
     for (const auto& region : op.regions) {
       auto block = std::make_unique<Block>();
       block->parent = copy.get();
-      copy_arguments(*region, *block, mask);
+      copy_arguments(*region, *block, mask, branches ? 0 : loops ? 1 : 2);
       copy_block(*region, *block, mask, loops ? mask : jumps);
       copy->regions.push_back(std::move(block));
     }
@@ -204,11 +204,12 @@ class Forward {
     }
   }
 
-  // A region takes an index, or nothing, and then one or two lists of values; each list gets its tangents.
-  void copy_arguments(const Block& region, Block& block, const Mask& mask) {
+  // A region takes an index, or nothing, and then lists of values: one of a loop, two of a combination. Each list is
+  // followed by its tangents.
+  void copy_arguments(const Block& region, Block& block, const Mask& mask, size_t lists) {
     const auto& arguments = region.arguments;
-    const size_t n = mask.size(), lists = n ? arguments.size() / n : 0;
-    size_t at = n ? arguments.size() - lists * n : arguments.size();
+    const size_t n = mask.size();
+    size_t at = arguments.size() - lists * n;
     const auto add = [&](const Value* old) { return function_.add_argument(block, old->type, old->location); };
     for (size_t i = 0; i < at; ++i) values_[arguments[i]] = add(arguments[i]);
     for (; at < arguments.size(); at += n) {
