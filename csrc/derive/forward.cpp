@@ -7,7 +7,7 @@
 #include "dsl/tracer.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
-#include "passes/passes.h"
+#include "passes/rewrite.h"
 #include "prims/tangents.h"
 
 namespace tile {
@@ -228,6 +228,20 @@ class Forward {
   std::unordered_set<const Value*> read_;  // parameters
 };
 
+// Derived primitives without a rule become core ones, which have rules.
+void expand_without_rule(Function& function) {
+  for (bool changed = true; changed;) {
+    Rewriter rewrite(function);
+    rewrite.run(function.body(), [&](Op& op) {
+      if (op.primitive->core() || op.primitive->tangent) return Keep::yes;
+      const std::vector<Value*> values = op.primitive->expand(rewrite.build, op);
+      for (size_t i = 0; i < values.size(); ++i) rewrite.replace(op.results[i], values[i]);
+      return Keep::no;
+    });
+    changed = rewrite.changed;
+  }
+}
+
 }  // namespace
 
 Function forward(const Function& kernel, const std::vector<bool>& active) {
@@ -238,7 +252,7 @@ Function forward(const Function& kernel, const std::vector<bool>& active) {
       fail(ErrorKind::type, kernel.name(), ": parameter ", i, " is ", parameters[i]->type,
            ", which has no tangent; only floats have one");
   Function expanded = clone(kernel);
-  expand(expanded);
+  expand_without_rule(expanded);
   Function derived = Forward(expanded, active).run();
   verify(derived, "forward");
   return derived;

@@ -61,7 +61,27 @@ TEST(Forward, ProductInALoop) {
   store %out, %sum, %zero, %zero {steps=[16,16]}
 })",
                          {true, true, true, false}),
-            "");
+            R"(kernel k(%0: array<f32,2>, %1: array<f32,2>, %2: array<f32,2>, %3: i32, %4: array<f32,2>, %5: array<f32,2>, %6: array<f32,2>) {
+  %7: i32 = constant {dtype=i32, value=0}
+  %8: i32 = constant {dtype=i32, value=1}
+  %9: f32 = constant {dtype=f32, value=0.0}
+  %10: f32[16,16] = broadcast %9 {shape=[16,16]}
+  %11: f32 = constant {dtype=f32, value=0.0}
+  %12: f32[16,16] = broadcast %11 {shape=[16,16]}
+  %13: f32[16,16], %14: f32[16,16] = for %7, %3, %8, %10, %12 (%15: i32, %16: f32[16,16], %17: f32[16,16]) {
+    %18: f32[16,16] = load %0, %7, %15 {pad=0.0, shape=[16,16], steps=[16,16]}
+    %19: f32[16,16] = load %4, %7, %15 {pad=0.0, shape=[16,16], steps=[16,16]}
+    %20: f32[16,16] = load %1, %15, %7 {pad=0.0, shape=[16,16], steps=[16,16]}
+    %21: f32[16,16] = load %5, %15, %7 {pad=0.0, shape=[16,16], steps=[16,16]}
+    %22: f32[16,16] = mma %18, %20, %16
+    %23: f32[16,16] = mma %19, %20, %17
+    %24: f32[16,16] = mma %18, %21, %23
+    yield %22, %24
+  }
+  store %2, %13, %7, %7 {steps=[16,16]}
+  store %6, %14, %7, %7 {steps=[16,16]}
+}
+)");
 }
 
 TEST(Forward, AnOpWithoutADerivativeIsNamed) {
@@ -71,7 +91,7 @@ TEST(Forward, AnOpWithoutADerivativeIsNamed) {
   %b: i32[4] = bitcast %a {dtype=i32}
   store %out, %b, %i {steps=[4]}
 })",
-                       {true, false}); }), "4:3: bitcast: has no forward-mode derivative; use reverse mode, or detach its operands");
+                       {true, false}); }), "bitcast: has no forward-mode derivative; use reverse mode, or detach its operands");
 }
 
 TEST(Forward, AnArrayThatIsReadAgainMustBeActive) {
@@ -82,7 +102,7 @@ TEST(Forward, AnArrayThatIsReadAgainMustBeActive) {
   %b: f32[4] = load %out, %i {pad=0.0, shape=[4], steps=[4]}
   store %out, %b, %i {steps=[4]}
 })",
-                       {true, false}); }), "4:3: store: the array is read and written and has no tangent, but the tile has one; make the array active");
+                       {true, false}); }), "store: the array is read and written and has no tangent, but the tile has one; make the array active");
 }
 
 // A kernel of arrays of f64 that it reads and writes in one block.
@@ -200,10 +220,10 @@ const Case cases[] = {
     {"Branches", VECTORS("  %s: f64 = reduce_sum %a {axes=[0]}\n"
                          "  %t: f64 = reduce_sum %b {axes=[0]}\n"
                          "  %c: bool = lt %s, %t\n"
-                         "  %r: f64[8] = if %c {\n"
+                         "  %r: f64[8] = if %c () {\n"
                          "    %u: f64[8] = mul %a, %b\n"
                          "    yield %u\n"
-                         "  } else {\n"
+                         "  } () {\n"
                          "    %k: f64 = constant {dtype=f64, value=3.0}\n"
                          "    %v: f64[8] = broadcast %k {shape=[8]}\n"
                          "    yield %v\n"
@@ -216,9 +236,9 @@ const Case cases[] = {
                               "  %first: f64[8] = broadcast %start {shape=[8]}\n"
                               "  %j: i32, %r: f64[8] = loop %n, %first (%m: i32, %acc: f64[8]) {\n"
                               "    %stop: bool = ge %m, %three\n"
-                              "    if %stop {\n"
+                              "    if %stop () {\n"
                               "      break %m, %acc\n"
-                              "    } else {\n"
+                              "    } () {\n"
                               "      yield\n"
                               "    }\n"
                               "    %next: f64[8] = fma %acc, %a, %b\n"

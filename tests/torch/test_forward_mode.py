@@ -4,7 +4,7 @@ import operators
 import pytest
 import torch
 import torch.autograd.forward_ad as fwAD
-from numerics import check, largest, widen
+from numerics import DRAWS, FEW, check, largest, other_signs, widen
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 tile = torch.ops.tile
@@ -91,13 +91,30 @@ def test_tangents_by_the_numerics_rule(name, dtype):
     row, make = CALLS[name]
     torch.manual_seed(0)
     args, kwargs = make(dtype)
-    tangents = tangents_of(args, kwargs)
-    ours = with_tangents(getattr(tile, row.name), args, kwargs, tangents)
-    theirs = reference_of(row.reference, args, kwargs, tangents)
-    wide = reference_of(row.reference, widen(args), widen(kwargs), tangents)
-    incoming = max(largest(t) for t in tangents if t is not None)
-    for k, ((_, tangent), (_, its), (_, reference)) in enumerate(zip(ours, theirs, wide)):
-        check(tangent, its, reference, gradient=True, incoming=incoming, what=f"{name}: tangent {k}")
+
+    def triples(args, kwargs):
+        """The tangents of our results, of torch's and of those in float64, and the largest incoming tangent."""
+        tangents = tangents_of(args, kwargs)
+        calls = (
+            with_tangents(getattr(tile, row.name), args, kwargs, tangents),
+            reference_of(row.reference, args, kwargs, tangents),
+            reference_of(row.reference, widen(args), widen(kwargs), tangents),
+        )
+        incoming = max(largest(t) for t in tangents if t is not None)
+        return list(zip(*([tangent for _, tangent in call] for call in calls))), incoming
+
+    found, incoming = triples(args, kwargs)
+    draws = []
+    for k, triple in enumerate(found):
+        options = {"gradient": True, "incoming": incoming, "what": f"{name}: tangent {k}"}
+        try:
+            check(*triple, **options)
+        except AssertionError:
+            if triple[1].numel() >= FEW:
+                raise
+            while len(draws) < DRAWS:
+                draws.append(triples(other_signs(args), other_signs(kwargs))[0])
+            check(*triple, **options, draws=[draw[k] for draw in draws])
 
 
 def pair(*shape):
@@ -206,10 +223,20 @@ def test_layouts_and_sizes():
     """Tensors and tangents that lie differently, expanded tensors, and no elements."""
     theirs = FUNCTIONS["softmax"][1]
     x, t = pair(5, 3)
-    for primal, tangent in ((x.mT, t.reshape(3, 5)), (x[:, :1].expand(5, 4), t[:, :1].expand(5, 4)), (x[:0], t[:0]), (x[:1], t[:1])):
+    for primal, tangent in ((x.mT, t.reshape(3, 5)), (x[:, ::2], t[:, :2]), (x[:0], t[:0]), (x[:1], t[:1])):
         close(torch.func.jvp(softmax, (primal,), (tangent,)), torch.func.jvp(theirs, (primal,), (tangent,)))
-    primal, tangent = x[:, :1].expand(5, 4), torch.randn(5, 4, dtype=torch.float64)
-    close(torch.func.jvp(softmax, (primal,), (tangent,)), torch.func.jvp(theirs, (primal,), (tangent,)))
+
+    def expanded(function):
+        return lambda x: function(x[:, :1].expand(5, 4))
+
+    close(torch.func.jvp(expanded(softmax), (x,), (t,)), torch.func.jvp(expanded(theirs), (x,), (t,)))
+    w, u = pair(4)
+
+    def scaled(function):
+        return lambda x, w: function(x[:, :1].expand(5, 4), w.expand(5, 4))
+
+    plain = torch.func.jvp(scaled(lambda a, b: torch.nn.functional.silu(a) * b), (x, w), (t, u))
+    close(torch.func.jvp(scaled(tile.swiglu), (x, w), (t, u)), plain)
 
 
 def test_parts_of_one_projection():
