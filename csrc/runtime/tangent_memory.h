@@ -13,8 +13,9 @@ class TangentMemory {
   virtual ~TangentMemory();
   TangentMemory(const TangentMemory&) = delete;
 
-  // Called for the storage of each tensor that becomes an array; `begin` is where its memory begins.
-  virtual void note(void* storage /* c10::StorageImpl* */, void* begin) = 0;
+  // Called for the storage of each tensor that becomes an array. Returns where its memory begins, or where that of a
+  // meta tensor would begin.
+  virtual char* note(void* storage /* c10::StorageImpl* */) = 0;
   // Returns the array's tangents, which lie like the array in another memory, or none. If `make`, an array that has none is
   // given zeros.
   virtual std::optional<ArrayArgument> tangent(const ArrayArgument& array, bool make) = 0;

@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "driver/driver.h"
@@ -71,13 +72,14 @@ class Tangents final : public TangentMemory {
     if (!error_.empty()) fail(ErrorKind::unsupported, error_);
   }
 
-  void note(void* storage, void* begin) override {
+  char* note(void* storage) override {
     auto* const impl = static_cast<c10::StorageImpl*>(storage);
-    if (!begin || !impl->nbytes()) return;
+    char* const begin = storage_memory(impl);
+    if (!begin || !impl->nbytes()) return begin;
     for (const Region& region : regions_)
-      if (region.storage.unsafeGetStorageImpl() == impl) return;
-    add_storage(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl)),
-                static_cast<char*>(begin));
+      if (region.storage.unsafeGetStorageImpl() == impl) return begin;
+    add_storage(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl)), begin);
+    return begin;
   }
   std::optional<ArrayArgument> tangent(const ArrayArgument& array, bool make_it) override {
     for (int axis = 0; axis < array.rank; ++axis)
@@ -101,15 +103,19 @@ class Tangents final : public TangentMemory {
     at::Tensor tangent;  // its first element belongs to `begin`; undefined: zero
   };
 
-  static char* storage_memory(const at::Tensor& tensor) {
-    c10::StorageImpl* const impl = tensor.storage().unsafeGetStorageImpl();
-    if (tensor.is_meta()) {
-      LaunchObserver* const observer = LaunchObserver::of_thread();
-      return observer && impl->nbytes() ? observer->memory(impl) : nullptr;
-    }
-    return static_cast<char*>(impl->mutable_data());
+  // Meta tensors have the memory that an emulation gives them, or none, and then an address that nobody reads.
+  char* storage_memory(c10::StorageImpl* storage) {
+    if (storage->device_type() != c10::kMeta) return static_cast<char*>(storage->mutable_data());
+    LaunchObserver* const observer = LaunchObserver::of_thread();
+    if (!observer || !storage->nbytes()) return nullptr;
+    if (char* const memory = observer->memory(storage)) return memory;
+    constexpr uintptr_t alignment = 256, first = uintptr_t{1} << 40;
+    const auto [known, added] = addresses_.try_emplace(storage, first + used_);
+    if (added) used_ += (storage->nbytes() + alignment) / alignment * alignment;
+    return reinterpret_cast<char*>(known->second);
   }
-  static char* memory_of(const at::Tensor& tensor) {
+  char* storage_memory(const at::Tensor& tensor) { return storage_memory(tensor.storage().unsafeGetStorageImpl()); }
+  char* memory_of(const at::Tensor& tensor) {
     char* const begin = storage_memory(tensor);
     return begin ? begin + tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize()) : nullptr;
   }
@@ -156,7 +162,7 @@ class Tangents final : public TangentMemory {
   void copy(const at::Tensor& to, const at::Tensor& from) {
     const bool active = is_active(from);
     if (!may_have_tangent(to) || to.numel() == 0 || (!active && !is_active(to))) return;
-    note(to.storage().unsafeGetStorageImpl(), storage_memory(to));
+    note(to.storage().unsafeGetStorageImpl());
     Region& region = *region_of(to);
     make(region);
     const at::Tensor tangent = view_of(region, to);
@@ -221,6 +227,8 @@ class Tangents final : public TangentMemory {
   const std::string& name_;
   at::CallbackHandle callback_;
   std::vector<Region> regions_;
+  std::map<const c10::StorageImpl*, uintptr_t> addresses_;  // of meta tensors
+  uintptr_t used_ = 0;
   std::string error_;
   bool own_ = false;  // true: the calls of torch are those of this class
 };
