@@ -1,4 +1,5 @@
-// Copies a kernel op by op. Each op's rule (Primitive::tangent) adds its tangent; regions carry tangents like values.
+// Copies a kernel op by op. Each op's rule (Primitive::tangent) adds its tangent; regions carry tangents like
+// values.
 #include "derive/forward.h"
 
 #include <unordered_map>
@@ -60,7 +61,8 @@ class Activity {
       const size_t first = arguments.size() - (loops ? n : 2 * n);
       for (size_t i = 0; i < n; ++i) {
         mark(op.results[i], (*this)(op.operands[initial + i]));
-        for (size_t at = first + i; at < arguments.size(); at += n) mark(arguments[at], (*this)(op.results[i]));
+        for (size_t at = first + i; at < arguments.size(); at += n)
+          mark(arguments[at], (*this)(op.results[i]));
       }
     }
     for (const auto& region : op.regions) mark_block(*region, &op, loops ? &op : jumps);
@@ -76,7 +78,7 @@ class Forward {
       : kernel_(kernel),
         active_(kernel, active),
         uses_(count_uses(kernel.body())),
-        tracer_(kernel.name()),
+        tracer_(kernel.name() + "_forward_mode"),
         function_(tracer_.function()) {
     function_.attributes() = kernel.attributes();
     const auto& parameters = kernel.body().arguments;
@@ -102,9 +104,7 @@ class Forward {
     const auto found = tangents_.find(old);
     return found == tangents_.end() ? nullptr : found->second;
   }
-  Value* tangent_or_zero(const Value* old) {
-    return tile::tangent_or_zero(build(), tangent(old), old->type);
-  }
+  Value* tangent_or_zero(const Value* old) { return tile::tangent_or_zero(build(), tangent(old), old->type); }
   Builder& build() { return tracer_.builder(); }
   void set_tangent(const Value* old, Value* tangent) {
     if (tangent) tangents_[old] = tangent;
@@ -172,8 +172,9 @@ class Forward {
   void require_kept(const Op& op, const std::vector<Value*>& tangents) const {
     if (!op.traits().writes || op.operands.size() < 2 || tangents[0] || !tangents[1]) return;
     if (read_.count(root_array(op.operands[0])))
-      fail(op, ErrorKind::unsupported, "the array is read and written and has no tangent, but the tile has one; "
-                                       "make the array active");
+      fail(op, ErrorKind::unsupported,
+           "the array is read and written and has no tangent, but the tile has one; "
+           "make the array active");
   }
 
   void copy_regions(const Op& op, Block& fresh, const Mask& jumps) {
@@ -204,13 +205,15 @@ class Forward {
     }
   }
 
-  // A region takes an index, or nothing, and then lists of values: one of a loop, two of a combination. Each list is
-  // followed by its tangents.
+  // A region takes an index, or nothing, and then lists of values: one of a loop, two of a combination. Each
+  // list is followed by its tangents.
   void copy_arguments(const Block& region, Block& block, const Mask& mask, size_t lists) {
     const auto& arguments = region.arguments;
     const size_t n = mask.size();
     size_t at = arguments.size() - lists * n;
-    const auto add = [&](const Value* old) { return function_.add_argument(block, old->type, old->location); };
+    const auto add = [&](const Value* old) {
+      return function_.add_argument(block, old->type, old->location);
+    };
     for (size_t i = 0; i < at; ++i) values_[arguments[i]] = add(arguments[i]);
     for (; at < arguments.size(); at += n) {
       for (size_t i = 0; i < n; ++i) values_[arguments[at + i]] = add(arguments[at + i]);

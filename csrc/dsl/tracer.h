@@ -31,8 +31,8 @@ class Tracer {
   // Makes dim() and num_tiles() return i64 instead of i32 from now on.
   void count_in_i64() { extent_dtype_ = DType::i64; }
   DType extent_dtype() const { return extent_dtype_; }
-  // From now on, what belongs to no loop, branch or combine region is added at the end of this block. For passes that
-  // write ops with functions of the language.
+  // From now on, what belongs to no loop, branch or combine region is added at the end of this block. For
+  // passes that write ops with functions of the language.
   void write_into(Block& block) { base_ = &block; }
   bool nested() const { return scopes_.size() > 1; }  // in a loop, branch or combine region
   const Location& made_at(uint32_t variable) const { return variables_[variable].location; }

@@ -26,8 +26,8 @@ std::vector<Type> infer_atomic(const Op& op) {
   return {element};
 }
 
-// Between an atomic operation on a number and one on its tangent other blocks may change both, so only those whose
-// order does not matter have a rule. The old value of a sum has no tangent.
+// Between an atomic operation on a number and one on its tangent other blocks may change both, so only those
+// whose order does not matter have a rule. The old value of a sum has no tangent.
 std::vector<Value*> atomic_tangent(Builder& build, const Op& op, Tangents tangents) {
   const AtomicKind& kind = atomic_kind(op);
   if (kind.values == 0) return linear_tangent(build, op, tangents);

@@ -119,8 +119,8 @@ std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, c
   return parts;
 }
 
-// The rows are linear in the gradient: with an operand's tangent in its place, they give the operand's part of the
-// result's tangent.
+// The rows are linear in the gradient: with an operand's tangent in its place, they give the operand's part
+// of the result's tangent.
 std::vector<Value*> elementwise_tangent(Builder&, const Op& op, Tangents tangents) {
   if (!is_float(op.results[0])) return {nullptr};
   const auto rule = rules().find(op.name());

@@ -87,24 +87,26 @@ std::vector<Value*> prod_tangent(Builder&, const Op& op, Tangents tangents) {
   return {reduce({Tile(op.operands[0]), Tile(tangents[0])}, axes_of(op), step)[1].value()};
 }
 
-#define REDUCTION(NAME, METHOD, DTYPES, TANGENT, DOC)                                  \
-  const Register NAME##_ {                                                             \
-    {                                                                                  \
-      .name = #NAME, .operands = 1, .tangent = TANGENT,                                \
-      .dtypes = dtypes::DTYPES, .infer = infer_reduce,                                 \
-      .doc = DOC                                                                       \
-          "\noperands: x, a tile.\n{axes}: the axes to reduce, ascending; "            \
-          "the language accepts negative ones, and none for all.\nresult: x's dtype, " \
-          "its extents without those axes; keepdims makes them 1.\n"                   \
-          "C++: Tile::" METHOD "."                                                     \
-    }                                                                                  \
+#define REDUCTION(NAME, METHOD, DTYPES, TANGENT, DOC)                                                    \
+  const Register NAME##_ {                                                                               \
+    {                                                                                                    \
+      .name = #NAME, .operands = 1, .tangent = TANGENT, .dtypes = dtypes::DTYPES, .infer = infer_reduce, \
+      .doc = DOC                                                                                         \
+          "\noperands: x, a tile.\n{axes}: the axes to reduce, ascending; "                              \
+          "the language accepts negative ones, and none for all.\nresult: x's dtype, "                   \
+          "its extents without those axes; keepdims makes them 1.\n"                                     \
+          "C++: Tile::" METHOD "."                                                                       \
+    }                                                                                                    \
   }
 REDUCTION(reduce_sum, "sum", numbers, linear_tangent,
           "Sum over axes, in any order; 16-bit floats are summed in f32 and rounded once.\n"
           "Integers wrap in their dtype.");
-REDUCTION(reduce_prod, "prod", numbers, prod_tangent, "Product over axes, in any order.\nIntegers wrap in their dtype.");
-REDUCTION(reduce_max, "max", numbers, extreme_tangent, "Largest element over axes; NaN is skipped unless all are.");
-REDUCTION(reduce_min, "min", numbers, extreme_tangent, "Smallest element over axes; NaN is skipped unless all are.");
+REDUCTION(reduce_prod, "prod", numbers, prod_tangent,
+          "Product over axes, in any order.\nIntegers wrap in their dtype.");
+REDUCTION(reduce_max, "max", numbers, extreme_tangent,
+          "Largest element over axes; NaN is skipped unless all are.");
+REDUCTION(reduce_min, "min", numbers, extreme_tangent,
+          "Smallest element over axes; NaN is skipped unless all are.");
 REDUCTION(reduce_any, "any", boolean, nullptr, "True if any element over the axes is true.");
 REDUCTION(reduce_all, "all", boolean, nullptr, "True if all elements over the axes are true.");
 #undef REDUCTION

@@ -8,7 +8,8 @@ Value* tangent_or_zero(Builder& build, Value* tangent, const Type& type) {
 }
 
 void fail_tangent(const Op& op) {
-  fail(op, ErrorKind::unsupported, "has no forward-mode derivative; use reverse mode, or detach its operands");
+  fail(op, ErrorKind::unsupported,
+       "has no forward-mode derivative; use reverse mode, or detach its operands");
 }
 
 std::vector<Value*> no_tangent(Builder&, const Op& op, Tangents) {

@@ -10,8 +10,8 @@ using Tangents = std::span<Value* const>;
 std::vector<Value*> elementwise_tangent(Builder& build, const Op& op, Tangents tangents);
 // Of a selection: the condition selects among the tangents, too.
 std::vector<Value*> where_tangent(Builder& build, const Op& op, Tangents tangents);
-// Of an op that is linear in its first operand, a tile or an array: the same op of the tangent. Elements that a load
-// pads have no tangent.
+// Of an op that is linear in its first operand, a tile or an array: the same op of the tangent. Elements that
+// a load pads have no tangent.
 std::vector<Value*> linear_tangent(Builder& build, const Op& op, Tangents tangents);
 // Of an op that is linear in its first two operands together, as of a concatenation.
 std::vector<Value*> joint_tangent(Builder& build, const Op& op, Tangents tangents);

@@ -124,7 +124,8 @@ bool KernelBase::launch_forward(const Target& target, Grid grid, const LaunchKey
     for (size_t i = 0; i < n; ++i) {
       const ArrayArgument* array = arguments[i].array;
       // 8-bit floats are quantised numbers, which have no tangents.
-      if (!array || !is_floating(array->dtype) || info(array->dtype).bytes == 1 || !(among >> i & 1)) continue;
+      if (!array || !is_floating(array->dtype) || info(array->dtype).bytes == 1 || !(among >> i & 1))
+        continue;
       if (!tangents[i]) tangents[i] = memory.tangent(*array, make);
       some |= tangents[i].has_value();
     }

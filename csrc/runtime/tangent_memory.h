@@ -1,4 +1,5 @@
-// The memory of tangents during an operator's forward mode: each launch of the thread then also computes tangents.
+// The memory of tangents during an operator's forward mode: each launch of the thread then also computes
+// tangents.
 #pragma once
 #include <atomic>
 
@@ -13,11 +14,11 @@ class TangentMemory {
   virtual ~TangentMemory();
   TangentMemory(const TangentMemory&) = delete;
 
-  // Called for the storage of each tensor that becomes an array. Returns where its memory begins, or where that of a
-  // meta tensor would begin.
+  // Called for the storage of each tensor that becomes an array. Returns where its memory begins, or where
+  // that of a meta tensor would begin.
   virtual char* note(void* storage /* c10::StorageImpl* */) = 0;
-  // Returns the array's tangents, which lie like the array in another memory, or none. If `make`, an array that has none is
-  // given zeros.
+  // Returns the array's tangents, which lie like the array in another memory, or none. If `make`, an array
+  // that has none is given zeros.
   virtual std::optional<ArrayArgument> tangent(const ArrayArgument& array, bool make) = 0;
 
   // Returns null if there is none. This costs a launch one load.

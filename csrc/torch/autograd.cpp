@@ -1,5 +1,5 @@
-// Autograd. Reverse mode: the node of an operator, its replay under compiled autograd, and the errors for operators
-// without a gradient. Forward mode: the call of the operator that computes tangents.
+// Autograd. Reverse mode: the node of an operator, its replay under compiled autograd, and the errors for
+// operators without a gradient. Forward mode: the call of the operator that computes tangents.
 #include <algorithm>
 
 #include "torch/record.h"
@@ -302,7 +302,8 @@ struct MissingNode final : ag::Node {
     const std::string forward = gradient_of(operation_name);
     if (of_forward)
       raise(operation_name, ErrorKind::unsupported,
-            "reverse mode through its forward-mode derivative is not implemented; take forward mode of reverse mode "
+            "reverse mode through its forward-mode derivative is not implemented; take forward mode of "
+            "reverse mode "
             "(jacfwd of jacrev)");
     raise(operation_name, ErrorKind::unsupported,
           forward.empty()
@@ -327,7 +328,8 @@ Modes modes_of(const OperatorRecord& op, const IValue* arguments) {
   return modes;
 }
 
-// Returns the arguments without their tangents, and then the tangents, as the operator of forward mode takes them.
+// Returns the arguments without their tangents, and then the tangents, as the operator of forward mode takes
+// them.
 BoxedValues with_forward_gradients(const OperatorRecord& op, const IValue* arguments) {
   BoxedValues stack(arguments, arguments + op.arguments);
   for (const size_t i : op.tensor_arguments) {
@@ -337,12 +339,11 @@ BoxedValues with_forward_gradients(const OperatorRecord& op, const IValue* argum
       tangents.push_back(tangent.defined() ? std::optional(tangent) : std::nullopt);
     });
     const bool list = type_text(op.schema.arguments()[i]).find('[') != std::string::npos;
-    stack.emplace_back(list                              ? IValue(std::move(tangents))
+    stack.emplace_back(list                               ? IValue(std::move(tangents))
                        : tangents.empty() || !tangents[0] ? IValue()
-                                                         : IValue(*tangents[0]));
-    stack[i] = map_tensors(stack[i], [](const at::Tensor& tensor) {
-      return in_graph(tensor) ? tensor._fw_primal(0) : tensor;
-    });
+                                                          : IValue(*tangents[0]));
+    stack[i] = map_tensors(
+        stack[i], [](const at::Tensor& tensor) { return in_graph(tensor) ? tensor._fw_primal(0) : tensor; });
   }
   return stack;
 }
@@ -373,9 +374,10 @@ struct AutogradKernel final : c10::OperatorKernel {
   void require_forward() const {
     if (op->forward) return;
     raise(op->body->name, ErrorKind::unsupported,
-          op->is_forward ? "forward mode twice is not implemented; differentiate forward once, and in reverse mode "
-                           "inside it (jacfwd of jacrev)"
-                         : "has no forward-mode derivative; use reverse mode (backward, torch.func.vjp)");
+          op->is_forward
+              ? "forward mode twice is not implemented; differentiate forward once, and in reverse mode "
+                "inside it (jacfwd of jacrev)"
+              : "has no forward-mode derivative; use reverse mode (backward, torch.func.vjp)");
   }
   // `forward`: what the operator of forward mode returned, results and then their tangents.
   static void set_forward_gradients(const BoxedValues& stack, const BoxedValues& forward, size_t results) {
@@ -385,7 +387,8 @@ struct AutogradKernel final : c10::OperatorKernel {
       for_each_tensor(forward[results + k], [&](const at::Tensor& tangent) { list.push_back(tangent); });
       size_t j = 0;
       for_each_tensor(own[k], [&](const at::Tensor& result) {
-        if (const at::Tensor tangent = j < list.size() ? list[j] : at::Tensor(); result.defined() && tangent.defined())
+        if (const at::Tensor tangent = j < list.size() ? list[j] : at::Tensor();
+            result.defined() && tangent.defined())
           result._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
         ++j;
       });
@@ -494,7 +497,8 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
     const Modes modes = modes_of(*op, arguments.data());
     if (modes.forward)
       raise(op->name, ErrorKind::unsupported,
-            "writes into its arguments and has no forward-mode derivative; use the operator that returns a result, or "
+            "writes into its arguments and has no forward-mode derivative; use the operator that returns a "
+            "result, or "
             "detach the arguments");
     if (modes.reverse && c10::GradMode::is_enabled())
       for (size_t i = 0; i < op->arguments; ++i)

@@ -40,7 +40,8 @@ at::Tensor empty_alike(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
 }
 
-// The tangents of all memory that `run` accesses. Memory that it allocates has the tangent 0 until a launch writes it.
+// The tangents of all memory that `run` accesses. Memory that it allocates has the tangent 0 until a launch
+// writes it.
 class Tangents final : public TangentMemory {
  public:
   explicit Tangents(const std::string& name) : name_(name) {
@@ -87,7 +88,8 @@ class Tangents final : public TangentMemory {
     Region* const region = find(array.data);
     if (make_it && (!region || (!region->tangent.defined() && !region->owned)))
       fail(ErrorKind::unsupported, name_,
-           ": writes memory that is neither a result nor allocated by its run, so it has no forward-mode derivative");
+           ": writes memory that is neither a result nor allocated by its run, so it has no forward-mode "
+           "derivative");
     if (region && make_it) make(*region);
     if (!region || !region->tangent.defined()) return std::nullopt;
     ArrayArgument tangents = array;
@@ -103,7 +105,8 @@ class Tangents final : public TangentMemory {
     at::Tensor tangent;  // its first element belongs to `begin`; undefined: zero
   };
 
-  // Meta tensors have the memory that an emulation gives them, or none, and then an address that nobody reads.
+  // Meta tensors have the memory that an emulation gives them, or none, and then an address that nobody
+  // reads.
   char* storage_memory(c10::StorageImpl* storage) {
     if (storage->device_type() != c10::kMeta) return static_cast<char*>(storage->mutable_data());
     LaunchObserver* const observer = LaunchObserver::of_thread();
@@ -114,7 +117,9 @@ class Tangents final : public TangentMemory {
     if (added) used_ += (storage->nbytes() + alignment) / alignment * alignment;
     return reinterpret_cast<char*>(known->second);
   }
-  char* storage_memory(const at::Tensor& tensor) { return storage_memory(tensor.storage().unsafeGetStorageImpl()); }
+  char* storage_memory(const at::Tensor& tensor) {
+    return storage_memory(tensor.storage().unsafeGetStorageImpl());
+  }
   char* memory_of(const at::Tensor& tensor) {
     char* const begin = storage_memory(tensor);
     return begin ? begin + tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize()) : nullptr;
@@ -203,17 +208,22 @@ class Tangents final : public TangentMemory {
       return;
     }
     if (is_transparent(*name, function)) return;
-    error_ = name_ + ": its run calls " + name->name +
-             " on a tensor with a tangent, so it has no forward-mode derivative; compute it in a kernel, or use "
-             "reverse mode";
+    error_ =
+        name_ + ": its run calls " + name->name +
+        " on a tensor with a tangent, so it has no forward-mode derivative; compute it in a kernel, or use "
+        "reverse mode";
   }
-  // Returns true for operations that only make views or new memory, or that are made of such ones and of copy_.
+  // Returns true for operations that only make views or new memory, or that are made of such ones and of
+  // copy_.
   static bool is_transparent(const c10::OperatorName& name, const at::RecordFunction& function) {
     static const std::set<std::string_view> made_of_copies{
-        "aten::clone",     "aten::contiguous", "aten::to",          "aten::_to_copy",  "aten::reshape",
-        "aten::flatten",   "aten::empty_like", "aten::zeros_like",  "aten::full_like", "aten::ones_like",
-        "aten::new_empty", "aten::new_zeros",  "aten::new_full",    "aten::new_ones",  "aten::new_empty_strided",
-        "aten::size",      "aten::stride",     "aten::result_type", "aten::resize_",   "aten::record_stream"};
+        "aten::clone",      "aten::contiguous",   "aten::to",
+        "aten::_to_copy",   "aten::reshape",      "aten::flatten",
+        "aten::empty_like", "aten::zeros_like",   "aten::full_like",
+        "aten::ones_like",  "aten::new_empty",    "aten::new_zeros",
+        "aten::new_full",   "aten::new_ones",     "aten::new_empty_strided",
+        "aten::size",       "aten::stride",       "aten::result_type",
+        "aten::resize_",    "aten::record_stream"};
     if (made_of_copies.count(name.name)) return true;
     const auto schema = function.operator_schema();
     if (!schema || schema->returns().empty()) return false;
@@ -251,8 +261,8 @@ class Arguments {
         ++j;
       });
       if (!list.empty() && list.size() != j)
-        fail(ErrorKind::value, op.body->name, ": '", op.schema.arguments()[i].name(), "' has ", j, " tensors and ",
-             list.size(), " tangents; give one for each, or none");
+        fail(ErrorKind::value, op.body->name, ": '", op.schema.arguments()[i].name(), "' has ", j,
+             " tensors and ", list.size(), " tangents; give one for each, or none");
       j = 0;
       stack[i] = map_tensors(stack[i], [&](const at::Tensor&) {
         while (!own[j].defined()) ++j;
@@ -261,16 +271,18 @@ class Arguments {
     }
   }
   BoxedValues stack;
-  std::vector<std::pair<at::Tensor, at::Tensor>> pairs;  // tensors, and tangents that lie like them or are undefined
+  std::vector<std::pair<at::Tensor, at::Tensor>>
+      pairs;  // tensors, and tangents that lie like them or are undefined
 
  private:
   void add(const OperatorRecord& op, size_t argument, at::Tensor& tensor, at::Tensor tangent) {
     if (!tensor.defined() || !tensor.has_storage()) return;
     if (!may_have_tangent(tensor)) tangent = at::Tensor();
-    if (tangent.defined() && (tangent.sizes() != tensor.sizes() || tangent.scalar_type() != tensor.scalar_type()))
-      fail(ErrorKind::value, op.body->name, ": the tangent of '", op.schema.arguments()[argument].name(), "' is ",
-           tangent.scalar_type(), " of shape ", tangent.sizes(), ", the argument ", tensor.scalar_type(),
-           " of shape ", tensor.sizes(), "; they must be equal");
+    if (tangent.defined() &&
+        (tangent.sizes() != tensor.sizes() || tangent.scalar_type() != tensor.scalar_type()))
+      fail(ErrorKind::value, op.body->name, ": the tangent of '", op.schema.arguments()[argument].name(),
+           "' is ", tangent.scalar_type(), " of shape ", tangent.sizes(), ", the argument ",
+           tensor.scalar_type(), " of shape ", tensor.sizes(), "; they must be equal");
     // Two arguments may be one tensor with two tangents.
     bool shared = false;
     for (const auto& [other, its] : pairs)
@@ -348,8 +360,7 @@ struct ForwardRunKernel final : c10::OperatorKernel {
 };
 
 struct ForwardMetaKernel final : c10::OperatorKernel {
-  explicit ForwardMetaKernel(std::shared_ptr<OperatorRecord> operation)
-      : op(std::move(operation)), run(op) {}
+  explicit ForwardMetaKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)), run(op) {}
   std::shared_ptr<OperatorRecord> op;
   ForwardRunKernel run;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
@@ -374,8 +385,8 @@ struct ForwardMetaKernel final : c10::OperatorKernel {
 std::shared_ptr<OperatorRecord> forward_record(const OperatorRecord& op) {
   if (op.mutates || op.tensor_arguments.empty() || op.results == 0) return nullptr;
   const size_t colons = op.name.find("::") + 2;
-  const std::string name =
-      op.name.substr(0, colons) + (op.name[colons] == '_' ? "" : "_") + op.name.substr(colons) + "_forward_mode";
+  const std::string name = op.name.substr(0, colons) + (op.name[colons] == '_' ? "" : "_") +
+                           op.name.substr(colons) + "_forward_mode";
   std::vector<c10::Argument> arguments = op.schema.arguments(), results;
   for (const size_t i : op.tensor_arguments) {
     const bool list = op.schema.arguments()[i].type()->str().find('[') != std::string::npos;

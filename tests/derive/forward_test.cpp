@@ -23,15 +23,16 @@ std::string derived_text(std::string_view text, const std::vector<bool>& active)
 
 // The tangents of loads and stores are at the same places; padding has none.
 TEST(Forward, LoadMultiplyStore) {
-  EXPECT_EQ(derived_text(R"(kernel k(%x: array<f32,1>, %y: array<f32,1>, %out: array<f32,1>) {
+  EXPECT_EQ(
+      derived_text(R"(kernel k(%x: array<f32,1>, %y: array<f32,1>, %out: array<f32,1>) {
   %i: i32 = bid {axis=0}
   %a: f32[4] = load %x, %i {pad=1.0, shape=[4], steps=[4]}
   %b: f32[4] = load %y, %i {pad=0.0, shape=[4], steps=[4]}
   %c: f32[4] = mul %a, %b
   store %out, %c, %i {steps=[4]}
 })",
-                         {true, false, true}),
-            R"(kernel k(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>, %3: array<f32,1>, %4: array<f32,1>) {
+                   {true, false, true}),
+      R"(kernel k_forward_mode(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>, %3: array<f32,1>, %4: array<f32,1>) {
   %5: i32 = bid {axis=0}
   %6: f32[4] = load %0, %5 {pad=1.0, shape=[4], steps=[4]}
   %7: f32[4] = load %3, %5 {pad=0.0, shape=[4], steps=[4]}
@@ -45,9 +46,11 @@ TEST(Forward, LoadMultiplyStore) {
 )");
 }
 
-// The product's tangent is a second and a third product; what the loop carries has a tangent that it carries, too.
+// The product's tangent is a second and a third product; what the loop carries has a tangent that it carries,
+// too.
 TEST(Forward, ProductInALoop) {
-  EXPECT_EQ(derived_text(R"(kernel k(%x: array<f32,2>, %y: array<f32,2>, %out: array<f32,2>, %n: i32) {
+  EXPECT_EQ(
+      derived_text(R"(kernel k(%x: array<f32,2>, %y: array<f32,2>, %out: array<f32,2>, %n: i32) {
   %zero: i32 = constant {dtype=i32, value=0}
   %one: i32 = constant {dtype=i32, value=1}
   %none: f32 = constant {dtype=f32, value=0.0}
@@ -60,8 +63,8 @@ TEST(Forward, ProductInALoop) {
   }
   store %out, %sum, %zero, %zero {steps=[16,16]}
 })",
-                         {true, true, true, false}),
-            R"(kernel k(%0: array<f32,2>, %1: array<f32,2>, %2: array<f32,2>, %3: i32, %4: array<f32,2>, %5: array<f32,2>, %6: array<f32,2>) {
+                   {true, true, true, false}),
+      R"(kernel k_forward_mode(%0: array<f32,2>, %1: array<f32,2>, %2: array<f32,2>, %3: i32, %4: array<f32,2>, %5: array<f32,2>, %6: array<f32,2>) {
   %7: i32 = constant {dtype=i32, value=0}
   %8: i32 = constant {dtype=i32, value=1}
   %9: f32 = constant {dtype=f32, value=0.0}
@@ -85,24 +88,31 @@ TEST(Forward, ProductInALoop) {
 }
 
 TEST(Forward, AnOpWithoutADerivativeIsNamed) {
-  EXPECT_EQ(error_of([] { derived(R"(kernel k(%x: array<f32,1>, %out: array<i32,1>) {
+  EXPECT_EQ(error_of([] {
+              derived(R"(kernel k(%x: array<f32,1>, %out: array<i32,1>) {
   %i: i32 = bid {axis=0}
   %a: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
   %b: i32[4] = bitcast %a {dtype=i32}
   store %out, %b, %i {steps=[4]}
 })",
-                       {true, false}); }), "bitcast: has no forward-mode derivative; use reverse mode, or detach its operands");
+                      {true, false});
+            }),
+            "bitcast: has no forward-mode derivative; use reverse mode, or detach its operands");
 }
 
 TEST(Forward, AnArrayThatIsReadAgainMustBeActive) {
-  EXPECT_EQ(error_of([] { derived(R"(kernel k(%x: array<f32,1>, %out: array<f32,1>) {
+  EXPECT_EQ(
+      error_of([] {
+        derived(R"(kernel k(%x: array<f32,1>, %out: array<f32,1>) {
   %i: i32 = bid {axis=0}
   %a: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
   store %out, %a, %i {steps=[4]}
   %b: f32[4] = load %out, %i {pad=0.0, shape=[4], steps=[4]}
   store %out, %b, %i {steps=[4]}
 })",
-                       {true, false}); }), "store: the array is read and written and has no tangent, but the tile has one; make the array active");
+                {true, false});
+      }),
+      "store: the array is read and written and has no tangent, but the tile has one; make the array active");
 }
 
 // A kernel of arrays of f64 that it reads and writes in one block.
@@ -172,93 +182,102 @@ TEST_P(ForwardCase, EqualsFiniteDifferences) {
 }
 
 // Two tiles of 8, the second of which passes the end of 13 elements.
-#define VECTORS(BODY)                                                                  \
-  "kernel k(%x: array<f64,1>, %y: array<f64,1>, %out: array<f64,1>) {\n"               \
-  "  %i: i32 = bid {axis=0}\n"                                                         \
-  "  %a: f64[8] = load %x, %i {pad=0.5, shape=[8], steps=[8]}\n"                       \
-  "  %b: f64[8] = load %y, %i {pad=0.5, shape=[8], steps=[8]}\n" BODY                  \
-  "  store %out, %r, %i {steps=[8]}\n"                                                 \
+#define VECTORS(BODY)                                                    \
+  "kernel k(%x: array<f64,1>, %y: array<f64,1>, %out: array<f64,1>) {\n" \
+  "  %i: i32 = bid {axis=0}\n"                                           \
+  "  %a: f64[8] = load %x, %i {pad=0.5, shape=[8], steps=[8]}\n"         \
+  "  %b: f64[8] = load %y, %i {pad=0.5, shape=[8], steps=[8]}\n" BODY    \
+  "  store %out, %r, %i {steps=[8]}\n"                                   \
   "}"
 const std::vector<std::vector<int64_t>> three_vectors{{13}, {13}, {13}};
 
 const Case cases[] = {
-    {"Elementwise", VECTORS("  %c: f64[8] = div %a, %b\n"
-                            "  %d: f64[8] = exp %c\n"
-                            "  %e: f64[8] = tanh %b\n"
-                            "  %f: f64[8] = fma %d, %e, %a\n"
-                            "  %g: f64[8] = atan2 %f, %a\n"
-                            "  %r: f64[8] = pow %b, %g\n"),
+    {"Elementwise",
+     VECTORS("  %c: f64[8] = div %a, %b\n"
+             "  %d: f64[8] = exp %c\n"
+             "  %e: f64[8] = tanh %b\n"
+             "  %f: f64[8] = fma %d, %e, %a\n"
+             "  %g: f64[8] = atan2 %f, %a\n"
+             "  %r: f64[8] = pow %b, %g\n"),
      three_vectors},
-    {"Selection", VECTORS("  %c: bool[8] = lt %a, %b\n"
-                          "  %d: f64[8] = mul %a, %a\n"
-                          "  %e: f64[8] = where %c, %d, %b\n"
-                          "  %f: f64[8] = maximum %e, %a\n"
-                          "  %g: f64[8] = floor %b\n"
-                          "  %r: f64[8] = mul %f, %g\n"),
+    {"Selection",
+     VECTORS("  %c: bool[8] = lt %a, %b\n"
+             "  %d: f64[8] = mul %a, %a\n"
+             "  %e: f64[8] = where %c, %d, %b\n"
+             "  %f: f64[8] = maximum %e, %a\n"
+             "  %g: f64[8] = floor %b\n"
+             "  %r: f64[8] = mul %f, %g\n"),
      three_vectors},
-    {"Reductions", VECTORS("  %c: f64 = reduce_sum %a {axes=[0]}\n"
-                           "  %d: f64 = reduce_prod %b {axes=[0]}\n"
-                           "  %e: f64 = reduce_max %a {axes=[0]}\n"
-                           "  %f: f64 = reduce_min %b {axes=[0]}\n"
-                           "  %g: f64 = mul %c, %d\n"
-                           "  %h: f64 = fma %e, %f, %g\n"
-                           "  %r: f64[8] = broadcast %h {shape=[8]}\n"),
+    {"Reductions",
+     VECTORS("  %c: f64 = reduce_sum %a {axes=[0]}\n"
+             "  %d: f64 = reduce_prod %b {axes=[0]}\n"
+             "  %e: f64 = reduce_max %a {axes=[0]}\n"
+             "  %f: f64 = reduce_min %b {axes=[0]}\n"
+             "  %g: f64 = mul %c, %d\n"
+             "  %h: f64 = fma %e, %f, %g\n"
+             "  %r: f64[8] = broadcast %h {shape=[8]}\n"),
      three_vectors},
-    {"CombineRegion", VECTORS("  %c: f64, %d: f64 = reduce %a, %b {axis=0} (%p: f64, %q: f64, %s: f64, %t: f64) {\n"
-                              "    %u: f64 = mul %p, %s\n"
-                              "    %v: f64 = fma %q, %s, %t\n"
-                              "    yield %u, %v\n"
-                              "  }\n"
-                              "  %e: f64 = mul %c, %d\n"
-                              "  %r: f64[8] = broadcast %e {shape=[8]}\n"),
+    {"CombineRegion",
+     VECTORS("  %c: f64, %d: f64 = reduce %a, %b {axis=0} (%p: f64, %q: f64, %s: f64, %t: f64) {\n"
+             "    %u: f64 = mul %p, %s\n"
+             "    %v: f64 = fma %q, %s, %t\n"
+             "    yield %u, %v\n"
+             "  }\n"
+             "  %e: f64 = mul %c, %d\n"
+             "  %r: f64[8] = broadcast %e {shape=[8]}\n"),
      three_vectors},
-    {"Scan", VECTORS("  %r: f64[8] = scan %a {axis=0, reverse=1} (%p: f64, %q: f64) {\n"
-                     "    %u: f64 = mul %p, %q\n"
-                     "    yield %u\n"
-                     "  }\n"),
+    {"Scan",
+     VECTORS("  %r: f64[8] = scan %a {axis=0, reverse=1} (%p: f64, %q: f64) {\n"
+             "    %u: f64 = mul %p, %q\n"
+             "    yield %u\n"
+             "  }\n"),
      three_vectors},
-    {"Branches", VECTORS("  %s: f64 = reduce_sum %a {axes=[0]}\n"
-                         "  %t: f64 = reduce_sum %b {axes=[0]}\n"
-                         "  %c: bool = lt %s, %t\n"
-                         "  %r: f64[8] = if %c () {\n"
-                         "    %u: f64[8] = mul %a, %b\n"
-                         "    yield %u\n"
-                         "  } () {\n"
-                         "    %k: f64 = constant {dtype=f64, value=3.0}\n"
-                         "    %v: f64[8] = broadcast %k {shape=[8]}\n"
-                         "    yield %v\n"
-                         "  }\n"),
+    {"Branches",
+     VECTORS("  %s: f64 = reduce_sum %a {axes=[0]}\n"
+             "  %t: f64 = reduce_sum %b {axes=[0]}\n"
+             "  %c: bool = lt %s, %t\n"
+             "  %r: f64[8] = if %c () {\n"
+             "    %u: f64[8] = mul %a, %b\n"
+             "    yield %u\n"
+             "  } () {\n"
+             "    %k: f64 = constant {dtype=f64, value=3.0}\n"
+             "    %v: f64[8] = broadcast %k {shape=[8]}\n"
+             "    yield %v\n"
+             "  }\n"),
      three_vectors},
-    {"LoopWithBreak", VECTORS("  %n: i32 = constant {dtype=i32, value=0}\n"
-                              "  %one: i32 = constant {dtype=i32, value=1}\n"
-                              "  %three: i32 = constant {dtype=i32, value=3}\n"
-                              "  %start: f64 = constant {dtype=f64, value=1.0}\n"
-                              "  %first: f64[8] = broadcast %start {shape=[8]}\n"
-                              "  %j: i32, %r: f64[8] = loop %n, %first (%m: i32, %acc: f64[8]) {\n"
-                              "    %stop: bool = ge %m, %three\n"
-                              "    if %stop () {\n"
-                              "      break %m, %acc\n"
-                              "    } () {\n"
-                              "      yield\n"
-                              "    }\n"
-                              "    %next: f64[8] = fma %acc, %a, %b\n"
-                              "    %m1: i32 = add %m, %one\n"
-                              "    continue %m1, %next\n"
-                              "  }\n"),
+    {"LoopWithBreak",
+     VECTORS("  %n: i32 = constant {dtype=i32, value=0}\n"
+             "  %one: i32 = constant {dtype=i32, value=1}\n"
+             "  %three: i32 = constant {dtype=i32, value=3}\n"
+             "  %start: f64 = constant {dtype=f64, value=1.0}\n"
+             "  %first: f64[8] = broadcast %start {shape=[8]}\n"
+             "  %j: i32, %r: f64[8] = loop %n, %first (%m: i32, %acc: f64[8]) {\n"
+             "    %stop: bool = ge %m, %three\n"
+             "    if %stop () {\n"
+             "      break %m, %acc\n"
+             "    } () {\n"
+             "      yield\n"
+             "    }\n"
+             "    %next: f64[8] = fma %acc, %a, %b\n"
+             "    %m1: i32 = add %m, %one\n"
+             "    continue %m1, %next\n"
+             "  }\n"),
      three_vectors},
-    {"Shapes", VECTORS("  %c: f64[2,4] = reshape %a {shape=[2,4]}\n"
-                       "  %d: f64[4,2] = permute %c {axes=[1,0]}\n"
-                       "  %e: f64[4,2] = reshape %b {shape=[4,2]}\n"
-                       "  %f: f64[8,2] = cat %d, %e {axis=0}\n"
-                       "  %one: i32 = constant {dtype=i32, value=1}\n"
-                       "  %zero: i32 = constant {dtype=i32, value=0}\n"
-                       "  %g: f64[4,2] = extract %f, %one, %zero {shape=[4,2]}\n"
-                       "  %h: f64[4,2] = mul %g, %d\n"
-                       "  %j: f64[8,2] = insert %f, %h, %zero, %zero\n"
-                       "  %k: f64[8] = reduce_sum %j {axes=[1]}\n"
-                       "  %r: f64[8] = reshape %k {shape=[8]}\n"),
+    {"Shapes",
+     VECTORS("  %c: f64[2,4] = reshape %a {shape=[2,4]}\n"
+             "  %d: f64[4,2] = permute %c {axes=[1,0]}\n"
+             "  %e: f64[4,2] = reshape %b {shape=[4,2]}\n"
+             "  %f: f64[8,2] = cat %d, %e {axis=0}\n"
+             "  %one: i32 = constant {dtype=i32, value=1}\n"
+             "  %zero: i32 = constant {dtype=i32, value=0}\n"
+             "  %g: f64[4,2] = extract %f, %one, %zero {shape=[4,2]}\n"
+             "  %h: f64[4,2] = mul %g, %d\n"
+             "  %j: f64[8,2] = insert %f, %h, %zero, %zero\n"
+             "  %k: f64[8] = reduce_sum %j {axes=[1]}\n"
+             "  %r: f64[8] = reshape %k {shape=[8]}\n"),
      three_vectors},
-    {"Products", R"(kernel k(%x: array<f64,2>, %y: array<f64,2>, %out: array<f64,2>) {
+    {"Products",
+     R"(kernel k(%x: array<f64,2>, %y: array<f64,2>, %out: array<f64,2>) {
   %i: i32 = bid {axis=0}
   %zero: i32 = constant {dtype=i32, value=0}
   %one: i32 = constant {dtype=i32, value=1}
@@ -275,7 +294,8 @@ const Case cases[] = {
   store %out, %e, %i, %zero {steps=[4,4]}
 })",
      {{7, 7}, {7, 3}, {7, 3}}},
-    {"ViewsAndSums", R"(kernel k(%x: array<f64,2>, %y: array<f64,2>, %out: array<f64,2>) {
+    {"ViewsAndSums",
+     R"(kernel k(%x: array<f64,2>, %y: array<f64,2>, %out: array<f64,2>) {
   %i: i32 = bid {axis=0}
   %zero: i32 = constant {dtype=i32, value=0}
   %three: i32 = constant {dtype=i32, value=3}
@@ -288,7 +308,8 @@ const Case cases[] = {
   add_tile %out_row, %c, %zero {steps=[4]}
 })",
      {{5, 4}, {4, 5}, {3, 5}}},
-    {"Elements", R"(kernel k(%x: array<f64,1>, %y: array<f64,1>, %out: array<f64,1>) {
+    {"Elements",
+     R"(kernel k(%x: array<f64,1>, %y: array<f64,1>, %out: array<f64,1>) {
   %n: i32[4] = arange {dtype=i32, size=4}
   %three: i32 = constant {dtype=i32, value=3}
   %threes: i32[4] = broadcast %three {shape=[4]}

@@ -33,6 +33,14 @@ void parts(Array x, Array out) {
   out.tiled_view({8, 16}).store({0, 0}, a + b + c);
 }
 
+// page: detach
+void shifted(Array x, Array out) {
+  Tile tile = x.tiled_view({8, 16}).load({0, 0});
+  Tile top = detach(tile.max(1, true));  // the softmax is the same for any number in its place
+  Tile e = exp(tile - top);
+  out.tiled_view({8, 16}).store({0, 0}, e / e.sum(1, true));
+}
+
 // page: add_tile
 void accumulated(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0});

@@ -121,8 +121,8 @@ void decode(const Decode<Array, Tile>& of) {
     Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
     for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
     Tile s = score(product, col);
-    Tile top = detach(max(r.top, where(seen, s, least_number(dtype)).max(1, true))), shrink = exp(r.top - top),
-         p = where(seen, exponential(product, s, top), 0.0);
+    Tile top = detach(max(r.top, where(seen, s, least_number(dtype)).max(1, true))),
+         shrink = exp(r.top - top), p = where(seen, exponential(product, s, top), 0.0);
     totals_of = fma(totals_of, shrink, p);
     // With 32-bit operands, sums of partial sums lose less than one long sum.
     r = {top, r.total,
