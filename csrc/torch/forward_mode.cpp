@@ -60,7 +60,7 @@ class Tangents final : public TangentMemory {
     char* const begin = memory_of(tensor);
     if (begin) regions_.push_back({tensor.storage(), begin, begin + reach(tensor), false, tangent});
   }
-  // A new tensor, such as a result. Returns its tangent.
+  // A result, before it is filled. Returns its tangent.
   at::Tensor add_result(const at::Tensor& tensor) {
     char* const begin = storage_memory(tensor);
     if (!begin) return zeros_alike(tensor);
@@ -127,6 +127,12 @@ class Tangents final : public TangentMemory {
   static at::Tensor zeros_alike(const at::Tensor& tensor) { return empty_alike(tensor).zero_(); }
 
   Region& add_storage(const c10::Storage& storage, char* begin) {
+    // Nothing but its region holds memory that run has freed.
+    std::erase_if(regions_, [&](const Region& region) {
+      if (!region.owned || region.storage.use_count() > 1) return false;
+      addresses_.erase(region.storage.unsafeGetStorageImpl());
+      return true;
+    });
     const auto bytes = static_cast<int64_t>(storage.nbytes());
     return regions_.emplace_back(Region{storage, begin, begin + bytes, true, {}});
   }
