@@ -1,5 +1,4 @@
 // The gradients' launches.
-#include "../common/forward_mode.h"
 #include "../common/tuning.h"
 #include "group_operands.h"
 #include "splits.h"

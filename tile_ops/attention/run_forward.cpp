@@ -1,5 +1,4 @@
 // The forward's launch.
-#include "../common/forward_mode.h"
 #include "group_operands.h"
 #include "tile_choice.h"
 

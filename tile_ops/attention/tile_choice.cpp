@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "../common/forward_mode.h"
 #include "../common/tuning.h"
 
 namespace tile::attention {
