@@ -7,6 +7,7 @@
 #include "prims/assert.h"
 #include "prims/atomics.h"
 #include "prims/bytes.h"
+#include "prims/detach.h"
 #include "prims/elementwise.h"
 #include "prims/grid.h"
 #include "prims/memory.h"

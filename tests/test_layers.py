@@ -13,7 +13,7 @@ CSRC = ROOT / "csrc"
 
 # The folders that a folder of csrc may include besides itself. Folders of csrc/cpu and files of csrc/tile have rows, too.
 CORE = "ir support"
-TARGETS = f"dsl passes cpu cuda {CORE}"
+TARGETS = f"derive dsl passes cpu cuda {CORE}"
 RUNTIME = f"runtime driver {TARGETS}"
 ARROWS = {
     "support": "",
@@ -21,7 +21,7 @@ ARROWS = {
     "dsl": CORE,
     "prims": f"dsl {CORE}",
     "passes": CORE,
-    "derive": f"prims passes dsl {CORE}",
+    "derive": f"passes prims dsl {CORE}",
     "cpu/vecmath": CORE,
     "cpu/gemm": f"cpu/vecmath {CORE}",
     "cpu/interpreter": f"cpu/gemm cpu/vecmath {CORE}",
@@ -44,7 +44,7 @@ ARROWS = {
 TABLES = re.compile(r"prims/[\w/]+\.def")
 # Factories, views and copies: all of ATen that the library may call. Compute is written in our own language.
 ATEN = """
-    alias as_strided clone contiguous copy_ detach empty empty_like empty_permuted empty_strided expand expand_as
+    _fw_primal alias as_strided clone contiguous copy_ detach empty empty_like empty_permuted empty_strided expand expand_as
     flatten full full_like movedim narrow new_empty new_empty_strided new_zeros ones permute randint reshape
     scalar_tensor select slice squeeze stack to t transpose unflatten unsqueeze view view_as zero_ zeros zeros_like
     resize_ set_data

@@ -31,6 +31,9 @@ class Tracer {
   // Makes dim() and num_tiles() return i64 instead of i32 from now on.
   void count_in_i64() { extent_dtype_ = DType::i64; }
   DType extent_dtype() const { return extent_dtype_; }
+  // From now on, what belongs to no loop, branch or combine region is added at the end of this block. For
+  // passes that write ops with functions of the language.
+  void write_into(Block& block) { base_ = &block; }
   bool nested() const { return scopes_.size() > 1; }  // in a loop, branch or combine region
   const Location& made_at(uint32_t variable) const { return variables_[variable].location; }
 
@@ -100,7 +103,7 @@ class Tracer {
     std::vector<Jump> jumps;
   };
   int depth() const { return static_cast<int>(scopes_.size()) - 1; }
-  Block& block_of(Scope& scope) { return scope.block ? *scope.block : function_.body(); }
+  Block& block_of(Scope& scope) { return scope.block ? *scope.block : *base_; }
   // Returns the changes of a scope in the order of assignments. The order of variables would depend on the
   // compiler if Tiles are arguments.
   std::vector<std::pair<Seen, Value*>> changed(Scope& scope);
@@ -119,6 +122,7 @@ class Tracer {
 
   Function function_;
   Builder build_;
+  Block* base_ = &function_.body();
   std::vector<Variable> variables_;
   std::vector<Scope> scopes_;
   std::string pending_;

@@ -1,5 +1,7 @@
 // The primitives that the IR itself needs: constants, broadcast, structured control flow.
 #include "ir/adjoints.h"
+#include "ir/build.h"
+#include "ir/op.h"
 
 namespace tile {
 namespace {
@@ -97,6 +99,10 @@ std::vector<Type> infer_if(const Op& op) {
 
 std::vector<Type> infer_nothing(const Op&) { return {}; }
 
+std::vector<Value*> broadcast_tangent(Builder& build, const Op& op, std::span<Value* const> tangents) {
+  return {build.broadcast(tangents[0], op.integers("shape"))};
+}
+
 const Register constant_{
     {.name = "constant",
      .operands = 0,
@@ -111,6 +117,7 @@ const Register constant_{
             "C++: full, zeros, ones."}};
 const Register broadcast_{{.name = "broadcast",
                            .operands = 1,
+                           .tangent = broadcast_tangent,
                            .infer = infer_broadcast,
                            .doc = "Repeats a scalar, or the axes of extent 1, to fill a shape.\n"
                                   "operands: x, a tile with as many axes as the shape, or a scalar.\n"

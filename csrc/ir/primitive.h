@@ -17,6 +17,10 @@ class Builder;
 struct Op;
 struct Value;
 
+// Forward mode. Emits the tangents of an op's results through the builder and returns them. tangents[i] is
+// that of operand i: of an array, the array of its tangents. Null stands for zero, in both.
+using TangentRule = std::vector<Value*> (*)(Builder& build, const Op& op, std::span<Value* const> tangents);
+
 // The properties of a primitive. Passes check these and never compare names.
 struct Traits {
   bool elementwise = false;  // result[i] depends on operands[i] only
@@ -45,6 +49,7 @@ struct Primitive {
   int regions = 0;
   bool views = false;  // takes an array without access to its memory
   Traits traits;
+  TangentRule tangent = nullptr;  // called if an operand has a tangent; null: a floating result is an error
   DTypeSet dtypes = dtypes::any;  // of the first tile operand, or of the result if there is none
   std::vector<Type> (*infer)(const Op& op) = nullptr;  // result types; throws a located error
   // For derived primitives: emits core ops through the builder and returns one value per result.

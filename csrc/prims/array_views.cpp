@@ -4,6 +4,7 @@
 #include "dsl/array.h"
 #include "dsl/tracer.h"
 #include "prims/axes.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -43,6 +44,7 @@ std::vector<Type> infer_permute(const Op& op) {
 
 const Register index_{{.name = "index",
                        .views = true,
+                       .tangent = linear_tangent,
                        .infer = infer_index,
                        .doc = "The array with its leading axes fixed at indices; an index outside yields an "
                               "array whose loads are all padding.\n"
@@ -53,6 +55,7 @@ const Register slice_{
     {.name = "slice",
      .operands = 3,
      .views = true,
+     .tangent = linear_tangent,
      .infer = infer_slice,
      .doc = "The part start <= index < stop of one axis of an array.\n"
             "operands: array, start, stop: integer scalars, constant or computed at run time.\n"
@@ -65,6 +68,7 @@ const Register slice_{
 const Register permute_array_{{.name = "permute_array",
                                .operands = 1,
                                .views = true,
+                               .tangent = linear_tangent,
                                .infer = infer_permute,
                                .doc = "An array with its axes in another order.\n"
                                       "operands: array.\n"

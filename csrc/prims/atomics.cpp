@@ -5,6 +5,7 @@
 #include "prims/elements.h"
 #include "prims/elementwise.h"
 #include "prims/shape.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -26,6 +27,16 @@ std::vector<Type> infer_atomic(const Op& op) {
   return {element};
 }
 
+// Between an atomic operation on a number and one on its tangent other blocks may change both, so only those
+// whose order does not matter have a rule. The old value of a sum has no tangent.
+std::vector<Value*> atomic_tangent(Builder& build, const Op& op, Tangents tangents) {
+  const AtomicKind& kind = atomic_kind(op);
+  if (kind.values == 0) return linear_tangent(build, op, tangents);
+  if (kind.gives && kind.combination != "add") fail_tangent(op);
+  store_tangent(build, op, tangents);
+  return no_tangent(build, op, tangents);
+}
+
 namespace rows {
 #define OPERANDS(VALUES) OPERANDS_##VALUES
 #define OPERANDS_0 "array, "
@@ -37,6 +48,7 @@ namespace rows {
   const Register NAME##_{                                                                                  \
       {.name = #NAME,                                                                                      \
        .traits = {.reads = true, .writes = true, .picks = true, .barrier = true},                          \
+       .tangent = atomic_tangent,                                                                          \
        .dtypes = VALUES ? dtypes::DTYPES : dtypes::any,                                                    \
        .infer = infer_atomic,                                                                              \
        .doc = DOC "\noperands: " OPERANDS(                                                                 \

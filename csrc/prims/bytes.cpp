@@ -2,6 +2,7 @@
 #include "prims/bytes.h"
 
 #include "ir/build.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -61,6 +62,7 @@ std::vector<Value*> expand_unpack(Builder& build, const Op& op) {
 
 const Register pack_{{.name = "pack_to_bytes",
                       .operands = 1,
+                      .tangent = refuse_tangent,
                       .dtypes = dtypes::numbers | dtypes::restricted,
                       .infer = infer_pack,
                       .expand = expand_pack,

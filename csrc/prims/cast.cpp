@@ -1,6 +1,7 @@
 // astype and bitcast: conversions of values, or of bits, to another dtype.
 #include "dsl/tile.h"
 #include "prims/adjoints.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -53,6 +54,7 @@ const Register astype_{
     {.name = "astype",
      .operands = 1,
      .traits = {.elementwise = true},
+     .tangent = cast_tangent,
      .infer = infer_astype,
      .fold = fold_astype,
      .doc = "Converts: float to float rounds to nearest even, and f8e4m3, which has no "
@@ -72,6 +74,7 @@ const Register astype_{
       {.name = "astype_" #mode,                                                                             \
        .operands = 1,                                                                                       \
        .traits = {.elementwise = true},                                                                     \
+       .tangent = cast_tangent,                                                                             \
        .dtypes = every_float,                                                                               \
        .infer = infer_directed,                                                                             \
        .doc =                                                                                               \
@@ -91,6 +94,7 @@ const Register bitcast_{
     {.name = "bitcast",
      .operands = 1,
      .traits = {.elementwise = true},
+     .tangent = refuse_tangent,
      .infer = infer_bitcast,
      .doc = "The same bits as another dtype of equal width.\n"
             "operands: x, a tile.\n"

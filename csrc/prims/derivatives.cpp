@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "prims/elementwise.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -116,6 +117,24 @@ std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, c
   std::vector<std::optional<Tile>> parts;
   for (const Tile& input : inputs) parts.push_back(reverse.part(input));
   return parts;
+}
+
+// The rows are linear in the gradient: with an operand's tangent in its place, they give the operand's part
+// of the result's tangent.
+std::vector<Value*> elementwise_tangent(Builder&, const Op& op, Tangents tangents) {
+  if (!is_float(op.results[0])) return {nullptr};
+  const auto rule = rules().find(op.name());
+  if (rule == rules().end()) fail_tangent(op);
+  const Tile result(op.results[0]);
+  std::vector<Tile> operands;
+  for (Value* operand : op.operands) operands.emplace_back(operand);
+  Value* sum = nullptr;
+  for (size_t i = 0; i < tangents.size(); ++i) {
+    if (!tangents[i]) continue;
+    const std::optional<Tile> part = rule->second(Tile(tangents[i]), result, operands)[i];
+    if (part) sum = sum ? (Tile(sum) + *part).value() : part->value();
+  }
+  return {sum};
 }
 
 bool stays_finite(std::string_view primitive) {

@@ -8,6 +8,7 @@
 #include "prims/adjoints.h"
 #include "prims/memory.h"
 #include "prims/padding.h"
+#include "prims/tangents.h"
 
 namespace tile {
 
@@ -63,6 +64,7 @@ std::vector<Type> infer_scatter(const Op& op) {
 const Register gather_{
     {.name = "gather",
      .traits = {.reads = true, .picks = true},
+     .tangent = linear_tangent,
      .infer = infer_gather,
      .doc = "Loads elements of an array at index tiles; those outside or masked out are `pad`.\n"
             "operands: array, an integer tile for each axis, and optionally a bool mask; all "
@@ -76,6 +78,7 @@ const Register gather_{
 const Register scatter_{
     {.name = "scatter",
      .traits = {.writes = true, .picks = true},
+     .tangent = store_tangent,
      .infer = infer_scatter,
      .doc = "Writes elements of an array at index tiles; those outside or masked out are "
             "dropped.\n"

@@ -5,6 +5,7 @@
 
 #include "prims/adjoints.h"
 #include "prims/fold.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -37,6 +38,7 @@ namespace rows {
   const Register NAME##_{{.name = #NAME,                                                          \
                           .operands = COUNT,                                                      \
                           .traits = {.elementwise = true, .commutative = swaps(#TRAITS)},         \
+                          .tangent = elementwise_tangent,                                         \
                           .dtypes = dtypes::DTYPES,                                               \
                           .infer = INFER,                                                         \
                           .fold = fold_of(#NAME),                                                 \
@@ -57,6 +59,7 @@ namespace rows {
 const Register where_{{.name = "where",
                        .operands = 3,
                        .traits = {.elementwise = true},
+                       .tangent = where_tangent,
                        .infer = infer_where,
                        .doc = "Selects the second operand where the first is true, else the third.\n"
                               "operands: condition, bool; x and y: tiles of one dtype; all of one shape.\n"

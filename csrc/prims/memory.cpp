@@ -6,6 +6,7 @@
 #include "prims/axes.h"
 #include "prims/elementwise.h"
 #include "prims/padding.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -48,6 +49,7 @@ std::vector<Type> infer_add_tile(const Op& op) {
 const Register load_{
     {.name = "load",
      .traits = {.reads = true},
+     .tangent = linear_tangent,
      .infer = infer_load,
      .doc = "Loads the tile at an index of an array divided into tiles; elements outside are "
             "`pad`.\n"
@@ -65,6 +67,7 @@ const Register load_{
 const Register store_{
     {.name = "store",
      .traits = {.writes = true},
+     .tangent = store_tangent,
      .infer = infer_store,
      .doc = "Writes a tile at an index of an array divided into tiles; elements outside are "
             "dropped.\n"
@@ -79,6 +82,7 @@ const Register store_{
 const Register add_tile_{
     {.name = "add_tile",
      .traits = {.reads = true, .writes = true, .barrier = true},
+     .tangent = store_tangent,
      .dtypes = dtypes::numbers,
      .infer = infer_add_tile,
      .doc = "Adds a tile at an index of an array divided into tiles, atomically per element; "

@@ -3,6 +3,7 @@
 
 #include "ir/build.h"
 #include "prims/adjoints.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -46,9 +47,22 @@ std::vector<Type> infer_mma(const Op& op) {
   return {acc};
 }
 
+// The product rule.
+std::vector<Value*> mma_tangent(Builder& build, const Op& op, Tangents tangents) {
+  Value* sum = tangents[2];
+  for (const size_t i : {0, 1}) {
+    if (!tangents[i]) continue;
+    std::vector<Value*> operands{op.operands[0], op.operands[1], tangent_or_zero(build, sum, op.type(2))};
+    operands[i] = tangents[i];
+    sum = build.emit(*op.primitive, std::move(operands), op.attributes);
+  }
+  return {sum};
+}
+
 const Register mma_{
     {.name = "mma",
      .operands = 3,
+     .tangent = mma_tangent,
      .infer = infer_mma,
      .doc =
          "x @ y + accumulator; products in the accumulator's dtype, summed in any order.\n"

@@ -4,6 +4,7 @@
 #include "dsl/tracer.h"
 #include "prims/elements.h"
 #include "prims/padding.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -34,6 +35,7 @@ std::vector<Type> infer_store_offset(const Op& op) {
 const Register load_offset_{
     {.name = "load_offset",
      .traits = {.reads = true, .picks = true},
+     .tangent = linear_tangent,
      .infer = infer_load_offset,
      .doc = "Loads elements at offsets from an array's first element, ignoring bounds and "
             "strides; masked-out elements are `pad`.\n"
@@ -46,6 +48,7 @@ const Register load_offset_{
 const Register store_offset_{
     {.name = "store_offset",
      .traits = {.writes = true, .picks = true},
+     .tangent = store_tangent,
      .infer = infer_store_offset,
      .doc = "Writes elements at offsets from an array's first element, ignoring bounds and "
             "strides; masked-out elements are dropped.\n"

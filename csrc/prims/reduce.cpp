@@ -6,6 +6,8 @@
 #include "dsl/tracer.h"
 #include "prims/adjoints.h"
 #include "prims/axes.h"
+#include "prims/elementwise.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -65,29 +67,50 @@ std::vector<Type> infer_scan(const Op& op) {
   return types;
 }
 
-#define REDUCTION(NAME, METHOD, DTYPES, ADJOINT, DOC)                                  \
-  const Register NAME##_ {                                                             \
-    {                                                                                  \
-      .name = #NAME, .operands = 1, .dtypes = dtypes::DTYPES, .infer = infer_reduce,   \
-      .doc = DOC                                                                       \
-          "\noperands: x, a tile.\n{axes}: the axes to reduce, ascending; "            \
-          "the language accepts negative ones, and none for all.\nresult: x's dtype, " \
-          "its extents without those axes; keepdims makes them 1.\n"                   \
-          "C++: Tile::" METHOD ".",                                                    \
-      .adjoint = ADJOINT                                                               \
-    }                                                                                  \
+Axes axes_of(const Op& op) {
+  const std::vector<int64_t>& axes = op.integers("axes");
+  return Axes(std::vector<int>(axes.begin(), axes.end()));
+}
+// The elements that are equal to the extreme one share its tangent equally, as in torch.
+std::vector<Value*> extreme_tangent(Builder&, const Op& op, Tangents tangents) {
+  const Tile x(op.operands[0]);
+  const Axes axes = axes_of(op);
+  Shape kept = x.shape();
+  for (int64_t axis : op.integers("axes")) kept[static_cast<size_t>(axis)] = 1;
+  const Tile extreme = x == Tile(op.results[0]).reshape(kept).broadcast_to(x.shape());
+  const Tile sum = where(extreme, Tile(tangents[0]), 0).sum(axes);
+  return {(sum / extreme.astype(x.dtype()).sum(axes)).value()};
+}
+std::vector<Value*> prod_tangent(Builder&, const Op& op, Tangents tangents) {
+  const auto step = [](std::vector<Tile> x, std::vector<Tile> y) {
+    return std::vector<Tile>{x[0] * y[0], x[1] * y[0] + x[0] * y[1]};
+  };
+  return {reduce({Tile(op.operands[0]), Tile(tangents[0])}, axes_of(op), step)[1].value()};
+}
+
+#define REDUCTION(NAME, METHOD, DTYPES, TANGENT, ADJOINT, DOC)                                           \
+  const Register NAME##_ {                                                                               \
+    {                                                                                                    \
+      .name = #NAME, .operands = 1, .tangent = TANGENT, .dtypes = dtypes::DTYPES, .infer = infer_reduce, \
+      .doc = DOC                                                                                         \
+          "\noperands: x, a tile.\n{axes}: the axes to reduce, ascending; "                              \
+          "the language accepts negative ones, and none for all.\nresult: x's dtype, "                   \
+          "its extents without those axes; keepdims makes them 1.\n"                                     \
+          "C++: Tile::" METHOD ".",                                                                      \
+      .adjoint = ADJOINT                                                                                 \
+    }                                                                                                    \
   }
-REDUCTION(reduce_sum, "sum", numbers, adjoint_of_sum,
+REDUCTION(reduce_sum, "sum", numbers, linear_tangent, adjoint_of_sum,
           "Sum over axes, in any order; 16-bit floats are summed in f32 and rounded once.\n"
           "Integers wrap in their dtype.");
-REDUCTION(reduce_prod, "prod", numbers, adjoint_of_prod,
+REDUCTION(reduce_prod, "prod", numbers, prod_tangent, adjoint_of_prod,
           "Product over axes, in any order.\nIntegers wrap in their dtype.");
-REDUCTION(reduce_max, "max", numbers, adjoint_of_extreme,
+REDUCTION(reduce_max, "max", numbers, extreme_tangent, adjoint_of_extreme,
           "Largest element over axes; NaN is skipped unless all are.");
-REDUCTION(reduce_min, "min", numbers, adjoint_of_extreme,
+REDUCTION(reduce_min, "min", numbers, extreme_tangent, adjoint_of_extreme,
           "Smallest element over axes; NaN is skipped unless all are.");
-REDUCTION(reduce_any, "any", boolean, nullptr, "True if any element over the axes is true.");
-REDUCTION(reduce_all, "all", boolean, nullptr, "True if all elements over the axes are true.");
+REDUCTION(reduce_any, "any", boolean, nullptr, nullptr, "True if any element over the axes is true.");
+REDUCTION(reduce_all, "all", boolean, nullptr, nullptr, "True if all elements over the axes are true.");
 #undef REDUCTION
 
 #define INDEX_OF(NAME, METHOD, WHICH)                                                                       \

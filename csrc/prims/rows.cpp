@@ -6,6 +6,7 @@
 #include "prims/adjoints.h"
 #include "prims/axes.h"
 #include "prims/padding.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -48,6 +49,7 @@ std::vector<Type> infer_scatter_rows(const Op& op) {
 const Register gather_rows_{
     {.name = "gather_rows",
      .traits = {.reads = true, .picks = true},
+     .tangent = linear_tangent,
      .infer = infer_gather_rows,
      .doc = "Loads rows of an array at an index tile along one axis, with constant lengths "
             "along the others; elements outside are `pad`.\n"
@@ -65,6 +67,7 @@ const Register gather_rows_{
 const Register scatter_rows_{
     {.name = "scatter_rows",
      .traits = {.writes = true, .picks = true},
+     .tangent = store_tangent,
      .infer = infer_scatter_rows,
      .doc = "Writes rows of an array at an index tile along one axis, with constant lengths "
             "along the others; elements outside are dropped.\n"

@@ -6,6 +6,7 @@
 
 #include "prims/adjoints.h"
 #include "prims/axes.h"
+#include "prims/tangents.h"
 
 namespace tile {
 namespace {
@@ -68,6 +69,7 @@ const Register arange_{{.name = "arange",
                             "C++: arange."}};
 const Register reshape_{{.name = "reshape",
                          .operands = 1,
+                         .tangent = linear_tangent,
                          .infer = infer_reshape,
                          .doc =
                              "The elements, in row-major order, in another shape.\n"
@@ -79,6 +81,7 @@ const Register reshape_{{.name = "reshape",
                          .adjoint = adjoint_of_reshape}};
 const Register permute_{{.name = "permute",
                          .operands = 1,
+                         .tangent = linear_tangent,
                          .infer = infer_permute,
                          .doc = "The axes in another order.\n"
                                 "operands: x, a tile.\n"
@@ -88,6 +91,7 @@ const Register permute_{{.name = "permute",
                          .adjoint = adjoint_of_permute}};
 const Register cat_{{.name = "cat",
                      .operands = 2,
+                     .tangent = joint_tangent,
                      .infer = infer_cat,
                      .doc = "Concatenates two tiles along an axis.\n"
                             "operands: x, y: tiles of one dtype whose other extents are equal.\n"

@@ -2,6 +2,8 @@
 #include "prims/subtile.h"
 #include "prims/adjoints.h"
 
+#include "prims/tangents.h"
+
 namespace tile {
 namespace {
 
@@ -35,6 +37,7 @@ std::vector<Type> infer_insert(const Op& op) {
 }
 
 const Register extract_{{.name = "extract",
+                         .tangent = linear_tangent,
                          .infer = infer_extract,
                          .doc =
                              "Extracts the sub-tile of a shape at an index that counts sub-tiles; an index "
@@ -47,6 +50,7 @@ const Register extract_{{.name = "extract",
                          .adjoint = adjoint_of_extract}};
 const Register insert_{
     {.name = "insert",
+     .tangent = joint_tangent,
      .infer = infer_insert,
      .doc = "Replaces the sub-tile of the second operand's shape at an index by that operand; "
             "an index outside is clamped.\n"

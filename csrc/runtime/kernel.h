@@ -58,6 +58,9 @@ class KernelBase {
   struct State;
   Function compiled(const TraceBody& body) const;  // after all passes
   const Executable& compile(const Target& target, const LaunchKey& key, const TraceBody& body);
+  // Launches the kernel that also computes tangents. Returns false if no argument has a tangent.
+  bool launch_forward(const Target& target, Grid grid, const LaunchKey& key, ArgumentRefs arguments,
+                      const TraceBody& body, const Touched& touched);
   std::unique_ptr<State> state_;
 };
 

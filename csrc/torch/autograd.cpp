@@ -1,5 +1,5 @@
-// Reverse mode: the node of an operator, its replay under compiled autograd, and the errors for operators
-// without a gradient.
+// Autograd. Reverse mode: the node of an operator, its replay under compiled autograd, and the errors for
+// operators without a gradient. Forward mode: the call of the operator that computes tangents.
 #include <algorithm>
 
 #include "torch/record.h"
@@ -122,6 +122,23 @@ bool is_plain(const at::Tensor& tensor) {
   return tensor.defined() && !tensor.key_set().has_any(wrappers) && !tensor.is_meta();
 }
 
+// Returns false if autograd does not track the tensor.
+bool in_graph(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta();
+}
+
+// Calls _fw_grad only if there may be one, because it is slow. A view has the one of its base.
+bool has_forward_gradient(const at::Tensor& tensor) {
+  const auto& meta = static_cast<const ag::AutogradMeta&>(*tensor.unsafeGetTensorImpl()->autograd_meta());
+  return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
+}
+
+at::Tensor forward_gradient(const at::Tensor& tensor) {
+  if (!tensor.defined() || !in_graph(tensor) || !has_forward_gradient(tensor)) return {};
+  const at::Tensor gradient = tensor._fw_grad(0);
+  return gradient._is_zerotensor() ? at::Tensor() : gradient;
+}
+
 struct OperatorNode final : ag::Node {
   OperatorNode() {}  // without it, all members would be zeroed first
   NodeLayout layout;
@@ -183,7 +200,10 @@ struct OperatorNode final : ag::Node {
           std::destroy_at(&known);
           std::construct_at(&known, tensor);
         }
-        return ag::make_variable(tensor, ag::Edge(getptr(), number));
+        at::Tensor linked = ag::make_variable(tensor, ag::Edge(getptr(), number));
+        if (const at::Tensor tangent = forward_gradient(tensor); tangent.defined())
+          linked._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
+        return linked;
       });
     }
   }
@@ -266,8 +286,9 @@ struct OperatorNode final : ag::Node {
 // Raises when it is reached, not when it is made: func.grad always differentiates with create_graph, so a
 // gradient operator sees arguments that require grad even if nobody requested a second derivative.
 struct MissingNode final : ag::Node {
-  explicit MissingNode(std::string operation) : operation_name(std::move(operation)) {}
+  explicit MissingNode(const OperatorRecord& op) : operation_name(op.body->name), of_forward(op.is_forward) {}
   std::string operation_name;
+  bool of_forward;
   std::string name() const override { return operation_name + "Backward"; }
   ag::variable_list apply(ag::variable_list&&) override { fail_now(); }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override { fail_now(); }
@@ -279,6 +300,11 @@ struct MissingNode final : ag::Node {
  private:
   [[noreturn]] void fail_now() const {
     const std::string forward = gradient_of(operation_name);
+    if (of_forward)
+      raise(operation_name, ErrorKind::unsupported,
+            "reverse mode through its forward-mode derivative is not implemented; take forward mode of "
+            "reverse mode "
+            "(jacfwd of jacrev)");
     raise(operation_name, ErrorKind::unsupported,
           forward.empty()
               ? "has no gradient; call it under torch.no_grad() or on detached tensors (the operator's "
@@ -288,28 +314,38 @@ struct MissingNode final : ag::Node {
   }
 };
 
-// Returns false if autograd does not track the tensor.
-bool in_graph(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta();
-}
-
-// Calls _fw_grad only if there may be one, because it is slow. A view has the one of its base.
-bool has_forward_gradient(const at::Tensor& tensor) {
-  const auto& meta = static_cast<const ag::AutogradMeta&>(*tensor.unsafeGetTensorImpl()->autograd_meta());
-  return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
-}
-
-// Returns true if a tensor requires grad. Throws for forward-mode gradients.
-bool requires_grad(const OperatorRecord& op, const IValue* arguments) {
-  bool some = false;
+// The modes that a call of an operator is differentiated in.
+struct Modes {
+  bool reverse = false, forward = false;
+};
+Modes modes_of(const OperatorRecord& op, const IValue* arguments) {
+  Modes modes;
   for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {
     if (!in_graph(tensor)) return;
-    if (has_forward_gradient(tensor))
-      raise(op.body->name, ErrorKind::unsupported,
-            "forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)");
-    some |= tensor.requires_grad();
+    modes.forward = modes.forward || has_forward_gradient(tensor);
+    modes.reverse |= tensor.requires_grad();
   });
-  return some;
+  return modes;
+}
+
+// Returns the arguments without their tangents, and then the tangents, as the operator of forward mode takes
+// them.
+BoxedValues with_forward_gradients(const OperatorRecord& op, const IValue* arguments) {
+  BoxedValues stack(arguments, arguments + op.arguments);
+  for (const size_t i : op.tensor_arguments) {
+    std::vector<std::optional<at::Tensor>> tangents;
+    for_each_tensor(stack[i], [&](const at::Tensor& tensor) {
+      const at::Tensor tangent = forward_gradient(tensor);
+      tangents.push_back(tangent.defined() ? std::optional(tangent) : std::nullopt);
+    });
+    const bool list = type_text(op.schema.arguments()[i]).find('[') != std::string::npos;
+    stack.emplace_back(list                               ? IValue(std::move(tangents))
+                       : tangents.empty() || !tangents[0] ? IValue()
+                                                          : IValue(*tangents[0]));
+    stack[i] = map_tensors(
+        stack[i], [](const at::Tensor& tensor) { return in_graph(tensor) ? tensor._fw_primal(0) : tensor; });
+  }
+  return stack;
 }
 
 struct AutogradKernel final : c10::OperatorKernel {
@@ -317,8 +353,50 @@ struct AutogradKernel final : c10::OperatorKernel {
   std::shared_ptr<OperatorRecord> op;
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
-    const bool some = requires_grad(*op, torch::jit::last(*stack, op->arguments).data());
-    if (!some || !c10::GradMode::is_enabled()) return below(handle, keys, stack);
+    Modes modes = modes_of(*op, torch::jit::last(*stack, op->arguments).data());
+    modes.reverse &= c10::GradMode::is_enabled();
+    if (modes.forward) [[unlikely]]
+      require_forward();
+    if (modes.reverse) return reverse(handle, keys, stack, modes.forward);
+    if (!modes.forward) return below(handle, keys, stack);
+    BoxedValues forward = with_forward_gradients(*op, torch::jit::last(*stack, op->arguments).data());
+    {
+      at::AutoDispatchBelowADInplaceOrView guard;
+      op->forward->handle->callBoxed(forward);
+    }
+    torch::jit::drop(*stack, op->arguments);
+    std::copy(forward.begin(), forward.begin() + static_cast<std::ptrdiff_t>(op->results),
+              std::back_inserter(*stack));
+    set_forward_gradients(*stack, forward, op->results);
+  }
+
+ private:
+  void require_forward() const {
+    if (op->forward) return;
+    raise(op->body->name, ErrorKind::unsupported,
+          op->is_forward
+              ? "forward mode twice is not implemented; differentiate forward once, and in reverse mode "
+                "inside it (jacfwd of jacrev)"
+              : "has no forward-mode derivative; use reverse mode (backward, torch.func.vjp)");
+  }
+  // `forward`: what the operator of forward mode returned, results and then their tangents.
+  static void set_forward_gradients(const BoxedValues& stack, const BoxedValues& forward, size_t results) {
+    const auto own = torch::jit::last(stack, results);
+    for (size_t k = 0; k < results; ++k) {
+      std::vector<at::Tensor> list;
+      for_each_tensor(forward[results + k], [&](const at::Tensor& tangent) { list.push_back(tangent); });
+      size_t j = 0;
+      for_each_tensor(own[k], [&](const at::Tensor& result) {
+        if (const at::Tensor tangent = j < list.size() ? list[j] : at::Tensor();
+            result.defined() && tangent.defined())
+          result._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
+        ++j;
+      });
+    }
+  }
+
+  void reverse(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack,
+               bool forward_too) {
     const size_t hidden = op->saver ? op->body->saved : 0;
     if (!op->body->early.empty() && op->saver) {
       std::vector<bool> wanted;
@@ -328,23 +406,28 @@ struct AutogradKernel final : c10::OperatorKernel {
       }
       stack->emplace_back(bools(wanted));
     }
-    differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, hidden, keys, stack);
+    differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, hidden, keys, stack,
+                  forward_too);
     stack->resize(stack->size() - hidden);
   }
 
- private:
   static void below(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     at::AutoDispatchBelowADInplaceOrView guard;
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
 
   static void differentiate(const std::shared_ptr<OperatorRecord>& target, const c10::OperatorHandle& handle,
-                            size_t hidden, c10::DispatchKeySet keys, BoxedValues* stack) {
+                            size_t hidden, c10::DispatchKeySet keys, BoxedValues* stack, bool forward_too) {
     const auto arguments = torch::jit::last(*stack, target->arguments);
+    BoxedValues forward;
+    if (forward_too) {
+      forward = with_forward_gradients(*target, arguments.data());
+      target->forward->handle->callBoxed(forward);
+    }
     NodePtr<ag::Node> base;
     NodePtr<OperatorNode> node;
     if (target->gradient.empty())
-      base = make_node<MissingNode>(target->body->name);
+      base = make_node<MissingNode>(*target);
     else
       base = node = make_node<OperatorNode>();
     NodeLayout unused;
@@ -383,6 +466,8 @@ struct AutogradKernel final : c10::OperatorKernel {
       else
         base->add_input_metadata(ag::Node::undefined_input());
     }
+    // Before results are saved, whose tangents the gradient operator needs.
+    if (forward_too) set_forward_gradients(*stack, forward, target->results);
     if (!node) return;
     c10::SmallVector<bool, few> wanted(outputs.tensors.size());
     for (const auto& [role, k] : layout.plan->inputs)
@@ -409,7 +494,13 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
   std::shared_ptr<OperatorRecord> op;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, op->arguments);
-    if (requires_grad(*op, arguments.data()) && c10::GradMode::is_enabled())
+    const Modes modes = modes_of(*op, arguments.data());
+    if (modes.forward)
+      raise(op->name, ErrorKind::unsupported,
+            "writes into its arguments and has no forward-mode derivative; use the operator that returns a "
+            "result, or "
+            "detach the arguments");
+    if (modes.reverse && c10::GradMode::is_enabled())
       for (size_t i = 0; i < op->arguments; ++i)
         for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
           if (tensor.defined() && tensor.requires_grad())

@@ -35,7 +35,8 @@ void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Devic
            ", but '", arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
     });
 }
-// Returns the device of all tensors, or none if there is no tensor.
+}  // namespace
+
 std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values) {
   const at::Tensor* first = nullptr;
   bool same = true;
@@ -50,6 +51,8 @@ std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10
     fail_devices(op, values, device);
   return device;
 }
+
+namespace {
 
 // Calls a lambda that allocates, and appends `count` results to the stack.
 void allocate(const OperatorBody& body, const char* what, const BoxedFunction& function, size_t count,
@@ -115,7 +118,8 @@ void require_apart(const OperatorRecord& op, const c10::IValue* values) {
   }
 }
 
-// The stack holds the arguments; the results are appended, including those of a hidden twin.
+}  // namespace
+
 void allocate_results(const OperatorRecord& op, Stack& stack) {
   const OperatorBody& body = *op.body;
   const size_t base = stack.size() - op.arguments;
@@ -123,6 +127,8 @@ void allocate_results(const OperatorRecord& op, Stack& stack) {
   if (op.saving) allocate(body, "saved_outputs", body.saved_outputs, body.saved, base, stack);
   require_new(op, stack, base);
 }
+
+namespace {
 
 // For the results on a CPU from stack[begin] on, which have not been written yet.
 void ask_for_huge_pages(const Stack& stack, size_t begin) {
@@ -135,7 +141,8 @@ void ask_for_huge_pages(const Stack& stack, size_t begin) {
   }
 }
 
-// Fills the results that allocate_results has appended.
+}  // namespace
+
 void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   const OperatorBody& body = *op.body;
   const size_t missing = op.saving ? 0 : body.saved;
@@ -148,6 +155,8 @@ void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   if (missing) stack.resize(stack.size() - missing);
   if (masked) stack.erase(mask());
 }
+
+namespace {
 
 // Raises an error that names the misaligned argument; returns if no argument is misaligned.
 void name_misaligned(const OperatorRecord& op, const c10::IValue* values) {

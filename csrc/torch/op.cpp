@@ -33,8 +33,10 @@ Registry& registry() {
 std::atomic<uint64_t> definition_count{0};
 std::atomic<void (*)()> definition_listener = nullptr;
 
-// Defines the operator's schema and a kernel for each key.
-void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op) {
+// Defines the operator's schema and a kernel for each key. `of`: the operator whose forward mode it is, or
+// itself.
+void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op,
+             const std::shared_ptr<OperatorRecord>& of) {
   library.def(c10::FunctionSchema(op->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
   if (!registry().names.contains(op->name))
     registry().names.emplace(op->name, c10::Dispatcher::singleton().registerName({op->name, ""}));
@@ -44,14 +46,20 @@ void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op)
   const auto implement = [&](Key key, torch::CppFunction kernel) {
     library.impl(bare.c_str(), torch::dispatch(key, std::move(kernel)));
   };
-  implement(Key::CPU, run_kernel(op));
-  implement(Key::CUDA, run_kernel(op));
-  implement(Key::Meta, meta_kernel(op));
+  implement(Key::CPU, op->is_forward ? forward_run_kernel(of) : run_kernel(op));
+  implement(Key::CUDA, op->is_forward ? forward_run_kernel(of) : run_kernel(op));
+  implement(Key::Meta, op->is_forward ? forward_meta_kernel(of) : meta_kernel(op));
   implement(Key::Autograd, autograd_kernel(op));
   implement(Key::FuncTorchBatched, vmap_kernel(op));
   implement(Key::AutocastCPU, autocast_kernel(op, c10::kCPU));
   implement(Key::AutocastCUDA, autocast_kernel(op, c10::kCUDA));
   if (op->mutates) implement(Key::ADInplaceOrView, version_kernel(op));
+}
+// Defines the operator and that of its forward mode.
+void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op) {
+  install(library, op, op);
+  op->forward = forward_record(*op);
+  if (op->forward) install(library, op->forward, op);
 }
 std::unique_ptr<torch::Library> make_library(const std::string& name, Location where) {
   return std::make_unique<torch::Library>(torch::Library::FRAGMENT, name.substr(0, name.find("::")),
@@ -168,6 +176,11 @@ OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<Ope
     kinds.push_back(argument.type()->kind());
     if (type_text(argument).starts_with("Tensor")) tensor_arguments.push_back(kinds.size() - 1);
   }
+}
+
+bool is_defined_here(const std::string& name) {
+  std::lock_guard lock(registry().mutex);
+  return registry().names.contains(name);
 }
 
 uint64_t definitions() { return definition_count; }
@@ -314,13 +327,21 @@ auto vmap_rule(std::vector<std::string> arguments, std::vector<std::string> sums
   };
 }
 }  // namespace
+Operator& Operator::vmap_by(VmapCall::Results (VmapCall::*rule)(const std::vector<std::string>&),
+                            std::vector<std::string> arguments, std::vector<std::string> sums) {
+  vmap(vmap_rule(arguments, sums, rule));
+  return attempt([&] {
+    for (const OperatorRecord* op : {op_.get(), op_->saver.get()})
+      if (op && op->forward) op->forward->vmap = vmap_rule(with_tangents(*op, arguments), sums, rule);
+  });
+}
 Operator& Operator::leading(std::vector<std::string> arguments, std::vector<std::string> sums) {
   attempt([&] { check_names(*op_, "leading", arguments, sums); });
-  return vmap(vmap_rule(std::move(arguments), std::move(sums), &VmapCall::leading));
+  return vmap_by(&VmapCall::leading, std::move(arguments), std::move(sums));
 }
 Operator& Operator::fold(std::vector<std::string> arguments, std::vector<std::string> sums) {
   attempt([&] { check_names(*op_, "fold", arguments, sums); });
-  return vmap(vmap_rule(std::move(arguments), std::move(sums), &VmapCall::fold));
+  return vmap_by(&VmapCall::fold, std::move(arguments), std::move(sums));
 }
 Operator& Operator::vmap(std::function<VmapCall::Results(VmapCall&)> rule) {
   return attempt([&] {

@@ -122,6 +122,8 @@ class Operator {
   Operator& set_run(BoxedFunction function);
 
  private:
+  Operator& vmap_by(VmapCall::Results (VmapCall::*rule)(const std::vector<std::string>&),
+                    std::vector<std::string> arguments, std::vector<std::string> sums);
   template <class F>
   Operator& attempt(const F& step);
   static c10::IValue value(std::nullopt_t) { return {}; }

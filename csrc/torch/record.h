@@ -56,8 +56,10 @@ struct OperatorRecord {
   std::vector<c10::TypeKind> kinds;      // of the arguments
   std::vector<size_t> tensor_arguments;  // the arguments that hold tensors
   std::optional<c10::OperatorHandle> handle;
-  std::shared_ptr<OperatorRecord> saver;  // the hidden twin of this one
-  std::string gradient;                   // the gradient operator's name, or empty
+  std::shared_ptr<OperatorRecord> saver;    // the hidden twin of this one
+  std::shared_ptr<OperatorRecord> forward;  // the hidden operator of forward mode; null: there is none
+  bool is_forward = false;                  // true for that one
+  std::string gradient;                     // the gradient operator's name, or empty
   std::function<VmapCall::Results(VmapCall&)> vmap;
   AutocastPolicy autocast_cpu = AutocastPolicy::keep, autocast_cuda = AutocastPolicy::keep;
 
@@ -113,12 +115,30 @@ std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op);
 // Returns the operator whose gradient `name` is, or "".
 std::string gradient_of(const std::string& name);
 
+// Returns the device of all tensors, or none if there is no tensor.
+std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values);
+// The stack holds the arguments; the results are appended, including those of a hidden twin.
+void allocate_results(const OperatorRecord& op, BoxedValues& stack);
+// Fills the results that allocate_results has appended to the arguments from stack[base] on.
+void fill_results(const OperatorRecord& op, size_t base, BoxedValues& stack);
+// Returns true for an operator that is defined here, including hidden ones.
+bool is_defined_here(const std::string& name);
+
+// Returns the record of the hidden operator that also takes tangents, `Tensor? tangent_<argument>`, and whose
+// results are those of `op` and then their tangents. Returns null if `op` writes into arguments, or takes or
+// gives no tensors.
+std::shared_ptr<OperatorRecord> forward_record(const OperatorRecord& op);
+// Returns the arguments and their tangents, by name.
+std::vector<std::string> with_tangents(const OperatorRecord& op, std::vector<std::string> arguments);
+
 // The kernels of each file as functions for the dispatcher.
-torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op);       // CPU, CUDA
-torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op);      // Meta
-torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op);  // Autograd
-torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op);   // ADInplaceOrView
-torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op);      // FuncTorchBatched
+torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op);           // CPU, CUDA
+torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op);          // Meta
+torch::CppFunction forward_run_kernel(std::shared_ptr<OperatorRecord> op);   // CPU, CUDA
+torch::CppFunction forward_meta_kernel(std::shared_ptr<OperatorRecord> op);  // Meta
+torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op);      // Autograd
+torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op);       // ADInplaceOrView
+torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op);          // FuncTorchBatched
 torch::CppFunction autocast_kernel(std::shared_ptr<OperatorRecord> op, c10::DeviceType device);
 
 template <class Kernel, class... A>

@@ -33,6 +33,13 @@ void parts(Array x, Array out) {
   out.tiled_view({8, 16}).store({0, 0}, a + b + c);
 }
 
+// page: detach
+void below_top(Array x, Array out) {
+  Tile tile = x.tiled_view({8, 16}).load({0, 0});
+  Tile top = detach(tile.max(1, true));  // its tangent is 0
+  out.tiled_view({8, 16}).store({0, 0}, tile - top);
+}
+
 // page: add_tile
 void accumulated(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0});

@@ -52,6 +52,8 @@ void expect(const char* name, void (*function)(Array, Array), const Expected& ex
     return __VA_ARGS__;                                      \
   })
 
+TEST(Snippets, Derivatives) { EXPECT_SNIPPET(below_top, c - 15); }
+
 TEST(Snippets, Memory) {
   EXPECT_SNIPPET(twice, 2 * at(r, c));
   EXPECT_SNIPPET(sizes, 8 + 16);

@@ -28,6 +28,11 @@ def constant(dtype):
     same(run(body, [values(dtype, 4)])[0], torch.full((4,), 1 if dtype == "bool" else 3))
 
 
+def detach(dtype):
+    x = values(dtype, 4, 3)
+    same(unary("detach", x, [4, 3], dtype), x)
+
+
 def argument(name):
     def row(dtype):
         x = torch.stack([torch.randperm(6) for _ in range(4)]).to(DTYPES[dtype])
@@ -398,6 +403,7 @@ ROWS = {
     "dim": (grid, ["i32"]),
     "stride": (grid, ["i32"]),
     "cat": (cat, EVERY),
+    "detach": (detach, EVERY),
     "random_u32": (random_words(32), ["u64"]),
     "random_u64": (random_words(64), ["u64"]),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),

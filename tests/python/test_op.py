@@ -360,3 +360,50 @@ def test_aot_package(tmp_path):
     subprocess.run(
         [sys.executable, "-c", PACKAGE, package, torch.get_default_device().type], check=True, timeout=300, env=environment
     )
+
+
+@pytest.mark.parametrize("operator", [rms, rms_composite])
+def test_forward_mode(operator):
+    x, w = (t.detach() for t in data(torch.float64, 2, 3, 5))
+    tangents = torch.randn_like(x), torch.randn_like(w)
+    for ours, theirs in zip(torch.func.jvp(operator, (x, w), tangents), torch.func.jvp(reference, (x, w), tangents)):
+        close(ours, theirs, torch.float64)
+
+
+def test_forward_mode_of_copies_and_fills():
+    """What run copies, casts or fills has the tangents of the copies."""
+
+    @tile_ops.op("tile_py::copied(Tensor x) -> Tensor out", outputs=lambda x: torch.empty_like(x))
+    def copied(x, out):
+        turned = x.t().contiguous().to(torch.float32)
+        out.fill_(3)
+        out[0].copy_(turned[0])
+        out[1].copy_(turned[1]).zero_()
+
+    x, t = torch.randn(2, 3, 3, dtype=torch.float64)
+    value, tangent = torch.func.jvp(copied, (x,), (t,))
+    assert torch.equal(value, torch.stack([x.t()[0].float().double(), *torch.tensor([[0.0] * 3, [3.0] * 3]).double()]))
+    assert torch.equal(tangent, torch.stack([t.t()[0].float().double(), *torch.zeros(2, 3).double()]))
+
+    @tile_ops.op("tile_py::summed(Tensor x) -> Tensor out", outputs=lambda x: torch.empty_like(x))
+    def summed(x, out):
+        out.copy_(x + x)
+
+    with pytest.raises(NotImplementedError, match="tile_py::summed: its run calls aten::add on a tensor with a tangent"):
+        torch.func.jvp(summed, (x,), (t,))
+
+
+def test_forward_mode_of_lists():
+    @tile_ops.op(
+        "tile_py::listed(Tensor[] xs, Tensor?[] ys) -> Tensor[] outs", outputs=lambda xs, ys: [torch.empty_like(x) for x in xs]
+    )
+    def listed(xs, ys, outs):
+        for x, y, out in zip(xs, ys, outs):
+            out.copy_(x if y is None else y)
+
+    xs, ts = torch.randn(2, 3, 4).unbind(0), torch.randn(2, 3, 4).unbind(0)
+    values, tangents = torch.func.jvp(
+        lambda *xs: listed(list(xs), [None, xs[0], None]), tuple(torch.unbind(xs[0])), tuple(torch.unbind(ts[0]))
+    )
+    close(torch.stack(values), xs[0][[0, 0, 2]], torch.float32)
+    close(torch.stack(tangents), ts[0][[0, 0, 2]], torch.float32)

@@ -148,13 +148,19 @@ def test_argument_without_gradient_is_an_error(ops):
     close(grad(ops.rope(x, c, s)[0].sum(), x), grad(rope(x, c, s)[0].sum(), x))  # not asked for: fine
 
 
-def test_forward_mode_is_an_error(ops):
+def test_forward_mode_of_what_is_no_kernel_is_an_error(ops):
     x, c, s = (t.detach() for t in data())
-    text = "tt::rope: forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)"
+    text = (
+        "tt::rope: its run calls aten::mul on a tensor with a tangent, so it has no forward-mode derivative; compute it in "
+        "a kernel, or use reverse mode"
+    )
     with pytest.raises(NotImplementedError) as error:
         torch.func.jvp(lambda x: ops.rope(x, c, s)[1], (x,), (torch.ones_like(x),))
     assert str(error.value) == text
-    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError):
+    with (
+        torch.autograd.forward_ad.dual_level(),
+        pytest.raises(NotImplementedError, match="tt::scale_: writes into its arguments and has no forward-mode derivative"),
+    ):
         ops.scale_(torch.autograd.forward_ad.make_dual(x, x), 2.0)
 
 

@@ -18,7 +18,7 @@ void finish(Running r, const std::optional<Array>& sinks, const Tile& head, cons
   const DType dtype = r.top.dtype();
   if (sinks) {
     Tile sink = gather(*sinks, {head}).astype(dtype);
-    Tile top = max(r.top, sink), shrink = exp(r.top - top);
+    Tile top = detach(max(r.top, sink)), shrink = exp(r.top - top);
     r = {top, r.total * shrink + exp(sink - top), r.sum * shrink};
   }
   // Nothing was added. Scores beyond all numbers also add nothing, but have no softmax.
@@ -121,8 +121,8 @@ void decode(const Decode<Array, Tile>& of) {
     Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
     for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
     Tile s = score(product, col);
-    Tile top = max(r.top, where(seen, s, least_number(dtype)).max(1, true)), shrink = exp(r.top - top),
-         p = where(seen, exponential(product, s, top), 0.0);
+    Tile top = detach(max(r.top, where(seen, s, least_number(dtype)).max(1, true))),
+         shrink = exp(r.top - top), p = where(seen, exponential(product, s, top), 0.0);
     totals_of = fma(totals_of, shrink, p);
     // With 32-bit operands, sums of partial sums lose less than one long sum.
     r = {top, r.total,
@@ -158,7 +158,7 @@ void decode_combine(const PartialResults<Array>& partials, std::optional<Array> 
     const auto each = [&](const Array& array, double pad) {
       return array[{batch, key_head}].tiled_view({rows, splits}).load({i, j}, pad);
     };
-    Tile part_tops = each(tops, least_number(dtype)), top = max(r.top, part_tops.max(1, true)),
+    Tile part_tops = each(tops, least_number(dtype)), top = detach(max(r.top, part_tops.max(1, true))),
          shrink = exp(r.top - top), part = exp(part_tops - top);
     Tile sums = parts[{batch, key_head}].tiled_view({rows, splits, depth}).load({i, j, 0});
     Tile sum = (sums * part.reshape({rows, splits, 1})).sum(1);

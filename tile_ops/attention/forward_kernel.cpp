@@ -29,12 +29,12 @@ void forward(const Forward<Array, Tile>& of) {
          sum = zeros({rows, depth}, dtype);
     if (call.options.sinks) {
       Tile sink = call.options.sinks->tiled_view({1}).load({head}).reshape({1, 1}).astype(dtype);
-      top = max(top, sink);
+      top = detach(max(top, sink));
       total += exp(sink - top);
     }
     const auto add = [&](const Place& at) {
       Tile product = scores.product(q, scores.key(at.j));
-      Tile new_top = max(top, scores.greatest(product, at, of.negative));
+      Tile new_top = detach(max(top, scores.greatest(product, at, of.negative)));
       Tile shrink = scores.exponential(top - new_top), p = scores.exponentials(product, new_top, at);
       total = total * shrink + p.sum(1, true);
       p = scores.rule.only_kept(p, scores.rule.kept(i, at.j));

@@ -40,7 +40,7 @@ bool in_vectors(const Tensor& x) {
 }
 // Returns true if the gradients' kernels run on warpgroup instructions.
 bool gradients_by_groups(const Backward& call, const Problem& p) {
-  return runs_by_groups(call.operands, call.bias, p) &&
+  return runs_by_groups(call.operands, call.bias, p) && !computes_tangents() &&
          (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
 }
 // The heads of their tiles. Two groups divide the columns of the query's gradient, and each takes half of a

@@ -31,12 +31,12 @@ LogSumExp looped_logsumexp(const Tile& steps, int rows, int columns, int axis, i
   for (Tile k : range(steps)) {
     Tile v = load(k);
     if (group) v = v.reshape(shape({columns / group, group}));
-    Tile top = max(tops, v.max(along, !group)), shift = finite_shift(top);
+    Tile top = detach(max(tops, v.max(along, !group))), shift = finite_shift(top);
     totals = totals * exponential(tops - shift) + exponential(v - spread(shift)).sum(along, !group);
     tops = top;
   }
   if (!group) return {tops, totals};
-  Tile top = tops.max(axis, true);
+  Tile top = detach(tops.max(axis, true));
   return {top, (totals * exponential(tops - finite_shift(top))).sum(axis, true)};
 }
 

@@ -95,7 +95,7 @@ Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Ti
   };
   if (holds_row) {
     Tile v = load(0);
-    known.top = v.max(axis, true);
+    known.top = detach(v.max(axis, true));
     Tile each = exponential(v - finite_shift(known.top));
     known.total =
         group ? each.reshape({rows, columns / group, group}).sum(2).sum(1, true) : each.sum(axis, true);
@@ -107,7 +107,7 @@ Known known_rows(const LossForward<Array, Tile>& of, const RowView& in, const Ti
   }
   if (state) {
     const auto before = [&](int k, double none) { return where(first == 0, none, old(k)); };
-    Tile top = before(0, -inf), all = max(known.top, top), shift = finite_shift(all);
+    Tile top = before(0, -inf), all = detach(max(known.top, top)), shift = finite_shift(all);
     known.total = known.total * exponential(known.top - shift) + before(1, 0) * exponential(top - shift);
     known.top = all;
     known.picked = where((label >= 0) & (label < x.dim(2).astype(i64)), known.picked, before(2, 0));

@@ -38,7 +38,7 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
     auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
     if (holds_row) {
       Tile v = load(0);
-      Tile d = v - v.max(axis, true), e = exp(d), sum = sum_of(e);
+      Tile d = v - detach(v.max(axis, true)), e = exp(d), sum = sum_of(e);
       out.store(row, 0, log_of ? d - log(sum) : fraction(e, sum, 1 / sum, result == compute));
       return;
     }

@@ -1,0 +1,11 @@
+// detach: a tile that derivatives take for a constant.
+#pragma once
+#include "dsl/tile.h"
+
+namespace tile {
+
+// Returns x, which forward mode takes for a constant: its tangent is zero. For numbers that the result does
+// not depend on but for rounding, such as the maximum that a softmax subtracts. Costs nothing.
+Tile detach(const Operand& x);
+
+}  // namespace tile
