@@ -26,6 +26,7 @@ FAMILIES = {
     "Reductions and scans": ["reduce"],
     "Products of matrices": ["mma"],
     "Random numbers": ["random"],
+    "Derivatives": ["detach"],
     "Debugging": ["assert", "print"],
 }
 CONTROL = ("for", "loop", "if", "yield", "break", "continue")
