@@ -19,7 +19,7 @@ int power_of_2(int64_t least) {
 // The key heads of a block: as many as leave each thread a block.
 int heads_of_block(int64_t key_heads, int64_t batch) {
   int heads = 8;
-  while (heads > 1 && (key_heads % heads != 0 || key_heads / heads * batch < launch_threads())) --heads;
+  while (heads > 1 && (key_heads % heads != 0 || key_heads / heads * batch < launch_threads())) heads /= 2;
   return heads;
 }
 

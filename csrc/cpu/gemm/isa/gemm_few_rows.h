@@ -250,10 +250,11 @@ static void columns_in_place(long m, long n, long k, const void* rows, const Mat
 template <class T, class S>
 static void rows_in_place(long m, long n, long k, const void* rows, const MatrixView& b, void* c, long ldc,
                           bool accumulate) {
-  // A processor reads ahead along the rows of B if these are few. Short ones need that less than long sums,
-  // which lose less than many additions to C.
+  // A processor reads ahead along the rows of B if these are few. Their number does not depend on n, which
+  // may depend on the threads.
   constexpr int together = KernelShape<T>::together;
-  const long depth = n <= 16 * Vec<T>::lanes ? 128 : 16, lda = (k + together - 1) / together;
+  constexpr long depth = 16;
+  const long lda = (k + together - 1) / together;
   const auto* a = static_cast<const T*>(rows);
   const auto* from = static_cast<const S*>(b.data);
   each_few_rows<T>(
