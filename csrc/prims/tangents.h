@@ -6,18 +6,18 @@ namespace tile {
 
 using Tangents = std::span<Value* const>;
 
-// By a row of derivatives.def; throws a located error if there is none.
+// Serves elementwise ops by the rows of derivatives.def; throws a located error if there is none.
 std::vector<Value*> elementwise_tangent(Builder& build, const Op& op, Tangents tangents);
-// Of a selection: the condition selects among the tangents, too.
+// Serves selections: the condition selects among the tangents, too.
 std::vector<Value*> where_tangent(Builder& build, const Op& op, Tangents tangents);
-// Of an op that is linear in its first operand, a tile or an array: the same op of the tangent. Elements that
-// a load pads have no tangent.
+// Serves ops that are linear in their first operand, a tile or an array: the same op is applied to the tangent.
+// Elements that a load pads have no tangent.
 std::vector<Value*> linear_tangent(Builder& build, const Op& op, Tangents tangents);
-// Of an op that is linear in its first two operands together, as of a concatenation.
+// Serves ops that are linear in their first two operands together, such as a concatenation.
 std::vector<Value*> joint_tangent(Builder& build, const Op& op, Tangents tangents);
-// Of a store: the tangent is stored at the same place of the array of tangents.
+// Serves stores: the tangent is stored at the same place of the array of tangents.
 std::vector<Value*> store_tangent(Builder& build, const Op& op, Tangents tangents);
-// Of a cast: the tangent is rounded to nearest.
+// Serves casts: the tangent is rounded to nearest.
 std::vector<Value*> cast_tangent(Builder& build, const Op& op, Tangents tangents);
 // The result is constant, or piecewise so.
 std::vector<Value*> no_tangent(Builder& build, const Op& op, Tangents tangents);

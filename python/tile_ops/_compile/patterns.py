@@ -92,8 +92,8 @@ def _without_padding(node):
     return source if behind and plain and same_numbers(value_of(source).shape, value_of(node).shape) else None
 
 
-# A bool mask may have been turned into numbers that are added to the scores. The number -inf hides a key; for its cuDNN operator,
-# torch writes -65536 instead.
+# Torch may have made numbers of a bool mask, which it adds to the scores. A key is hidden by -inf, and for the cuDNN operator by
+# -65536.
 _INFINITY = -float("inf")
 _HIDING = {"_scaled_dot_product_cudnn_attention": (_INFINITY, -65536.0)}
 
