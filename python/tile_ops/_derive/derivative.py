@@ -63,9 +63,7 @@ class Derivative:
         self._check_memory(names, gradients, len(results), leaves)
         grid = grid(*own) if callable(grid) else grid
         grid = (grid,) if isinstance(grid, int) else tuple(grid)
-        targets = {}
-        for i, gradient in zip(inputs, gradients[len(results) :]):
-            targets[i] = gradient, False
+        targets = {i: (gradient, False) for i, gradient in zip(inputs, gradients[len(results) :])}
         with torch.no_grad():
             launch(
                 self.kernel.__name__,

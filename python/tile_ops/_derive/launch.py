@@ -5,7 +5,7 @@ import math
 import torch
 
 from .. import _C
-from .traced import DTYPES
+from ..language.core.dtypes import of_ir
 
 _SMALL = 1 << 22  # bytes of partial sums that are always taken
 _BLOCKS_OF_A_CPU = 64  # whatever its number of threads, because sums depend on it
@@ -18,7 +18,7 @@ def _deterministic():
 def _bytes_of_parts(derived, grid, targets):
     """Returns the bytes of the partial sums of each array, {parameter: bytes}."""
     return {
-        parameter: math.prod(grid[axis] for axis in axes) * targets[parameter][0].numel() * DTYPES[dtype].itemsize
+        parameter: math.prod(grid[axis] for axis in axes) * targets[parameter][0].numel() * of_ir(dtype).torch.itemsize
         for parameter, how, axes, dtype, *_ in derived.gradients
         if how == "summed"
     }
@@ -120,8 +120,8 @@ def launch(name, traced, grid, leaves, incoming, targets, results):
                 "torch.use_deterministic_algorithms(False), or write the gradient by hand"
             )
         shares = view.numel() and (_C.overlap(view) or any(_C.overlap(view, each) for each in direct))
-        if how == "summed" or shares or view.dtype != DTYPES[dtype]:
-            memory = torch.zeros([*(blocks[axis] for axis in axes), *view.shape], dtype=DTYPES[dtype], device=device)
+        if how == "summed" or shares or view.dtype != of_ir(dtype).torch:
+            memory = torch.zeros([*(blocks[axis] for axis in axes), *view.shape], dtype=of_ir(dtype).torch, device=device)
             after.append((view, adds, memory, tuple(range(len(axes)))))
         else:
             memory = view
@@ -134,7 +134,7 @@ def launch(name, traced, grid, leaves, incoming, targets, results):
         arguments = (*leaves, *count, *incoming, *memories)
         for i, (dtype, shape) in enumerate(derived.scratch):
             iterations = derived.iterations(i, blocks, arguments)
-            memories.append(torch.empty((math.prod(blocks), iterations, *shape), dtype=DTYPES[dtype], device=device))
+            memories.append(torch.empty((math.prod(blocks), iterations, *shape), dtype=of_ir(dtype).torch, device=device))
         derived.launch(blocks, (*leaves, *count, *incoming, *memories))
     for view, adds, memory, axes in after:
         _accumulate(view, memory.sum(axes) if axes else memory, adds)

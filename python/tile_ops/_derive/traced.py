@@ -2,22 +2,16 @@
 
 import re
 
-import torch
-
 from .. import _C
+from ..language.core.dtypes import of_ir
 
-DTYPES = {
-    "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8,
-    "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64, "f8e4m3": torch.float8_e4m3fn,
-    "f8e5m2": torch.float8_e5m2, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
-}  # fmt: skip
 # Facts of one launch, such as which extents are divisible by 16: they are set again when a derived kernel is compiled.
 _FACTS = re.compile(r"\) \{[^{}]*\} \{$", re.MULTILINE)
 
 
 def is_float(array):
     """Returns true for a row of _C.kernel_arrays of a floating dtype."""
-    return array is not None and DTYPES[array[0]].is_floating_point
+    return array is not None and of_ir(array[0]).torch.is_floating_point
 
 
 class Traced:
@@ -57,7 +51,6 @@ def traced(kernel, arguments):
     found = cache.get(kernel, arguments)
     if found is None:
         text = _FACTS.sub(") {", kernel._ir(arguments, False), count=1)
-        found = texts.setdefault(text, None) or Traced(text)
-        texts[text] = found
+        found = texts[text] = texts.get(text) or Traced(text)
         cache.set(kernel, arguments, found)
     return found
