@@ -9,6 +9,7 @@ import sys
 import pytest
 import tile_ops
 import torch
+from tile_ops._compile import cache_key
 from tile_ops._compile.cache_key import Pass, patched
 from tile_ops._compile.launch import tile_call, tile_kernel
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -113,7 +114,6 @@ def test_kernels_of_one_name_keep_their_sources():
 
 
 def test_the_key_follows_the_sources():
-    from tile_ops._compile.cache_key import version
-
-    folder = pathlib.Path(tile_ops.__file__).parent / "_compile"
-    assert len(version()) == 64 and version() in Pass(None, {}).uuid() and (folder / "kernel.py").exists()
+    folder = pathlib.Path(tile_ops.__file__).parent
+    assert {folder / "_compile" / "kernel.py", folder / "_products.py"} <= set(cache_key.sources())
+    assert len(cache_key.version()) == 64 and cache_key.version() in Pass(None, {}).uuid()

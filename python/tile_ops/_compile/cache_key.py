@@ -9,11 +9,16 @@ from torch._inductor import config
 from .._inductor import LaterPass, _Fusion
 
 
+def sources():
+    """Returns the files on which generated modules depend, beside those of _inductor."""
+    folder = pathlib.Path(__file__).parent
+    return [*sorted(folder.glob("*.py")), folder.parent / "_products.py"]
+
+
 @functools.cache
 def version():
-    """Returns a number of these sources, on which generated modules depend."""
-    files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    """Returns a number of the sources."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources())).hexdigest()
 
 
 class Pass(_Fusion):
