@@ -1,11 +1,13 @@
 """tile_ops.compile_report(): kernels, products, calls with their reasons, and graphs of inductor's cache."""
 
 import re
+from unittest import mock
 
 import pytest
 import tile_ops
 import torch
 from tile_ops._compile import report
+from torch._inductor.graph import GraphLowering
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +109,16 @@ def test_graphs_of_a_cache_have_their_kernels(autograd_cache):
     assert [each.kind for each in again] == ["forward", "backward"]
     for one, other in zip(first, again):
         assert one.kernels == other.kernels and one.called == other.called and one.kernels and other.read
+
+
+def test_a_compile_leaves_inductors_hook_for_sources_as_it_was():
+    """Tools such as run_and_get_code replace the hook for a while, and the first compile may run in that while."""
+    before = GraphLowering.save_output_code
+    sources = []
+    with mock.patch.object(GraphLowering, "save_output_code", sources.append):
+        compiled(torch.cos, torch.randn(3))
+        assert GraphLowering.save_output_code == sources.append
+    assert GraphLowering.save_output_code is before and len(sources) == 1
 
 
 SOURCE = """

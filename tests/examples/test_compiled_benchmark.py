@@ -203,7 +203,7 @@ def test_a_graph_of_inductor_has_output_code():
 
     from torch._inductor.graph import GraphLowering
 
-    before = GraphLowering.save_output_code  # a test that ran before may have left the backend's
+    before = GraphLowering.save_output_code
     assert compiled_kernels.count({}, None, "cpu") is None
     with compiled_kernels.output_codes() as codes:
         GraphLowering.save_output_code("k = make()\ndef call(args):\n    k(args)\n")

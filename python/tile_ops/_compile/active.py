@@ -23,7 +23,6 @@ class Compile:
     kernels: list = dataclasses.field(default_factory=list)  # names: kernels, products with their texts, attention
     reasons: dict = dataclasses.field(default_factory=dict)  # operator: why it is called
     steps: dict = dataclasses.field(default_factory=dict)  # operator: why it is computed in steps
-    sources: list = dataclasses.field(default_factory=list)  # texts of generated modules
     trains: bool = False  # the graph is a forward with a backward, or that backward
     is_package: bool = False  # the graph becomes an AOTInductor package
     place: str = ""  # the user's line of the kernel that could not be generated

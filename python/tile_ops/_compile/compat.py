@@ -154,16 +154,21 @@ def has_compiler(device):
         return False
 
 
-def note_sources(note):
-    """Calls note(text) with each module that inductor generates or has in its caches."""
-    own = GraphLowering.save_output_code  # None, unless another tool has set it
+@contextlib.contextmanager
+def noted_sources(note):
+    """Calls note(text) with each module that inductor generates, or has in its caches, in the block."""
+    before, own = GraphLowering.__dict__["save_output_code"], GraphLowering.save_output_code
 
     def save_output_code(text):
         note(text)
-        if own is not None:
+        if own is not None:  # another tool has set it
             own(text)
 
     GraphLowering.save_output_code = staticmethod(save_output_code)
+    try:
+        yield
+    finally:
+        GraphLowering.save_output_code = before
 
 
 def source_of(compiled):

@@ -29,7 +29,6 @@ class _Quiet(logging.Filter):
 def _install():
     lowerings.install()
     templates.install()
-    compat.note_sources(lambda text: current() and current().sources.append(text))
     compat.leave_out_scaled_softmax(lambda: current() is not None)
     compat.let_sums_into_elements_be_calls(lambda: current() is not None)
     compat.split_evenly(lambda: current() is not None)
@@ -172,11 +171,11 @@ def compile_graph(gm, example_inputs, mode, options):
     linear_loss.take_over(gm, joint)
     patches, before, decompositions = _settings(joint, settings, mode)
     inner = _Inner(joint, decompositions, before, place)
-    begun = time.perf_counter()
-    with compiling(joint):
+    begun, sources = time.perf_counter(), []
+    with compiling(joint), compat.noted_sources(sources.append):
         made = compile_fx(gm, example_inputs, inner_compile=inner, config_patches=patches, decompositions=decompositions())
     if not inner.graphs:  # autograd's cache had them
-        report.add_cached(joint.sources, place, time.perf_counter() - begun, lowerings.reason_of)
+        report.add_cached(sources, place, time.perf_counter() - begun, lowerings.reason_of)
     return made
 
 
