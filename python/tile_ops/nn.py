@@ -236,6 +236,12 @@ class GatedMLP(torch.nn.Module):
         return f"activation={self.activation}"
 
 
+def _heads(tensor, count):
+    """Returns heads, [..., count, positions, depth], of columns that lie side by side, [..., positions, count * depth]."""
+    # Where a device is set for new tensors, Dynamo of torch 2.11 does not know Tensor.unflatten.
+    return torch.unflatten(tensor, -1, (count, -1)).transpose(-3, -2)
+
+
 class SelfAttention(torch.nn.Module):
     """Attention of a sequence to itself with rotated positions, with Llama's names of the parameters.
 
@@ -272,9 +278,8 @@ class SelfAttention(torch.nn.Module):
 
     def forward(self, input: Tensor, position_ids: Tensor | None = None) -> Tensor:
         """input: [batch, positions, dim]; position_ids: [positions] or [batch, positions], by default 0, 1, …."""
-        # view: under a torch.device(...) context Dynamo of torch 2.11 does not know Tensor.unflatten
         query, key, value = (
-            project(input).view(*input.shape[:-1], heads, -1).transpose(1, 2)
+            _heads(project(input), heads)
             for project, heads in ((self.q_proj, self.heads), (self.k_proj, self.kv_heads), (self.v_proj, self.kv_heads))
         )
         query, key = self.rotary(query, key, position_ids)
@@ -351,7 +356,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
 
     def _more(self, heads, bias):
         """Keys or values, [N, heads, S, depth], and behind them those of add_bias_kv and add_zero_attn."""
-        rows = [] if bias is None else [bias.unflatten(-1, (self.num_heads, -1)).transpose(1, 2).to(heads.dtype)]
+        rows = [] if bias is None else [_heads(bias, self.num_heads).to(heads.dtype)]
         if self.add_zero_attn:
             rows.append(heads.new_zeros(1, 1, 1, heads.shape[-1]))
         return torch.cat([heads, *(row.expand(*heads.shape[:2], 1, -1) for row in rows)], 2) if rows else heads
@@ -387,7 +392,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             query, key, value = (tensor.transpose(0, 1) for tensor in (query, key, value))
         if same:
             key = value = query
-        heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for tensor in self._project(query, key, value)]
+        heads = [_heads(tensor, self.num_heads) for tensor in self._project(query, key, value)]
         is_causal = is_causal and attn_mask is None
         more = (self.bias_k is not None) + self.add_zero_attn
         if more and is_causal:  # every query sees the keys that are appended
@@ -421,7 +426,7 @@ def _attention_bias(key_padding_mask, attn_mask, num_heads, query):
             raise ValueError(
                 f"MultiheadAttention: attn_mask has shape {tuple(attn_mask.shape)}; it must be [L, S] or [N * num_heads, L, S]"
             )
-        masks.append(attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, num_heads)))
+        masks.append(attn_mask if attn_mask.dim() == 2 else torch.unflatten(attn_mask, 0, (-1, num_heads)))
     if not masks:
         return None
     if all(mask.dtype == torch.bool for mask in masks):

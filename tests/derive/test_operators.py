@@ -42,9 +42,9 @@ def test_arguments_that_run_reshapes_with_a_copy():
     def run(x, out):
         kernels.swish_kernel[tl.cdiv(x.numel(), 8)](x.reshape(-1), out.view(-1), 8)
 
-    flat = tile_ops.op("derived::flat(Tensor x) -> Tensor", outputs=lambda x: torch.empty(x.shape, dtype=x.dtype), grad="auto")(
-        run
-    )
+    flat = tile_ops.op(
+        "derived::flat(Tensor x) -> Tensor", outputs=lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device), grad="auto"
+    )(run)
     for x in (random(5, 14).t(), random(5, 28)[:, ::2]):
         (ours,) = torch.autograd.grad(flat(x).pow(2).sum(), x)
         torch.testing.assert_close(ours, torch.autograd.grad(torch.nn.functional.silu(x).pow(2).sum(), x)[0])
@@ -252,7 +252,9 @@ def column_sums_kernel(x, out, M: tl.Constant[int], N: tl.Constant[int]):
 
 def test_additions_to_a_result_that_begins_with_zeros():
     @tile_ops.op(
-        "derived::column_sums(Tensor x) -> Tensor", outputs=lambda x: torch.empty(x.shape[1], dtype=x.dtype), grad="auto"
+        "derived::column_sums(Tensor x) -> Tensor",
+        outputs=lambda x: torch.empty(x.shape[1], dtype=x.dtype, device=x.device),
+        grad="auto",
     )
     def column_sums(x, out):
         out.zero_()

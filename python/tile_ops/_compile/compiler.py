@@ -14,6 +14,7 @@ from .active import Compile, Refused, compiling, current
 from .lowerings import CALLED_OF_IMAGES, KEPT, KEPT_ON_CPU
 from .scheduling import TileScheduling
 
+aten = torch.ops.aten
 ATTEMPTS = 20
 FOLDING = "aot_inductor.use_runtime_constant_folding"
 
@@ -83,8 +84,20 @@ def _unless_of_images(decomposed, place):
     return asked
 
 
+def _any_of_bytes(op):
+    """Returns the decomposition of `any` of uint8, whose result is uint8 as well: inductor's is bool."""
+
+    def decomposed(input, *args, **kwargs):
+        return op(input.bool(), *args, **kwargs).to(torch.uint8) if input.dtype == torch.uint8 else NotImplemented
+
+    return decomposed
+
+
+_ANY = {op: _any_of_bytes(op) for op in (aten.any.default, aten.any.dim, aten.any.dims)}
+
+
 def _without(kept):
-    return {op: of for op, of in select_decomp_table().items() if op not in kept}
+    return {op: of for op, of in select_decomp_table().items() if op not in kept} | _ANY
 
 
 # Inductor's tables without the operators that we keep. Its caches know these functions by their names.
