@@ -4,13 +4,6 @@
 namespace tile {
 namespace {
 
-TestArray random_array(std::vector<int64_t> sizes, unsigned seed, double low = -1, double high = 1) {
-  TestArray made = TestArray::of(std::move(sizes));
-  std::mt19937 random(seed);
-  fill(made, random, low, high);
-  return made;
-}
-
 TEST(Gradients, SoftmaxOfRowsWithAnEdge) {
   check_gradients(R"(kernel softmax(%0: array<f64,2>, %1: array<f64,2>) {
   %2: i32 = bid {axis=0}

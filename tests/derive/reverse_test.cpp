@@ -7,13 +7,7 @@
 namespace tile {
 namespace {
 
-std::string derived(std::string_view text) {
-  const Function kernel = parse(text);
-  const Differentiable which = differentiable_parameters(kernel);
-  std::vector<Wanted> wanted;
-  for (size_t each : which.inputs) wanted.push_back({each});
-  return print(reverse(kernel, wanted, which.results).function, false);
-}
+std::string derived(std::string_view text) { return print(derived_kernel(text).function, false); }
 std::string how(std::string_view text, Wanted wanted) {
   const Function kernel = parse(text);
   return how_text(reverse(kernel, {wanted}, differentiable_parameters(kernel).results).gradients.at(0));
