@@ -99,6 +99,20 @@ TEST(Reverse, PrimitivesWithoutADerivativeAreNamed) {
       "user.py:7: bitcast: has no derivative; bits of a number do not change continuously; use arithmetic");
 }
 
+TEST(Reverse, LoadsAtOffsetsAreRefused) {
+  EXPECT_EQ(error_of([&] {
+              derived(R"(kernel k(%0: array<f32,1>, %1: array<f32,1>) {
+  %2: i32 = bid {axis=0}
+  %3: i32[8] = arange {dtype=i32, size=8}
+  %4: f32[8] = load_offset %0, %3 {pad=0.0}  // user.py:7
+  store %1, %4, %2 {steps=[8]}
+}
+)");
+            }),
+            "user.py:7: load_offset: has no derivative; compute this part by other means, or write the "
+            "gradient by hand");
+}
+
 TEST(Reverse, ArraysThatAreReadAndWrittenAreRefused) {
   EXPECT_EQ(error_of([&] {
               derived(R"(kernel k(%0: array<f32,1>) {
@@ -109,8 +123,7 @@ TEST(Reverse, ArraysThatAreReadAndWrittenAreRefused) {
 )");
             }),
             "user.py:7: load: has no derivative: it reads an array that the kernel writes; read and write "
-            "different "
-            "arrays");
+            "different arrays");
 }
 
 }  // namespace
