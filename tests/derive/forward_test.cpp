@@ -81,6 +81,45 @@ TEST(Forward, ProductInALoop) {
 )");
 }
 
+TEST(Forward, ALoopCarriesNoTangentOfADetachedTile) {
+  EXPECT_EQ(
+      derived_text(R"(kernel k(%x: array<f32,2>, %out: array<f32,1>, %n: i32) {
+  %zero: i32 = constant {dtype=i32, value=0}
+  %one: i32 = constant {dtype=i32, value=1}
+  %start: f32 = constant {dtype=f32, value=0.0}
+  %zeros: f32[4] = broadcast %start {shape=[4]}
+  %sum: f32[4] = for %zero, %n, %one, %zeros (%k: i32, %before: f32[4]) {
+    %row: array<f32,1> = index %x, %k
+    %a: f32[4] = load %row, %zero {pad=0.0, shape=[4], steps=[4]}
+    %more: f32[4] = add %before, %a
+    %next: f32[4] = detach %more
+    yield %next
+  }
+  store %out, %sum, %zero {steps=[4]}
+})",
+                   {true, true, false}),
+      R"(kernel k_forward_mode(%0: array<f32,2>, %1: array<f32,1>, %2: i32, %3: array<f32,2>, %4: array<f32,1>) {
+  %5: i32 = constant {dtype=i32, value=0}
+  %6: i32 = constant {dtype=i32, value=1}
+  %7: f32 = constant {dtype=f32, value=0.0}
+  %8: f32[4] = broadcast %7 {shape=[4]}
+  %9: f32[4] = for %5, %2, %6, %8 (%10: i32, %11: f32[4]) {
+    %12: array<f32,1> = index %0, %10
+    %13: array<f32,1> = index %3, %10
+    %14: f32[4] = load %12, %5 {pad=0.0, shape=[4], steps=[4]}
+    %15: f32[4] = load %13, %5 {pad=0.0, shape=[4], steps=[4]}
+    %16: f32[4] = add %11, %14
+    %17: f32[4] = detach %16
+    yield %17
+  }
+  store %1, %9, %5 {steps=[4]}
+  %18: f32 = constant {dtype=f32, value=0.0}
+  %19: f32[4] = broadcast %18 {shape=[4]}
+  store %4, %19, %5 {steps=[4]}
+}
+)");
+}
+
 TEST(Forward, AnOpWithoutADerivativeIsNamed) {
   EXPECT_EQ(error_of([] {
               derived(R"(kernel k(%x: array<f32,1>, %out: array<i32,1>) {

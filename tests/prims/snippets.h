@@ -36,7 +36,7 @@ void parts(Array x, Array out) {
 // page: detach
 void below_top(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0});
-  Tile top = detach(tile.max(1, true));  // its tangent is 0
+  Tile top = detach(tile.max(1, true));  // derivatives take it for a constant
   out.tiled_view({8, 16}).store({0, 0}, tile - top);
 }
 
