@@ -32,17 +32,14 @@ void fold_blocks(Function& function, int64_t axis) {
   auto region = std::make_unique<Block>();
   Value* index = function.add_argument(*region, first->type, {});
   ValueMap replaced;
-  for (auto& op : ops) {
-    op->parent = region.get();
-    for (Value* result : op->results) result->owner = region.get();
-    region->ops.push_back(std::move(op));
-  }
+  Builder inside(function, *region);
+  for (auto& op : ops) inside.insert(std::move(op));
   walk(*region, [&](const Op& op) {
     if (op.is("bid") && op.integer("axis") == axis) replaced[op.result()] = index;
     if (op.is("num_blocks") && op.integer("axis") == axis) replaced[op.result()] = count;
   });
   replace_uses(*region, replaced);
-  Builder(function, *region).create(primitive("yield"), {});
+  inside.create(primitive("yield"), {});
   loop->regions.push_back(std::move(region));
   build.insert(std::move(loop));
 }
@@ -129,12 +126,8 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
   ValueMap copies;
   const auto add = [&](const Type& type) { return function.add_argument(function.body(), type, {}); };
   for (Value* parameter : forward.body().arguments) copies[parameter] = add(parameter->type);
-  for (const auto& op : forward.body().ops) {
-    function.body().ops.push_back(clone(*op, function, copies));
-    Op& added = *function.body().ops.back();
-    added.parent = &function.body();
-    for (Value* result : added.results) result->owner = &function.body();
-  }
+  Builder build(function, function.body());
+  for (const auto& op : forward.body().ops) build.insert(clone(*op, function, copies));
   Derived derived(std::move(function), std::move(forward));
   derived.results = results;
   derived.folded_axis = folded_axis;
