@@ -143,9 +143,7 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
                        parameters[each.parameter]->type.array_rank + static_cast<int>(gradient.axes.size())));
     derived.gradients.push_back(std::move(gradient));
   }
-  walk(derived.kernel.body(), [&](const Op& op) {
-    if (op.is("bid")) derived.grid_axes.push_back(static_cast<int>(op.integer("axis")));
-  });
+  derived.grid_axes = grid_axes(derived.kernel);
   Backward(derived, activity, copies).run();
   verify(derived.function, "reverse");
   run_pass("dce", derived.function);
