@@ -206,7 +206,10 @@ class Tangents final : public TangentMemory {
     for (const IValue& value : inputs)
       for_each_tensor(value, [&](const at::Tensor& tensor) { active |= is_active(tensor); });
     if (!active || is_defined_here(name->name)) return;
-    if (name->name == "aten::zero_" || name->name == "aten::fill_") {
+    const bool fills = name->name == "aten::fill_";
+    // Torch fills with a tensor by copy_, which is seen, too.
+    if (fills && inputs[1].isTensor() && is_active(inputs[1].toTensor())) return;
+    if (fills || name->name == "aten::zero_") {
       const at::Tensor tangent = view_of(*region_of(inputs[0].toTensor()), inputs[0].toTensor());
       const bool was = std::exchange(own_, true);
       tangent.zero_();
