@@ -338,7 +338,7 @@ BoxedValues with_forward_gradients(const OperatorRecord& op, const IValue* argum
       const at::Tensor tangent = forward_gradient(tensor);
       tangents.push_back(tangent.defined() ? std::optional(tangent) : std::nullopt);
     });
-    const bool list = type_text(op.schema.arguments()[i]).find('[') != std::string::npos;
+    const bool list = op.forward->kinds[stack.size()] == c10::TypeKind::ListType;
     stack.emplace_back(list                               ? IValue(std::move(tangents))
                        : tangents.empty() || !tangents[0] ? IValue()
                                                           : IValue(*tangents[0]));
