@@ -45,6 +45,10 @@ std::string start_text(Emitter& emitter, const Op& op, size_t first) {
   return "{" + join(starts) + "}";
 }
 
+std::string group_text(Emitter& emitter, const Layout& layout) {
+  return emitter.plan().in_each_group(layout) ? "if (group_of_block() == 0) " : "";
+}
+
 std::string mask_text(Emitter& emitter, const Op& op, size_t operand, const Layout& layout) {
   if (operand >= op.operands.size()) return "Always()";
   return str("Masked<", emitter.layout(layout), ">{", emitter.in_layout(op, op.operands[operand], layout),

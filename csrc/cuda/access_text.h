@@ -18,6 +18,9 @@ std::string axis_start_text(Emitter& emitter, const ArrayFacts& facts, const Val
 // tile_start<64>(v4)}".
 std::string start_text(Emitter& emitter, const Op& op, size_t first);
 
+// Returns the condition of a write: "if (group_of_block() == 0) ", or nothing if all groups have their part.
+std::string group_text(Emitter& emitter, const Layout& layout);
+
 // Returns the mask text: "Masked<L0>{v5}", or "Always()" if the op has no such operand.
 std::string mask_text(Emitter& emitter, const Op& op, size_t operand, const Layout& layout);
 // The arguments for elements at index tiles, which begin at operand `first`. A scalar counts as a

@@ -33,6 +33,10 @@ class LayoutPlan {
              const AsyncPlan* async = nullptr);
   // Returns the plan of a kernel whose threads are numbered within groups, or null.
   const AsyncPlan* async() const { return async_; }
+  // Returns true if several groups hold the same elements, of which one must write.
+  bool in_each_group(const Layout& layout) const {
+    return async_ && async_->groups > 1 && !layout.across_groups();
+  }
   // Returns how many CTAs should fit into a multiprocessor's registers: 64 registers a thread, 128
   // if the kernel carries sums, and a value between if a thread holds much of a cluster's tile.
   int blocks() const;

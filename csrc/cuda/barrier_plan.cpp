@@ -38,7 +38,8 @@ bool BarrierPlan::same_thread(const Op& a, const Op& b) const {
   if (layout(a) != layout(b)) return false;
   // If several threads hold an element, one of them stores it but all of them load it.
   return (a.is("store") && b.is("store")) ||
-         (layout(a).replicas(plan_.threads()) == 0 && layout(a).block_replicas(plan_.cluster()) == 0);
+         (layout(a).replicas(plan_.threads()) == 0 && layout(a).block_replicas(plan_.cluster()) == 0 &&
+          !plan_.in_each_group(layout(a)));
 }
 
 void BarrierPlan::access(const Op& op) {

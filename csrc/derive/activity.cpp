@@ -4,6 +4,7 @@
 #include "derive/ramp.h"
 #include "derive/reach.h"
 #include "ir/walk.h"
+#include "prims/adjoints.h"
 
 namespace tile {
 namespace {
@@ -115,7 +116,7 @@ void Activity::find(const Block& block) {
     }
     bool any = false;
     for (const Value* operand : op.operands) any |= active(operand);
-    if (any)
+    if (any && op.primitive->adjoint != no_adjoint)
       for (const Value* result : op.results) mark(result);
   }
 }

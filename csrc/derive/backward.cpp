@@ -179,13 +179,8 @@ void Backward::backward(Op& op) {
 }
 
 void Backward::apply_rule(Op& op) {
-  if (!op.primitive->adjoint) {
-    bool depends = is_forward_write(op);
-    for (const Value* operand : op.operands) depends |= active(operand);
-    if (depends)
-      fail_without_derivative(op, "compute this part by other means, or write the gradient by hand");
-    return;
-  }
+  if (!op.primitive->adjoint)
+    fail_without_derivative(op, "compute this part by other means, or write the gradient by hand");
   Context context(*this, op);
   op.primitive->adjoint(context);
 }

@@ -18,21 +18,15 @@ Backward::Body Backward::again(const Block& from, std::unique_ptr<Block> to, Val
   Body body{std::move(to), {}, {}, {}};
   Block& block = *body.block;
   std::vector<Op*> ops;
-  for (const auto& op : from.ops) {
-    if (op->traits().terminator) continue;
-    block.ops.push_back(clone(*op, function_, map));
-    Op& added = *block.ops.back();
-    added.parent = &block;
-    for (Value* result : added.results) result->owner = &block;
-    ops.push_back(&added);
-  }
+  build_.to_end(block);
+  for (const auto& op : from.ops)
+    if (!op->traits().terminator) ops.push_back(&build_.insert(clone(*op, function_, map)));
   note_copies(map);
   note_loops(from, block);
   for (Value* value : from.terminator()->operands) {
     const auto copy = map.find(value);
     body.yields.push_back(copy == map.end() ? value : copy->second);
   }
-  build_.to_end(block);
   frames_.push_back({&block, {}, {}});
   for (size_t i = 0; i < seeds.size(); ++i)
     if (seeds[i]) add(body.yields[i], seeds[i]);

@@ -8,7 +8,7 @@
 #include "dsl/tracer.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
-#include "passes/rewrite.h"
+#include "passes/passes.h"
 #include "prims/tangents.h"
 
 namespace tile {
@@ -44,6 +44,7 @@ class Activity {
         mark_regions(*op, jumps);
   }
   void mark_op(const Op& op) {
+    if (op.primitive->tangent == no_tangent) return;
     bool active = false;
     for (const Value* operand : op.operands) active |= (*this)(operand);
     for (const Value* result : op.results) mark(result, active);
@@ -231,20 +232,6 @@ class Forward {
   std::unordered_set<const Value*> read_;  // parameters
 };
 
-// Derived primitives without a rule become core ones, which have rules.
-void expand_without_rule(Function& function) {
-  for (bool changed = true; changed;) {
-    Rewriter rewrite(function);
-    rewrite.run(function.body(), [&](Op& op) {
-      if (op.primitive->core() || op.primitive->tangent) return Keep::yes;
-      const std::vector<Value*> values = op.primitive->expand(rewrite.build, op);
-      for (size_t i = 0; i < values.size(); ++i) rewrite.replace(op.results[i], values[i]);
-      return Keep::no;
-    });
-    changed = rewrite.changed;
-  }
-}
-
 }  // namespace
 
 Function forward(const Function& kernel, const std::vector<bool>& active) {
@@ -255,7 +242,7 @@ Function forward(const Function& kernel, const std::vector<bool>& active) {
       fail(ErrorKind::type, kernel.name(), ": parameter ", i, " is ", parameters[i]->type,
            ", which has no tangent; only floats have one");
   Function expanded = clone(kernel);
-  expand_without_rule(expanded);
+  expand_unless(expanded, [](const Primitive& each) { return each.tangent != nullptr; });
   Function derived = Forward(expanded, active).run();
   verify(derived, "forward");
   return derived;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -305,16 +306,6 @@ bool alternatives(const Op& x, const Op& y) {
   return a && a == b && a->is("if") && x.parent != y.parent;
 }
 
-std::vector<int> grid_axes(const Function& function) {
-  std::vector<int> axes;
-  walk(function.body(), [&](const Op& op) {
-    if (op.is("bid")) axes.push_back(static_cast<int>(op.integer("axis")));
-  });
-  std::sort(axes.begin(), axes.end());
-  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
-  return axes;
-}
-
 Reach reach_by(const Function& function, const Equal& equal, const std::vector<const Op*>& loops) {
   Reach reach;
   for (int axis : grid_axes(function))
@@ -333,10 +324,18 @@ Reach reach_of_one(const Function& function, const Op& access, bool conditions) 
 
 }  // namespace
 
+std::vector<int> grid_axes(const Function& function) {
+  std::set<int> axes;
+  walk(function.body(), [&](const Op& op) {
+    if (op.is("bid")) axes.insert(static_cast<int>(op.integer("axis")));
+  });
+  return {axes.begin(), axes.end()};
+}
+
 Reach reach_of(const Function& function, const std::vector<const Op*>& accesses) {
   if (accesses.empty()) return {};
   if (accesses.size() == 1) return reach_of_one(function, *accesses[0], true);
-  Reach all;
+  std::set<int> shared;
   bool apart = true;
   for (size_t i = 0; i < accesses.size(); ++i) {
     bool alternative = false;
@@ -348,13 +347,9 @@ Reach reach_of(const Function& function, const std::vector<const Op*>& accesses)
     }
     const Reach one = reach_of_one(function, *accesses[i], !alternative);
     apart &= one.once;
-    all.shared.insert(all.shared.end(), one.shared.begin(), one.shared.end());
+    shared.insert(one.shared.begin(), one.shared.end());
   }
-  if (apart) {
-    std::sort(all.shared.begin(), all.shared.end());
-    all.shared.erase(std::unique(all.shared.begin(), all.shared.end()), all.shared.end());
-    return all;
-  }
+  if (apart) return {.shared = {shared.begin(), shared.end()}};
   // Blocks are told apart by the indices that all accesses have in common.
   std::vector<Coordinate> common = coordinates_of(*accesses[0]);
   for (size_t i = 1; i < accesses.size(); ++i) {
@@ -372,7 +367,7 @@ Reach reach_of(const Function& function, const std::vector<const Op*>& accesses)
   Equal equal;
   equal.add(common);
   equal.follow();
-  all = reach_by(function, equal, {});
+  Reach all = reach_by(function, equal, {});
   all.once = false;
   return all;
 }

@@ -25,6 +25,8 @@ struct Cover {
 // of blocks along a grid axis that a loop deals to the blocks of a launch.
 std::vector<Cover> cover_of(const Op& access, const Value* blocks = nullptr);
 
+std::vector<int> grid_axes(const Function& function);  // that it asks for, ascending
+
 // Returns true if the address of an access is computed from loaded values.
 bool is_loaded(const Op& access);
 // Returns a loop or the function's grid axis that an access of picked elements ignores; empty: there is none.

@@ -10,7 +10,7 @@
 #include "ir/build.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
-#include "passes/pipeline.h"
+#include "passes/passes.h"
 
 namespace tile {
 namespace {
@@ -32,17 +32,14 @@ void fold_blocks(Function& function, int64_t axis) {
   auto region = std::make_unique<Block>();
   Value* index = function.add_argument(*region, first->type, {});
   ValueMap replaced;
-  for (auto& op : ops) {
-    op->parent = region.get();
-    for (Value* result : op->results) result->owner = region.get();
-    region->ops.push_back(std::move(op));
-  }
+  Builder inside(function, *region);
+  for (auto& op : ops) inside.insert(std::move(op));
   walk(*region, [&](const Op& op) {
     if (op.is("bid") && op.integer("axis") == axis) replaced[op.result()] = index;
     if (op.is("num_blocks") && op.integer("axis") == axis) replaced[op.result()] = count;
   });
   replace_uses(*region, replaced);
-  Builder(function, *region).create(primitive("yield"), {});
+  inside.create(primitive("yield"), {});
   loop->regions.push_back(std::move(region));
   build.insert(std::move(loop));
 }
@@ -51,8 +48,8 @@ void fold_blocks(Function& function, int64_t axis) {
 Function prepared(const Function& kernel, int folded_axis) {
   Function copy = clone(kernel);
   if (folded_axis >= 0) fold_blocks(copy, folded_axis);
-  for (const char* pass :
-       {"expand", "fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+  expand_unless(copy, [](const Primitive& each) { return each.adjoint != nullptr; });
+  for (const char* pass : {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
     run_pass(pass, copy);
   return copy;
 }
@@ -129,12 +126,8 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
   ValueMap copies;
   const auto add = [&](const Type& type) { return function.add_argument(function.body(), type, {}); };
   for (Value* parameter : forward.body().arguments) copies[parameter] = add(parameter->type);
-  for (const auto& op : forward.body().ops) {
-    function.body().ops.push_back(clone(*op, function, copies));
-    Op& added = *function.body().ops.back();
-    added.parent = &function.body();
-    for (Value* result : added.results) result->owner = &function.body();
-  }
+  Builder build(function, function.body());
+  for (const auto& op : forward.body().ops) build.insert(clone(*op, function, copies));
   Derived derived(std::move(function), std::move(forward));
   derived.results = results;
   derived.folded_axis = folded_axis;
@@ -150,9 +143,7 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
                        parameters[each.parameter]->type.array_rank + static_cast<int>(gradient.axes.size())));
     derived.gradients.push_back(std::move(gradient));
   }
-  walk(derived.kernel.body(), [&](const Op& op) {
-    if (op.is("bid")) derived.grid_axes.push_back(static_cast<int>(op.integer("axis")));
-  });
+  derived.grid_axes = grid_axes(derived.kernel);
   Backward(derived, activity, copies).run();
   verify(derived.function, "reverse");
   run_pass("dce", derived.function);

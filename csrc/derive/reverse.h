@@ -9,7 +9,7 @@
 
 namespace tile {
 
-// How the gradients of blocks that read the same elements are added up.
+// Says how the gradients of blocks that read the same elements are added up.
 enum class Sharing : uint8_t {
   partial,  // each block has its own array of sums, which are added afterwards in a fixed order
   atomic,   // in any order

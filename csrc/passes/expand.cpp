@@ -5,12 +5,16 @@
 namespace tile {
 
 bool expand(Function& function) {
+  return expand_unless(function, [](const Primitive&) { return false; });
+}
+
+bool expand_unless(Function& function, bool (*kept)(const Primitive&)) {
   bool changed = false;
   for (int round = 0;; ++round) {
     TILE_CHECK(round < 32, "a derived primitive expands into itself");
     Rewriter rewrite(function);
     rewrite.run(function.body(), [&](Op& op) {
-      if (op.primitive->core()) return Keep::yes;
+      if (op.primitive->core() || kept(*op.primitive)) return Keep::yes;
       std::vector<Value*> values = op.primitive->expand(rewrite.build, op);
       TILE_CHECK(values.size() == op.results.size(), op.name(), " expands to ", values.size(), " values");
       for (size_t i = 0; i < values.size(); ++i) {

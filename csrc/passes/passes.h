@@ -18,6 +18,8 @@ bool licm(Function& function);              // invariant ops leave their loop
 bool dce(Function& function);               // removes unused results, carried values and ops
 bool find_runs(Function& function);         // gathers and scatters of neighbours say so, for a GPU
 bool simplify_masks(Function& function);    // comparisons decided by ranges; accesses proven in bounds
+// Expands derived primitives, but those for which `kept` returns true.
+bool expand_unless(Function& function, bool (*kept)(const Primitive&));
 // Moves masked iterations to separate loops.
 bool split_loops(Function& function, const PipelineOptions& options);
 

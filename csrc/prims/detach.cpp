@@ -1,6 +1,7 @@
 // detach, which expands into its operand.
 #include "prims/detach.h"
 
+#include "prims/adjoints.h"
 #include "prims/tangents.h"
 
 namespace tile {
@@ -15,12 +16,13 @@ const Register detach_{
      .tangent = no_tangent,
      .infer = infer_detach,
      .expand = expand_detach,
-     .doc = "The tile itself, which forward mode takes for a constant: its tangent is zero.\n"
+     .doc = "The tile itself, which derivatives take for a constant.\n"
             "operands: x, a tile.\n"
             "result: x's type.\n"
-            "For numbers that the results of a kernel do not depend on but for rounding, such as "
+            "It serves numbers that the results of a kernel depend on only by rounding, such as "
             "the maximum that a softmax subtracts.\n"
-            "C++: detach."}};
+            "C++: detach.",
+     .adjoint = no_adjoint}};
 
 }  // namespace
 

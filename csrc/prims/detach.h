@@ -4,8 +4,8 @@
 
 namespace tile {
 
-// Returns x, which forward mode takes for a constant: its tangent is zero. For numbers that the result does
-// not depend on but for rounding, such as the maximum that a softmax subtracts. Costs nothing.
+// Returns x, which derivatives take for a constant. Serves numbers that the result depends on only by
+// rounding, such as the maximum that a softmax subtracts. It costs nothing.
 Tile detach(const Operand& x);
 
 }  // namespace tile

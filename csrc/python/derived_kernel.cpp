@@ -291,7 +291,7 @@ PyObject* record_launches(PyObject*, PyObject* arguments) {
   });
 }
 
-// overlap(x, y): whether an element of one tensor shares memory with one of the other; with x alone: whether
+// overlap(x, y): true if an element of one tensor shares memory with one of the other; with x alone: true if
 // two of its elements do.
 PyObject* overlapping(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return raising([&]() -> PyObject* {
@@ -308,8 +308,7 @@ PyObject* overlapping(PyObject*, PyObject* const* given, Py_ssize_t count) {
 PyMethodDef functions[] = {
     {"kernel_arrays", guarded<kernel_arrays>, METH_O,
      "kernel_arrays(text): (dtype, rank, read, stored, added) of each array parameter of Tile IR text; None "
-     "for "
-     "a scalar."},
+     "for a scalar."},
     {"derive", guarded<derive>, METH_VARARGS,
      "derive(text, ((parameter, atomic, adds), ...), results, folded_axis): the adjoint of a kernel, a "
      "DerivedKernel; folded_axis -1: none."},
@@ -320,7 +319,7 @@ PyMethodDef functions[] = {
      "passed_arguments(kernel, arguments): (value, number of the argument) of each parameter of the kernel's "
      "IR."},
     {"overlap", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(overlapping)), METH_FASTCALL,
-     "overlap(x, y): whether two tensors share memory; overlap(x): whether two elements of one do."},
+     "overlap(x, y): true if two tensors share memory; overlap(x): true if two elements of one do."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyMethodDef derived_methods[] = {
@@ -333,8 +332,8 @@ PyGetSetDef derived_values[] = {
     {"text", text_of, nullptr, "The Tile IR.", nullptr},
     {"gradients", gradients_of, nullptr,
      "(parameter, how, axes, dtype, text, covers) of each gradient, which follow those of the results. "
-     "covers: "
-     "(axis of the grid, extent of a tile, whole) of each axis of what is stored; empty: nothing is known.",
+     "covers: (axis of the grid, extent of a tile, whole) of each axis of what is stored; empty: nothing is "
+     "known.",
      nullptr},
     {"scratch", scratch_of, nullptr, "(dtype, shape) of each scratch array, after [blocks, iterations].",
      nullptr},

@@ -303,8 +303,7 @@ struct MissingNode final : ag::Node {
     if (of_forward)
       raise(operation_name, ErrorKind::unsupported,
             "reverse mode through its forward-mode derivative is not implemented; take forward mode of "
-            "reverse mode "
-            "(jacfwd of jacrev)");
+            "reverse mode (jacfwd of jacrev)");
     raise(operation_name, ErrorKind::unsupported,
           forward.empty()
               ? "has no gradient; call it under torch.no_grad() or on detached tensors (the operator's "
@@ -338,7 +337,7 @@ BoxedValues with_forward_gradients(const OperatorRecord& op, const IValue* argum
       const at::Tensor tangent = forward_gradient(tensor);
       tangents.push_back(tangent.defined() ? std::optional(tangent) : std::nullopt);
     });
-    const bool list = type_text(op.schema.arguments()[i]).find('[') != std::string::npos;
+    const bool list = op.forward->kinds[stack.size()] == c10::TypeKind::ListType;
     stack.emplace_back(list                               ? IValue(std::move(tangents))
                        : tangents.empty() || !tangents[0] ? IValue()
                                                           : IValue(*tangents[0]));
@@ -498,8 +497,7 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
     if (modes.forward)
       raise(op->name, ErrorKind::unsupported,
             "writes into its arguments and has no forward-mode derivative; use the operator that returns a "
-            "result, or "
-            "detach the arguments");
+            "result, or detach the arguments");
     if (modes.reverse && c10::GradMode::is_enabled())
       for (size_t i = 0; i < op->arguments; ++i)
         for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {

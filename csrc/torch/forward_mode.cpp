@@ -40,20 +40,27 @@ at::Tensor empty_alike(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
 }
 
+// While it lives, the calls of torch on this thread are those of Tangents, which does not look at them.
+class OwnCalls {
+ public:
+  explicit OwnCalls(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+  ~OwnCalls() { flag_ = before_; }
+  OwnCalls(const OwnCalls&) = delete;
+
+ private:
+  bool& flag_;
+  bool before_;
+};
+
 // The tangents of all memory that `run` accesses. Memory that it allocates has the tangent 0 until a launch
 // writes it.
 class Tangents final : public TangentMemory {
  public:
   explicit Tangents(const std::string& name) : name_(name) {
-    before_ = current_;
-    current_ = this;
     callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(see).needsInputs(true).scopes(
         {at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   }
-  ~Tangents() override {
-    at::removeCallback(callback_);
-    current_ = before_;
-  }
+  ~Tangents() override { at::removeCallback(callback_); }
 
   // An argument; `tangent` is undefined, or lies like the tensor.
   void add_argument(const at::Tensor& tensor, const at::Tensor& tangent) {
@@ -143,20 +150,18 @@ class Tangents final : public TangentMemory {
   }
   void make(Region& region) {
     if (region.tangent.defined()) return;
-    const bool was = std::exchange(own_, true);
+    const OwnCalls own(own_);
     region.tangent = at::zeros({region.end - region.begin},
                                at::TensorOptions().dtype(at::kByte).device(region.storage.device()));
-    own_ = was;
   }
   // Returns the tangent of a tensor in the region.
   at::Tensor view_of(const Region& region, const at::Tensor& tensor) {
-    const bool was = std::exchange(own_, true);
+    const OwnCalls own(own_);
     const int64_t bytes = memory_of(tensor) - region.begin;
     at::Tensor whole = region.tangent;
     if (whole.scalar_type() != tensor.scalar_type()) whole = whole.view(tensor.scalar_type());
     whole = whole.as_strided(tensor.sizes(), tensor.strides(),
                              whole.storage_offset() + bytes / static_cast<int64_t>(tensor.itemsize()));
-    own_ = was;
     return whole;
   }
   Region* region_of(const at::Tensor& tensor) {
@@ -178,17 +183,16 @@ class Tangents final : public TangentMemory {
     make(region);
     const at::Tensor tangent = view_of(region, to);
     const at::Tensor source = active ? view_of(*region_of(from), from) : at::Tensor();
-    const bool was = std::exchange(own_, true);
+    const OwnCalls own(own_);
     if (active)
       tangent.copy_(source);
     else
       tangent.zero_();
-    own_ = was;
   }
 
   // Called before each operation of torch.
   static std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& function) {
-    Tangents* const own = current_;
+    auto* const own = static_cast<Tangents*>(TangentMemory::of_thread());
     if (!own || own->own_ || !own->error_.empty()) return nullptr;
     try {
       own->see_call(function);
@@ -206,11 +210,13 @@ class Tangents final : public TangentMemory {
     for (const IValue& value : inputs)
       for_each_tensor(value, [&](const at::Tensor& tensor) { active |= is_active(tensor); });
     if (!active || is_defined_here(name->name)) return;
-    if (name->name == "aten::zero_" || name->name == "aten::fill_") {
+    const bool fills = name->name == "aten::fill_";
+    // Torch fills with a tensor by copy_, which is seen, too.
+    if (fills && inputs[1].isTensor() && is_active(inputs[1].toTensor())) return;
+    if (fills || name->name == "aten::zero_") {
       const at::Tensor tangent = view_of(*region_of(inputs[0].toTensor()), inputs[0].toTensor());
-      const bool was = std::exchange(own_, true);
+      const OwnCalls own(own_);
       tangent.zero_();
-      own_ = was;
       return;
     }
     if (is_transparent(*name, function)) return;
@@ -238,8 +244,6 @@ class Tangents final : public TangentMemory {
     });
   }
 
-  static thread_local Tangents* current_;
-  Tangents* before_;
   const std::string& name_;
   at::CallbackHandle callback_;
   std::vector<Region> regions_;
@@ -248,7 +252,6 @@ class Tangents final : public TangentMemory {
   std::string error_;
   bool own_ = false;  // true: the calls of torch are those of this class
 };
-thread_local Tangents* Tangents::current_ = nullptr;
 
 // The arguments of a call, in which each tensor with a tangent has memory of its own.
 class Arguments {

@@ -1,14 +1,8 @@
 // Tests forward mode: as text for a few kernels, and against finite differences for many.
 #include "derive/forward.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
 #include "error_text.h"
-#include "ir/print.h"
-#include "runtime/text_kernel.h"
+#include "gradients.h"
 
 namespace tile {
 namespace {
@@ -87,6 +81,45 @@ TEST(Forward, ProductInALoop) {
 )");
 }
 
+TEST(Forward, ALoopCarriesNoTangentOfADetachedTile) {
+  EXPECT_EQ(
+      derived_text(R"(kernel k(%x: array<f32,2>, %out: array<f32,1>, %n: i32) {
+  %zero: i32 = constant {dtype=i32, value=0}
+  %one: i32 = constant {dtype=i32, value=1}
+  %start: f32 = constant {dtype=f32, value=0.0}
+  %zeros: f32[4] = broadcast %start {shape=[4]}
+  %sum: f32[4] = for %zero, %n, %one, %zeros (%k: i32, %before: f32[4]) {
+    %row: array<f32,1> = index %x, %k
+    %a: f32[4] = load %row, %zero {pad=0.0, shape=[4], steps=[4]}
+    %more: f32[4] = add %before, %a
+    %next: f32[4] = detach %more
+    yield %next
+  }
+  store %out, %sum, %zero {steps=[4]}
+})",
+                   {true, true, false}),
+      R"(kernel k_forward_mode(%0: array<f32,2>, %1: array<f32,1>, %2: i32, %3: array<f32,2>, %4: array<f32,1>) {
+  %5: i32 = constant {dtype=i32, value=0}
+  %6: i32 = constant {dtype=i32, value=1}
+  %7: f32 = constant {dtype=f32, value=0.0}
+  %8: f32[4] = broadcast %7 {shape=[4]}
+  %9: f32[4] = for %5, %2, %6, %8 (%10: i32, %11: f32[4]) {
+    %12: array<f32,1> = index %0, %10
+    %13: array<f32,1> = index %3, %10
+    %14: f32[4] = load %12, %5 {pad=0.0, shape=[4], steps=[4]}
+    %15: f32[4] = load %13, %5 {pad=0.0, shape=[4], steps=[4]}
+    %16: f32[4] = add %11, %14
+    %17: f32[4] = detach %16
+    yield %17
+  }
+  store %1, %9, %5 {steps=[4]}
+  %18: f32 = constant {dtype=f32, value=0.0}
+  %19: f32[4] = broadcast %18 {shape=[4]}
+  store %4, %19, %5 {steps=[4]}
+}
+)");
+}
+
 TEST(Forward, AnOpWithoutADerivativeIsNamed) {
   EXPECT_EQ(error_of([] {
               derived(R"(kernel k(%x: array<f32,1>, %out: array<i32,1>) {
@@ -123,61 +156,43 @@ struct Case {
   double low = 0.2, high = 1.8;
 };
 
-ArrayArgument argument_of(std::vector<double>& data, const std::vector<int64_t>& sizes) {
-  ArrayArgument array;
-  array.data = data.data();
-  array.dtype = DType::f64;
-  array.rank = static_cast<int>(sizes.size());
-  int64_t stride = 1;
-  for (size_t axis = sizes.size(); axis-- > 0;) {
-    array.sizes[axis] = sizes[axis];
-    array.strides[axis] = stride;
-    stride *= sizes[axis];
-  }
-  return array;
-}
-using Arrays = std::vector<std::vector<double>>;
-Arrays run(const TextKernel& kernel, Arrays data, const Case& of) {
-  std::vector<Argument> arguments;
-  for (size_t i = 0; i < data.size(); ++i)
-    arguments.emplace_back(argument_of(data[i], of.arrays[i % of.arrays.size()]));
-  kernel.launch({2}, arguments);
-  return data;
+using Arrays = std::vector<TestArray>;
+Arrays run(const TextKernel& kernel, Arrays arrays) {
+  launch(kernel, {2}, arrays);
+  return arrays;
 }
 
 class ForwardCase : public testing::TestWithParam<Case> {};
 
 TEST_P(ForwardCase, EqualsFiniteDifferences) {
   const Case& of = GetParam();
-  std::mt19937 generator(7);
-  std::uniform_real_distribution<double> value(of.low, of.high), direction(-1, 1);
   Arrays data, tangents;
   for (const auto& sizes : of.arrays) {
-    int64_t count = 1;
-    for (const int64_t size : sizes) count *= size;
-    data.emplace_back(count), tangents.emplace_back(count);
-    for (double& each : data.back()) each = value(generator);
-    for (double& each : tangents.back()) each = direction(generator);
+    const auto seed = static_cast<unsigned>(data.size());
+    data.push_back(random_array(sizes, seed, of.low, of.high));
+    tangents.push_back(random_array(sizes, seed + 100));
   }
   const TextKernel kernel(of.text);
-  const TextKernel derived_kernel(print(derived(of.text, std::vector<bool>(data.size(), true))));
+  const TextKernel tangent_kernel(print(derived(of.text, std::vector<bool>(data.size(), true))));
   Arrays both = data;
   both.insert(both.end(), tangents.begin(), tangents.end());
-  both = run(derived_kernel, both, of);
+  both = run(tangent_kernel, both);
 
   constexpr double step = 1e-6;
   Arrays above = data, below = data;
   for (size_t i = 0; i < data.size(); ++i)
-    for (size_t j = 0; j < data[i].size(); ++j) {
-      above[i][j] += step * tangents[i][j];
-      below[i][j] -= step * tangents[i][j];
+    for (size_t j = 0; j < data[i].count(); ++j) {
+      above[i].values[j] += step * tangents[i].values[j];
+      below[i].values[j] -= step * tangents[i].values[j];
     }
-  const Arrays values = run(kernel, data, of);
-  above = run(kernel, above, of), below = run(kernel, below, of);
+  const Arrays values = run(kernel, data);
+  above = run(kernel, above), below = run(kernel, below);
   for (size_t i = 0; i < data.size(); ++i)
-    for (size_t j = 0; j < data[i].size(); ++j) {
-      EXPECT_EQ(both[i][j], values[i][j]);
-      EXPECT_NEAR(both[data.size() + i][j], (above[i][j] - below[i][j]) / (2 * step), 1e-7) << i << ' ' << j;
+    for (size_t j = 0; j < data[i].count(); ++j) {
+      EXPECT_EQ(both[i].values[j], values[i].values[j]);
+      EXPECT_NEAR(both[data.size() + i].values[j], (above[i].values[j] - below[i].values[j]) / (2 * step),
+                  1e-7)
+          << i << ' ' << j;
     }
 }
 

@@ -45,16 +45,35 @@ inline void fill(TestArray& array, std::mt19937& random, double low = -1, double
   for (double& value : array.values) value = number(random);
 }
 
-// Launches the derived kernel, and returns the gradient of each input: the sum of partial arrays is taken.
-inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid,
-                                                std::vector<TestArray> arrays,
-                                                const std::vector<TestArray>& incoming, Sharing sharing) {
+inline TestArray random_array(std::vector<int64_t> sizes, unsigned seed, double low = -1, double high = 1) {
+  TestArray made = TestArray::of(std::move(sizes));
+  std::mt19937 random(seed);
+  fill(made, random, low, high);
+  return made;
+}
+
+inline void launch(const TextKernel& kernel, Grid grid, std::vector<TestArray>& arrays) {
+  std::vector<Argument> arguments;
+  for (TestArray& each : arrays) arguments.emplace_back(each.argument());
+  kernel.launch(grid, arguments);
+}
+
+// Returns the kernel of the gradients of all inputs.
+inline Derived derived_kernel(std::string_view text, int folded_axis = -1,
+                              Sharing sharing = Sharing::partial) {
   const Function kernel = parse(text);
   const Differentiable which = differentiable_parameters(kernel);
   std::vector<Wanted> wanted;
   for (size_t each : which.inputs) wanted.push_back({each, sharing});
-  const Derived derived = reverse(kernel, wanted, which.results);
-  EXPECT_EQ(incoming.size(), which.results.size());
+  return reverse(kernel, wanted, which.results, folded_axis);
+}
+
+// Launches the derived kernel, and returns the gradient of each input: the sum of partial arrays is taken.
+inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid,
+                                                std::vector<TestArray> arrays,
+                                                const std::vector<TestArray>& incoming, Sharing sharing) {
+  const Derived derived = derived_kernel(text, -1, sharing);
+  EXPECT_EQ(incoming.size(), derived.results.size());
   for (const TestArray& each : incoming) arrays.push_back(each);
   LaunchSizes sizes{
       {grid.x, grid.y, grid.z},
@@ -72,9 +91,7 @@ inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid
     arrays.push_back(TestArray::of(shape, NAN));
     if (each.dtype != DType::f64) arrays.back().indices.assign(arrays.back().count(), 0);
   }
-  std::vector<Argument> arguments;
-  for (TestArray& each : arrays) arguments.emplace_back(each.argument());
-  TextKernel(print(derived.function)).launch(grid, arguments);
+  launch(TextKernel(print(derived.function)), grid, arrays);
   std::vector<TestArray> gradients;
   for (size_t i = 0; i < derived.gradients.size(); ++i) {
     const TestArray& made = arrays[first + i];
@@ -98,10 +115,8 @@ inline void check_gradients(std::string_view text, Grid grid, std::vector<TestAr
   }
   const TextKernel forward(text);
   const auto loss = [&](std::vector<TestArray> at) {
-    std::vector<Argument> arguments;
     for (size_t each : which.results) std::fill(at[each].values.begin(), at[each].values.end(), 0.0);
-    for (TestArray& each : at) arguments.emplace_back(each.argument());
-    forward.launch(grid, arguments);
+    launch(forward, grid, at);
     double sum = 0;
     for (size_t i = 0; i < which.results.size(); ++i)
       for (size_t k = 0; k < incoming[i].values.size(); ++k)

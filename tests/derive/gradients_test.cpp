@@ -4,13 +4,6 @@
 namespace tile {
 namespace {
 
-TestArray random_array(std::vector<int64_t> sizes, unsigned seed, double low = -1, double high = 1) {
-  TestArray made = TestArray::of(std::move(sizes));
-  std::mt19937 random(seed);
-  fill(made, random, low, high);
-  return made;
-}
-
 TEST(Gradients, SoftmaxOfRowsWithAnEdge) {
   check_gradients(R"(kernel softmax(%0: array<f64,2>, %1: array<f64,2>) {
   %2: i32 = bid {axis=0}
@@ -96,6 +89,39 @@ constexpr std::string_view recurrence = R"(kernel recurrence(%0: array<f64,2>, %
 TEST(Gradients, LoopsWhoseValuesChange) {
   check_gradients(recurrence, {2, 1, 1}, {random_array({5, 6}, 1), TestArray::of({6})});
   check_gradients(recurrence, {2, 1, 1}, {random_array({1, 6}, 1), TestArray::of({6})});
+}
+
+// The result depends on the maximum only by rounding.
+TEST(Gradients, ADetachedMaximumInALoop) {
+  constexpr std::string_view logsumexp = R"(kernel logsumexp(%0: array<f64,2>, %1: array<f64,1>) {
+  %2: i32 = bid {axis=0}
+  %3: i32 = constant {dtype=i32, value=0}
+  %4: i32 = constant {dtype=i32, value=1}
+  %5: i32 = dim %0 {axis=0}
+  %6: f64 = constant {dtype=f64, value=-100.0}
+  %7: f64[4] = broadcast %6 {shape=[4]}
+  %8: f64 = constant {dtype=f64, value=0.0}
+  %9: f64[4] = broadcast %8 {shape=[4]}
+  %10: f64[4], %11: f64[4] = for %3, %5, %4, %7, %9 (%12: i32, %13: f64[4], %14: f64[4]) {
+    %15: f64[1,4] = load %0, %12, %2 {pad=0.0, shape=[1,4], steps=[1,4]}
+    %16: f64[4] = reshape %15 {shape=[4]}
+    %17: f64[4] = maximum %13, %16
+    %18: f64[4] = detach %17
+    %19: f64[4] = sub %13, %18
+    %20: f64[4] = exp %19
+    %21: f64[4] = mul %14, %20
+    %22: f64[4] = sub %16, %18
+    %23: f64[4] = exp %22
+    %24: f64[4] = add %21, %23
+    yield %18, %24
+  }
+  %25: f64[4] = log %11
+  %26: f64[4] = add %25, %10
+  store %1, %26, %2 {steps=[4]}
+}
+)";
+  check_gradients(logsumexp, {2, 1, 1}, {random_array({5, 6}, 1), TestArray::of({6})});
+  EXPECT_EQ(derived_kernel(logsumexp).scratch.size(), 1u);  // the maximum, but not the sum
 }
 
 TEST(Gradients, NestedLoopsAndBranches) {

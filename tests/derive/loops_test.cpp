@@ -9,14 +9,6 @@
 namespace tile {
 namespace {
 
-Derived derived(std::string_view text, int folded_axis = -1) {
-  const Function kernel = parse(text);
-  const Differentiable which = differentiable_parameters(kernel);
-  std::vector<Wanted> wanted;
-  for (size_t each : which.inputs) wanted.push_back({each});
-  return reverse(kernel, wanted, which.results, folded_axis);
-}
-
 // Returns a kernel whose loop adds `value` of each tile of a row, from `low` on.
 std::string loop_of(std::string_view value, std::string_view low = "%3") {
   return str(R"(kernel rows(%0: array<f64,2>, %1: array<f64,2>) {
@@ -41,15 +33,8 @@ std::string loop_of(std::string_view value, std::string_view low = "%3") {
 const std::string sums = loop_of("    %20: f64[1,4] = sin %13\n    %14: f64[1,4] = add %12, %20\n");
 const std::string products = loop_of("    %14: f64[1,4] = mul %12, %13\n");
 
-TestArray random_array(std::vector<int64_t> sizes, unsigned seed) {
-  TestArray made = TestArray::of(std::move(sizes));
-  std::mt19937 random(seed);
-  fill(made, random, 0.5, 1.5);
-  return made;
-}
-
 TEST(Loops, SumsAreNotKept) {
-  EXPECT_EQ(print(derived(sums).function, false),
+  EXPECT_EQ(print(derived_kernel(sums).function, false),
             R"(kernel rows_backward(%0: array<f64,2>, %1: array<f64,2>, %2: array<f64,2>, %3: array<f64,2>) {
   %4: i32 = bid {axis=0}
   %5: i32 = constant {dtype=i32, value=0}
@@ -70,15 +55,15 @@ TEST(Loops, SumsAreNotKept) {
 }
 
 TEST(Loops, FactorsAreKept) {
-  const Derived made = derived(products);
+  const Derived made = derived_kernel(products);
   ASSERT_EQ(made.scratch.size(), 1u);
   EXPECT_EQ(made.scratch[0].shape, (Shape{1, 4}));
-  check_gradients(products, {2, 1, 1}, {random_array({2, 11}, 1), TestArray::of({2, 4})});
+  check_gradients(products, {2, 1, 1}, {random_array({2, 11}, 1, 0.5, 1.5), TestArray::of({2, 4})});
 }
 
 TEST(Loops, TheNumberOfIterationsIsBounded) {
   for (const auto& [low, expected] : {std::pair{"%3", 5}, {"%4", 4}, {"%2", 5}}) {
-    const Derived made = derived(loop_of("    %14: f64[1,4] = mul %12, %13\n", low));
+    const Derived made = derived_kernel(loop_of("    %14: f64[1,4] = mul %12, %13\n", low));
     const LaunchSizes sizes{{3, 1, 1}, [](size_t, int64_t axis) { return axis == 1 ? 17 : 3; }, nullptr};
     EXPECT_EQ(most_iterations(made.kernel, *made.scratch.at(0).loop, sizes), expected) << low;
   }
@@ -96,7 +81,7 @@ constexpr std::string_view weighted =
 }
 )";
 TEST(Loops, FoldedBlocksAddUpWhatTheyShare) {
-  const Derived made = derived(weighted, 0);
+  const Derived made = derived_kernel(weighted, 0);
   EXPECT_EQ(made.folded_axis, 0);
   EXPECT_EQ(
       print(made.function, false),
@@ -143,7 +128,7 @@ TEST(Loops, IndexTilesThatCount) {
 
 TEST(Loops, LoopsWithoutBoundsAreRefused) {
   EXPECT_EQ(error_of([] {
-              derived(R"(kernel k(%0: array<f32,1>, %1: array<f32,1>) {
+              derived_kernel(R"(kernel k(%0: array<f32,1>, %1: array<f32,1>) {
   %2: i32 = bid {axis=0}
   %3: f32[8] = load %0, %2 {pad=0.0, shape=[8], steps=[8]}
   %4: f32[8] = loop %3 (%5: f32[8]) {  // user.py:9

@@ -7,13 +7,7 @@
 namespace tile {
 namespace {
 
-std::string derived(std::string_view text) {
-  const Function kernel = parse(text);
-  const Differentiable which = differentiable_parameters(kernel);
-  std::vector<Wanted> wanted;
-  for (size_t each : which.inputs) wanted.push_back({each});
-  return print(reverse(kernel, wanted, which.results).function, false);
-}
+std::string derived(std::string_view text) { return print(derived_kernel(text).function, false); }
 std::string how(std::string_view text, Wanted wanted) {
   const Function kernel = parse(text);
   return how_text(reverse(kernel, {wanted}, differentiable_parameters(kernel).results).gradients.at(0));
@@ -105,6 +99,52 @@ TEST(Reverse, PrimitivesWithoutADerivativeAreNamed) {
       "user.py:7: bitcast: has no derivative; bits of a number do not change continuously; use arithmetic");
 }
 
+// The maximum passes nothing to the row. The derived kernel keeps `detach` for its own derivatives.
+TEST(Reverse, DetachedTilesAreConstants) {
+  EXPECT_EQ(derived(R"(kernel k(%0: array<f32,2>, %1: array<f32,2>) {
+  %2: i32 = bid {axis=0}
+  %3: i32 = constant {dtype=i32, value=0}
+  %4: f32[1,8] = load %0, %2, %3 {pad=0.0, shape=[1,8], steps=[1,8]}
+  %5: f32[1] = reduce_max %4 {axes=[1]}
+  %6: f32[1] = detach %5
+  %7: f32[1,1] = reshape %6 {shape=[1,1]}
+  %8: f32[1,8] = broadcast %7 {shape=[1,8]}
+  %9: f32[1,8] = sub %4, %8
+  %10: f32[1,8] = exp %9
+  store %1, %10, %2, %3 {steps=[1,8]}
+}
+)"),
+            R"(kernel k_backward(%0: array<f32,2>, %1: array<f32,2>, %2: array<f32,2>, %3: array<f32,2>) {
+  %4: i32 = bid {axis=0}
+  %5: i32 = constant {dtype=i32, value=0}
+  %6: f32[1,8] = load %0, %4, %5 {pad=0.0, shape=[1,8], steps=[1,8]}
+  %7: f32[1] = reduce_max %6 {axes=[1]}
+  %8: f32[1] = detach %7
+  %9: f32[1,1] = reshape %8 {shape=[1,1]}
+  %10: f32[1,8] = broadcast %9 {shape=[1,8]}
+  %11: f32[1,8] = sub %6, %10
+  %12: f32[1,8] = exp %11
+  %13: f32[1,8] = load %2, %4, %5 {pad=0.0, shape=[1,8], steps=[1,8]}
+  %14: f32[1,8] = mul %13, %12
+  store %3, %14, %4, %5 {steps=[1,8]}
+}
+)");
+}
+
+TEST(Reverse, LoadsAtOffsetsAreRefused) {
+  EXPECT_EQ(error_of([&] {
+              derived(R"(kernel k(%0: array<f32,1>, %1: array<f32,1>) {
+  %2: i32 = bid {axis=0}
+  %3: i32[8] = arange {dtype=i32, size=8}
+  %4: f32[8] = load_offset %0, %3 {pad=0.0}  // user.py:7
+  store %1, %4, %2 {steps=[8]}
+}
+)");
+            }),
+            "user.py:7: load_offset: has no derivative; compute this part by other means, or write the "
+            "gradient by hand");
+}
+
 TEST(Reverse, ArraysThatAreReadAndWrittenAreRefused) {
   EXPECT_EQ(error_of([&] {
               derived(R"(kernel k(%0: array<f32,1>) {
@@ -115,8 +155,7 @@ TEST(Reverse, ArraysThatAreReadAndWrittenAreRefused) {
 )");
             }),
             "user.py:7: load: has no derivative: it reads an array that the kernel writes; read and write "
-            "different "
-            "arrays");
+            "different arrays");
 }
 
 }  // namespace

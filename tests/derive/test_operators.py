@@ -143,6 +143,13 @@ def test_computations_of_torch_are_refused():
     )
 
 
+def test_fills_with_a_float_tensor_are_refused():
+    def run(x, out):
+        kernels.swish_kernel[1](torch.empty_like(x).fill_(x[0]), out, 8)
+
+    assert "run computes aten::fill_ outside of our kernels" in refused(define("filled_first", run), random(8))
+
+
 def test_results_changed_by_torch_are_refused():
     def run(x, out):
         kernels.swish_kernel[1](x, out, 8)

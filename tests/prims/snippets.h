@@ -24,8 +24,8 @@ void sizes(Array x, Array out) {
 
 // page: index slice permute_array
 void parts(Array x, Array out) {
-  Array row = x[{2}];                // f32, one axis
-  Array some = x.slice(1, 4, 8);     // columns 4 to 7
+  Array row = x[{2}];                  // f32, one axis
+  Array some = x.slice(1, 4, 8);       // columns 4 to 7
   Array permuted = x.permute({1, 0});  // 16 by 8
   Tile a = row.tiled_view({16}).load({0});
   Tile b = some.tiled_view({8, 16}).load({0, 0});  // 0 past its fourth column
@@ -36,7 +36,7 @@ void parts(Array x, Array out) {
 // page: detach
 void below_top(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0});
-  Tile top = detach(tile.max(1, true));  // its tangent is 0
+  Tile top = detach(tile.max(1, true));  // derivatives take it for a constant
   out.tiled_view({8, 16}).store({0, 0}, tile - top);
 }
 

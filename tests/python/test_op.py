@@ -385,6 +385,16 @@ def test_forward_mode_of_copies_and_fills():
     assert torch.equal(value, torch.stack([x.t()[0].float().double(), *torch.tensor([[0.0] * 3, [3.0] * 3]).double()]))
     assert torch.equal(tangent, torch.stack([t.t()[0].float().double(), *torch.zeros(2, 3).double()]))
 
+    @tile_ops.op("tile_py::filled(Tensor x) -> Tensor out", outputs=lambda x: torch.empty_like(x))
+    def filled(x, out):
+        out.copy_(torch.empty_like(out).fill_(x[1, 2]))
+        out[0].fill_(x[0, 0])
+        out[1].fill_(torch.tensor(2.0))
+
+    for ours, given, two in zip(torch.func.jvp(filled, (x,), (t,)), (x, t), (2.0, 0.0)):
+        assert torch.equal(ours[:, 0], torch.stack([given[0, 0], torch.tensor(two).double(), given[1, 2]]))
+        assert torch.equal(ours, ours[:, :1].expand(3, 3))
+
     @tile_ops.op("tile_py::summed(Tensor x) -> Tensor out", outputs=lambda x: torch.empty_like(x))
     def summed(x, out):
         out.copy_(x + x)

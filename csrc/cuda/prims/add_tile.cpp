@@ -29,10 +29,10 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
   // A view of rank 0 has one element or none.
   const std::string there =
       op.type(0).array_rank ? "" : str("if (", emitter.name(op.operands[0]), ".size[0]) ");
-  emitter.line(op, str(there, "add_tile<", emitter.layout(layout), ", ", width, ", ",
-                       op.has("in_bounds") ? "in_bounds" : "plain", ">(", emitter.name(op.operands[0]), ", ",
-                       start_text(emitter, op, 2), ", ", emitter.in_layout(op, op.operands[1], layout), ", ",
-                       line_number(op), ");"));
+  emitter.line(op, str(group_text(emitter, layout), there, "add_tile<", emitter.layout(layout), ", ", width,
+                       ", ", op.has("in_bounds") ? "in_bounds" : "plain", ">(", emitter.name(op.operands[0]),
+                       ", ", start_text(emitter, op, 2), ", ", emitter.in_layout(op, op.operands[1], layout),
+                       ", ", line_number(op), ");"));
 }
 
 const AddLoweringRule add_tile_{{.name = "add_tile", .emit = emit_add_tile, .grouped = true}};

@@ -25,14 +25,15 @@ void emit_store(Emitter& emitter, const Op& op) {
   ArrayFacts facts = emitter.facts(op.operands[0]);
   const Type& type = op.type(1);
   const std::string array = emitter.name(op.operands[0]), line = line_number(op);
+  const Layout& layout = type.is_scalar() ? emitter.layout_of(op.operands[1]) : emitter.plan().access(op);
+  const std::string once = group_text(emitter, layout);
   if (type.is_scalar())
-    return emitter.line(op, str("store_scalar<", emitter.layout(emitter.layout_of(op.operands[1])), ">(",
-                                array, ", ", emitter.name(op.operands[1]), ", ", line, ");"));
-  const Layout& layout = emitter.plan().access(op);
+    return emitter.line(op, str(once, "store_scalar<", emitter.layout(layout), ">(", array, ", ",
+                                emitter.name(op.operands[1]), ", ", line, ");"));
   const std::string value = emitter.in_layout(op, op.operands[1], layout);
-  emitter.line(
-      op, str("store<", access_width(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
-              ">(", array, ", ", start_text(emitter, op, 2), ", ", value, ", ", line, ");"));
+  emitter.line(op, str(once, "store<", access_width(facts, type, op.integers("steps"), layout), ", ",
+                       flags_text(op, facts), ">(", array, ", ", start_text(emitter, op, 2), ", ", value,
+                       ", ", line, ");"));
 }
 
 }  // namespace

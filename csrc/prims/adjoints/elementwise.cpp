@@ -64,6 +64,8 @@ void adjoint_of_cast(Adjoints& adjoints) {
   if (Value* g = adjoints.of()) adjoints.add(0, g);
 }
 
+void no_adjoint(Adjoints&) {}
+
 void adjoint_of_bitcast(Adjoints& adjoints) {
   fail_without_derivative(adjoints.op, "bits of a number do not change continuously; use arithmetic");
 }

@@ -11,19 +11,17 @@ std::vector<Value*> joined(std::vector<Value*> first, const std::vector<Value*>&
   return first;
 }
 
-// Returns the attributes of a load at the address of `op`.
-Attributes loading(const Op& op, const Shape* shape, DType dtype) {
-  Attributes attributes;
-  for (const char* name : {"steps", "axis", "in_bounds"})
-    if (const Attribute* value = op.attributes.find(name)) attributes.set(name, *value);
-  if (shape) attributes.set("shape", *shape);
-  attributes.set("pad", Constant::of(dtype, 0).attribute());
-  return attributes;
-}
+// Returns the attributes of a store, or a load of a shape and dtype, at the address of `op`.
 Attributes storing(const Op& op) {
   Attributes attributes;
   for (const char* name : {"steps", "axis", "in_bounds"})
     if (const Attribute* value = op.attributes.find(name)) attributes.set(name, *value);
+  return attributes;
+}
+Attributes loading(const Op& op, const Shape& shape, DType dtype) {
+  Attributes attributes = storing(op);
+  attributes.set("shape", shape);
+  attributes.set("pad", Constant::of(dtype, 0).attribute());
   return attributes;
 }
 
@@ -66,7 +64,7 @@ void adjoint_of_load(Adjoints& adjoints) {
   Value* part = adjoints.cast(g, memory.array->type.dtype);
   if (memory.how == GradientMemory::add) {
     Value* before = adjoints.emit("load", joined({memory.array}, op.operands, 1),
-                                  loading(op, &g->type.shape, part->type.dtype));
+                                  loading(op, g->type.shape, part->type.dtype));
     part = adjoints.emit("add", {before, part});
   }
   adjoints.build.create(primitive(memory.how == GradientMemory::atomic ? "add_tile" : "store"),
@@ -78,7 +76,7 @@ void adjoint_of_store(Adjoints& adjoints) {
   if (!from) return;
   const Op& op = adjoints.op;
   adjoints.add(1, adjoints.emit("load", joined({from}, op.operands, 2),
-                                loading(op, &op.type(1).shape, from->type.dtype)));
+                                loading(op, op.type(1).shape, from->type.dtype)));
 }
 
 void adjoint_of_gather(Adjoints& adjoints) {
@@ -116,7 +114,7 @@ void adjoint_of_scatter_rows(Adjoints& adjoints) {
   if (!from) return;
   const Op& op = adjoints.op;
   adjoints.add(1, adjoints.emit("gather_rows", joined({from}, op.operands, 2),
-                                loading(op, &op.type(1).shape, from->type.dtype)));
+                                loading(op, op.type(1).shape, from->type.dtype)));
 }
 
 void adjoint_of_atomic_add(Adjoints& adjoints) {

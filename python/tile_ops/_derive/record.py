@@ -75,7 +75,7 @@ class _Watch(TorchDispatchMode):
             name = "clone"
         launched = {storage_of(each) for _, _, values in self.launches for each in _tensors(values)}
         late = any(storage_of(each) in launched for each in given)
-        if name in _FILLS and not late:
+        if name in _FILLS and not late and not any(each.is_floating_point() for each in given[1:]):
             return function(*args, **kwargs)
         if not late and not any(each.is_floating_point() for each in given):
             result = function(*args, **kwargs)
