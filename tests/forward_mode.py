@@ -27,7 +27,10 @@ def with_tangents(function, args, kwargs, tangents):
         results = function(*dual_args, **dual_kwargs)
         results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if r is not None]
         unpacked = [fwAD.unpack_dual(r) for r in results if has_tangent(r)]
-        return [(u.primal, u.tangent if u.tangent is not None else torch.zeros_like(u.primal)) for u in unpacked]
+        # rms_norm of torch 2.11 has float32 tangents of results in 16 bits.
+        return [
+            (u.primal, u.tangent.to(u.primal.dtype) if u.tangent is not None else torch.zeros_like(u.primal)) for u in unpacked
+        ]
 
 
 def by_reverse_mode(function, args, kwargs, tangents):

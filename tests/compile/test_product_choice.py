@@ -1,12 +1,15 @@
 """Products of graphs that are ours: of the classes of _products, by a graph's options and whether it trains."""
 
+import re
+
 import pytest
 import tile_ops
 import torch
-from compiled_calls import compiled, same
+from compiled_calls import check, compiled, same
 from tile_ops import _products
 from tile_ops._compile import templates
 from tile_ops._compile.choice import Product, is_ours, pays_to_fuse
+from torch._inductor.utils import run_and_get_code
 
 pytestmark = pytest.mark.usefixtures("uncached")
 CPU = torch.device("cpu")
@@ -128,3 +131,17 @@ def test_a_step_of_few_rows_has_an_epilogue(rows, products):
         torch.compile(lambda x: linear(x).relu(), backend="tile")(torch.randn(rows, 512))
     (graph,) = tile_ops.compile_report().graphs
     assert len(graph.products) == products
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_products_have_aligned_rows_where_that_pays(bias, monkeypatch):
+    monkeypatch.setattr(_products, "_pads", lambda device, dtype: True)
+
+    def function(x, weight, bias):
+        logits = torch.nn.functional.linear(x, weight, bias)
+        return logits, logits.amax(-1)
+
+    args = torch.randn(512, 64), torch.randn(4099, 64), torch.randn(4099) if bias else None
+    (logits, _), (code,) = run_and_get_code(compiled(function, options={"products": "torch"}), *args)
+    assert re.search(r"\(512, 4099\), \(4104, 1\)", code) and logits.is_contiguous()
+    check(function, *args, options={"products": "torch"})

@@ -198,7 +198,7 @@ def sharded_decode(paged):
 
 def packed_inputs(dtype):
     query, key = leaf(dtype, 45, 2, 64), leaf(dtype, 90, 1, 64)
-    return query, key, leaf(dtype, 90, 1, 64), *STARTS, 40, 70
+    return query, key, leaf(dtype, 90, 1, 64), *(start.to(query.device) for start in STARTS), 40, 70
 
 
 def of_packed(query, key, value, *starts, is_causal):

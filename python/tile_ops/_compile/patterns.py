@@ -23,7 +23,7 @@ _FORMS = {
     "_scaled_dot_product_flash_attention_for_cpu": True,
     "_scaled_dot_product_flash_attention": False,
     "_scaled_dot_product_efficient_attention": True,
-    "_scaled_dot_product_cudnn_attention": False,
+    "_scaled_dot_product_cudnn_attention": True,
     "_scaled_dot_product_attention_math": True,
 }
 _OTHER_NAMES = {"attn_mask": "attn_bias", "grad_out_": "grad_out", "log_sumexp": "logsumexp"}

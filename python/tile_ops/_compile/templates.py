@@ -9,6 +9,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._ordered_set import OrderedSet
 
 from .._inductor.graph import is_call, value_of
+from .._products import pays_to_pad
 from . import ahead, calls
 from .active import Refused, current
 from .choice import is_ours, pays_to_fuse, product_of_buffers
@@ -148,6 +149,21 @@ def _adds_a_matrix(added):
     return len(size) == 2 and not V.graph.sizevars.statically_known_equals(size[0], 1)
 
 
+def _align_rows(product):
+    """Lets rows of torch's product begin at aligned addresses if that is faster.
+
+    Inductor does so only for what is no result of the graph; for results it starts programs that measure products.
+    """
+    buffer = product.data.data
+    if not isinstance(buffer, ir.ExternKernel) or not isinstance(buffer.layout, ir.FlexibleLayout):
+        return
+    *batches, rows, columns = buffer.get_size()
+    if batches or not isinstance(columns, sympy.Integer):
+        return
+    if pays_to_pad(buffer.get_device(), buffer.get_dtype(), hint(rows), int(columns)):
+        buffer.freeze_layout_with_exact_strides([columns + -columns % 8, sympy.Integer(1)])
+
+
 def _lower(target, own):
     def lowered(*args, **kwargs):
         compile = current()
@@ -157,7 +173,9 @@ def _lower(target, own):
         node = V.graph.current_node
         wanted = has_epilogue(node) or (len(args) == 3 and _adds_a_matrix(args[0]))
         if not wanted or not is_ours(compile, product_of_buffers(input, other)):
-            return own(*args, **kwargs)
+            made = own(*args, **kwargs)
+            _align_rows(made)
+            return made
         made = ir.TensorBox.create(TileProduct(input, other))
         return made if len(args) == 2 else lowering.lowerings[aten.add.Tensor](made, args[0])
 
