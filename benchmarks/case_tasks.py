@@ -3,11 +3,13 @@
 import contextlib
 import fcntl
 import os
+import signal
 import sys
 import time
 
 import measure
 from task_child import BEGUN, tell, wait, warmed, watched
+from task_processes import children
 
 
 def stream(device):
@@ -56,13 +58,38 @@ def tried(names, make, caches, limit):
 
 
 @contextlib.contextmanager
+def others_stopped():
+    """Stops the other processes of the benchmark while the block runs: compilers work on for cases that were given up."""
+    own = os.getsid(0)
+    others = [int(pid) for pid in children(os.getppid())]
+    others = [pid for pid in others if signalled(pid, 0) and os.getsid(pid) != own]
+    stopped = [pid for pid in others if signalled(pid, signal.SIGSTOP)]
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            signalled(pid, signal.SIGCONT)
+
+
+def signalled(pid, number):
+    """Sends a signal to a process, and returns False if the process has ended."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
 def turn(task, alone):
-    """Waits until no other process of the benchmark measures, and if `alone` until none prepares a case either."""
+    """Waits until no other process of the benchmark measures; if `alone`, until none prepares a case, and they stand still."""
     if "turns" not in task:  # there is no other process
         yield
         return
-    with open(task["turns"], "a") as file:
+    with open(task["turns"], "a") as file, contextlib.ExitStack() as stack:
         fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if alone:
+            stack.enter_context(others_stopped())
         yield  # closing the file ends the turn
 
 

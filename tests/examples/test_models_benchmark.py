@@ -1,11 +1,15 @@
 """benchmarks/models.py: bars and rows of its table, variants that share a model, ways to run it, and Liger's changes."""
 
 import argparse
+import pathlib
+import subprocess
 import sys
 import types
 
 import pytest
 import torch
+
+BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
 
 
 def options(**more):
@@ -293,3 +297,25 @@ def test_the_table_of_models(table_file, capfd):
     assert all(float(row["first s"]) > 0 for row in rows[:3]) and not any(row["first s"] for row in rows[3:])
     assert all(float(row["loss difference"]) < 1e-4 for row in rows if row["variant"] != "eager")
     assert "- left out" not in capfd.readouterr().out
+
+
+def test_others_stand_still_while_a_case_is_measured(tmp_path):
+    def state(process):
+        return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    text = f"""
+import case_tasks, sys
+with case_tasks.turn({{"turns": {str(tmp_path / "turns")!r}}}, alone=True):
+    print("alone", flush=True)
+    sys.stdin.readline()
+print("ended", flush=True)
+sys.stdin.readline()
+"""
+    options = {"start_new_session": True, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(["sleep", "100"], start_new_session=True) as other:
+        with subprocess.Popen([sys.executable, "-c", text], cwd=BENCHMARKS, **options) as own:
+            assert own.stdout.readline() == "alone\n" and state(other) == "T"
+            print(file=own.stdin, flush=True)
+            assert own.stdout.readline() == "ended\n" and state(other) == "S"
+            print(file=own.stdin, flush=True)
+        other.kill()

@@ -149,19 +149,20 @@ def _adds_a_matrix(added):
     return len(size) == 2 and not V.graph.sizevars.statically_known_equals(size[0], 1)
 
 
-def _align_rows(product):
-    """Lets rows of torch's product begin at aligned addresses if that is faster.
+def _padded(own, *operands):
+    """Returns torch's product, a view of one with more columns if that is faster, or None.
 
-    Inductor does so only for what is no result of the graph; for results it starts programs that measure products.
+    Inductor pads products by a pass of its own, which starts programs to measure them, and we turn it off.
     """
-    buffer = product.data.data
-    if not isinstance(buffer, ir.ExternKernel) or not isinstance(buffer.layout, ir.FlexibleLayout):
-        return
-    *batches, rows, columns = buffer.get_size()
-    if batches or not isinstance(columns, sympy.Integer):
-        return
-    if pays_to_pad(buffer.get_device(), buffer.get_dtype(), hint(rows), int(columns)):
-        buffer.freeze_layout_with_exact_strides([columns + -columns % 8, sympy.Integer(1)])
+    *bias, input, other = operands
+    columns = other.get_size()[-1]
+    if len(other.get_size()) != 2 or not isinstance(columns, sympy.Integer) or any(len(each.get_size()) != 1 for each in bias):
+        return None
+    if not pays_to_pad(input.get_device(), input.get_dtype(), hint(input.get_size()[0]), int(columns)):
+        return None
+    pad, more = lowering.lowerings[aten.constant_pad_nd.default], -int(columns) % 8
+    product = own(*(pad(each, [0, more], 0) for each in bias), input, pad(other, [0, more], 0))
+    return lowering.lowerings[aten.slice.Tensor](product, 1, 0, columns)
 
 
 def _lower(target, own):
@@ -173,9 +174,7 @@ def _lower(target, own):
         node = V.graph.current_node
         wanted = has_epilogue(node) or (len(args) == 3 and _adds_a_matrix(args[0]))
         if not wanted or not is_ours(compile, product_of_buffers(input, other)):
-            made = own(*args, **kwargs)
-            _align_rows(made)
-            return made
+            return _padded(own, *args) or own(*args, **kwargs)
         made = ir.TensorBox.create(TileProduct(input, other))
         return made if len(args) == 2 else lowering.lowerings[aten.add.Tensor](made, args[0])
 

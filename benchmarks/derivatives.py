@@ -1,0 +1,221 @@
+"""Compares gradients that the compiler derives with ours written by hand, and forward mode with the operator alone.
+
+    python benchmarks/derivatives.py [--device cpu|cuda] [--only REGEX] [--seconds S] [--write]
+
+One process, medians of interleaved rounds, random data in bfloat16 on a GPU and float32 on a CPU, printed as a table. Gradients are
+those of one call of torch.autograd.grad behind a forward that is not timed. --write: into results/derivatives-<chip>.md."""
+
+import argparse
+import re
+
+import measure
+import tile_ops
+import tile_ops.language as tl
+import torch
+import torch.autograd.forward_ad as fwAD
+from report import Table, cpu_name, digits, driver, file_name
+
+tile = torch.ops.tile
+GRADIENT, PRODUCT, ATTENTION, TANGENT = 0.85, 0.95, 0.7, 3.3  # bars: by hand / derived; with tangents / alone
+
+
+@tl.kernel
+def rms_norm_kernel(x, w, out, eps: float, N: tl.Constant[int]):
+    row = tl.bid(0)
+    t = tl.load(x, (row, 0), (1, N)).astype(tl.float32)
+    r = tl.rsqrt(tl.sum(t * t, axis=1, keepdims=True) / x.shape[1] + eps)
+    tl.store(out, (row, 0), (t * r * tl.load(w, (0,), (N,)).astype(tl.float32)).astype(out.dtype))
+
+
+@tile_ops.op("bench_derived::rms_norm(Tensor x, Tensor w) -> Tensor", outputs="x", grad="auto")
+def rms_norm(x, w, out):
+    rms_norm_kernel[x.shape[0]](x, w, out, 1e-5, x.shape[1])
+
+
+@tl.kernel
+def layer_norm_kernel(x, w, b, out, eps: float, N: tl.Constant[int]):
+    row = tl.bid(0)
+    t = tl.load(x, (row, 0), (1, N)).astype(tl.float32)
+    centred = t - tl.sum(t, axis=1, keepdims=True) / N
+    r = tl.rsqrt(tl.sum(centred * centred, axis=1, keepdims=True) / N + eps)
+    scale, shift = tl.load(w, (0,), (N,)).astype(tl.float32), tl.load(b, (0,), (N,)).astype(tl.float32)
+    tl.store(out, (row, 0), (centred * r * scale + shift).astype(out.dtype))
+
+
+@tile_ops.op("bench_derived::layer_norm(Tensor x, Tensor w, Tensor b) -> Tensor", outputs="x", grad="auto")
+def layer_norm(x, w, b, out):
+    layer_norm_kernel[x.shape[0]](x, w, b, out, 1e-5, x.shape[1])
+
+
+@tl.kernel
+def softmax_kernel(x, out, N: tl.Constant[int]):
+    row = tl.bid(0)
+    t = tl.load(x, (row, 0), (1, N)).astype(tl.float32)
+    e = tl.exp(t - tl.max(t, axis=1, keepdims=True))
+    tl.store(out, (row, 0), (e / tl.sum(e, axis=1, keepdims=True)).astype(out.dtype))
+
+
+@tile_ops.op("bench_derived::softmax(Tensor x) -> Tensor", outputs="x", grad="auto")
+def softmax(x, out):
+    softmax_kernel[x.shape[0]](x, out, x.shape[1])
+
+
+@tl.kernel
+def swiglu_kernel(gate, up, out, N: tl.Constant[int]):
+    where = tl.bid(0), tl.bid(1)
+    g = tl.load(gate, where, (1, N)).astype(tl.float32)
+    tl.store(out, where, (g * tl.sigmoid(g) * tl.load(up, where, (1, N)).astype(tl.float32)).astype(out.dtype))
+
+
+@tile_ops.op("bench_derived::swiglu(Tensor gate, Tensor up) -> Tensor", outputs="gate", grad="auto")
+def swiglu(gate, up, out):
+    swiglu_kernel[gate.shape[0], tl.cdiv(gate.shape[1], 1024)](gate, up, out, 1024)
+
+
+@tl.kernel
+def matmul_kernel(x, w, b, out, M: tl.Constant[int], N: tl.Constant[int], K: tl.Constant[int]):
+    row, column = tl.bid(0), tl.bid(1)
+    total = tl.zeros((M, N), tl.float32)
+    for k in range(tl.cdiv(x.shape[1], K)):
+        total = tl.mma(tl.load(x, (row, k), (M, K)), tl.load(w, (k, column), (K, N)), total)
+    t = total + tl.load(b, (column,), (N,)).astype(tl.float32)
+    tl.store(out, (row, column), (t * tl.sigmoid(t)).astype(out.dtype))
+
+
+def product(x, w):
+    return torch.empty(x.shape[0], w.shape[1], dtype=x.dtype, device=x.device)
+
+
+@tile_ops.op("bench_derived::matmul(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=lambda x, w: product(x, w), grad="auto")
+def matmul(x, w, b, out):
+    m, n, k = (128, 128, 64) if x.is_cuda else (64, 64, 64)
+    matmul_kernel[tl.cdiv(x.shape[0], m), tl.cdiv(w.shape[1], n)](x, w, b, out, m, n, k)
+
+
+@tl.kernel
+def attention_kernel(q, k, v, bias, out, scale: float, M: tl.Constant[int], N: tl.Constant[int], D: tl.Constant[int]):
+    block, head = tl.bid(0), tl.bid(1)
+    queries = tl.load(q, (head, block, 0), (1, M, D)).reshape((M, D))
+    top, total, acc = tl.full((M, 1), float("-inf"), tl.float32), tl.zeros((M, 1), tl.float32), tl.zeros((M, D), tl.float32)
+    for i in range(tl.cdiv(k.shape[1], N)):
+        keys = tl.load(k, (head, i, 0), (1, N, D)).reshape((N, D))
+        scores = tl.mma(queries, keys.transpose(), tl.zeros((M, N), tl.float32)) * scale
+        scores = scores + tl.load(bias, (block, i), (M, N)).astype(tl.float32)
+        high = tl.maximum(top, tl.max(scores, axis=1, keepdims=True))
+        p, less = tl.exp(scores - high), tl.exp(top - high)
+        total = total * less + tl.sum(p, axis=1, keepdims=True)
+        acc = tl.mma(p.astype(v.dtype), tl.load(v, (head, i, 0), (1, N, D)).reshape((N, D)), acc * less)
+        top = high
+    tl.store(out, (head, block, 0), (acc / total).astype(out.dtype)[None, :, :])
+
+
+@tile_ops.op("bench_derived::attention(Tensor q, Tensor k, Tensor v, Tensor bias) -> Tensor", outputs="q", grad="auto")
+def attention(q, k, v, bias, out):
+    attention_kernel[tl.cdiv(q.shape[1], 64), q.shape[0]](q, k, v, bias, out, q.shape[2] ** -0.5, 64, 64, q.shape[2])
+
+
+def attention_by_hand(q, k, v, bias):
+    return tile.attention(q[None], k[None], v[None], attn_bias=bias)[0][0]
+
+
+def gradients(function, inputs):
+    """Returns a function that computes the gradients of the inputs."""
+    leaves = [each.detach().requires_grad_() for each in inputs]
+    out = function(*leaves)
+    grad = torch.randn_like(out)
+    return lambda: torch.autograd.grad(out, leaves, grad, retain_graph=True)
+
+
+def tangent(function, inputs):
+    """Returns a function that computes the result and its tangent."""
+    directions = [torch.randn_like(each) for each in inputs]
+
+    def run():
+        with fwAD.dual_level():
+            return fwAD.unpack_dual(function(*map(fwAD.make_dual, inputs, directions)))
+
+    return run
+
+
+def cases(device):
+    """Yields (name, makes the two functions to compare, bar)."""
+    cuda, dtype = device == "cuda", torch.bfloat16 if device == "cuda" else torch.float32
+    rows, columns, size = (16384, 4096, 4096) if cuda else (512, 1024, 512)
+    heads, length = (32, 2048) if cuda else (2, 256)
+
+    def random(*shape):
+        return torch.randn(shape, device=device).to(dtype)
+
+    def compared(derived, by_hand, *shapes):
+        inputs = [random(*shape) for shape in shapes]
+        return gradients(by_hand, inputs), gradients(derived, inputs)
+
+    wide, row = (rows, columns), (columns,)
+    of_norm = f"[{rows}, {columns}]"
+    for name, derived, by_hand, shapes in (
+        ("rms norm", rms_norm, lambda x, w: tile.rms_norm(x, w.shape, w, 1e-5), (wide, row)),
+        ("layer norm", layer_norm, lambda x, w, b: tile.layer_norm(x, w.shape, w, b, 1e-5), (wide, row, row)),
+        ("softmax", softmax, lambda x: tile.softmax(x, -1), (wide,)),
+        ("swiglu", swiglu, lambda gate, up: tile.swiglu(gate, up), (wide, wide)),
+    ):
+        yield f"gradient of {name} {of_norm}", lambda d=derived, h=by_hand, s=shapes: compared(d, h, *s), GRADIENT
+    product = lambda x, w, b: tile.matmul(x, w, bias=b, activation="silu")  # noqa: E731
+    shapes = ((size, size), (size, size), (size,))
+    yield f"gradient of matmul + silu {size}", lambda: compared(matmul, product, *shapes), PRODUCT
+    shapes = (*[(heads, length, 64)] * 3, (length, length))
+    yield (
+        f"gradient of attention + bias {[heads, length, 64]}",
+        lambda: compared(attention, attention_by_hand, *shapes),
+        ATTENTION,
+    )
+
+    def with_tangent(function, *shapes):
+        inputs = [random(*shape) for shape in shapes]
+        return lambda: function(*inputs), tangent(function, inputs)
+
+    for length in (length, 4 * length):
+        heads_of = [(1, heads, length, 64)] * 3
+        for causal in (False, True):
+            name = f"forward mode of attention {list(heads_of[0])}{' causal' if causal else ''}"
+            call = lambda q, k, v, causal=causal: tile.attention(q, k, v, is_causal=causal)[0]  # noqa: E731
+            yield name, lambda call=call, shapes=heads_of: with_tangent(call, *shapes), 1 / TANGENT
+    for name, call, shapes in (
+        ("rms norm", lambda x, w: tile.rms_norm(x, w.shape, w, 1e-5), (wide, row)),
+        ("softmax", lambda x: tile.softmax(x, -1), (wide,)),
+        ("matmul", lambda x, y: tile.matmul(x, y), ((size, size), (size, size))),
+    ):
+        yield f"forward mode of {name} {list(shapes[0])}", lambda c=call, s=shapes: with_tangent(c, *s), None
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options.add_argument("--only", metavar="REGEX", default="")
+    options.add_argument("--seconds", type=float, default=0.3)
+    options.add_argument("--write", action="store_true")
+    options = options.parse_args()
+    cuda = options.device == "cuda"
+    chip = torch.cuda.get_device_name() if cuda else cpu_name()
+    where = f"{chip}, driver {driver()}" if cuda else f"{chip}, {torch.get_num_threads()} threads"
+    lines = [
+        f"{where}, torch {torch.__version__}. Medians of interleaved rounds, random data. peer: our gradient written by hand,"
+    ]
+    lines += ["or the operator without tangents. Made by `python benchmarks/derivatives.py --write`."]
+    table = Table("Derivatives by the compiler", lines, ["case", "derived us", "peer us", "peer / derived", "bar"], {"case"})
+    for name, make, bar in cases(options.device):
+        if not re.search(options.only, name):
+            continue
+        try:
+            peer, derived = make()
+            found = measure.rounds_of({"peer": peer, "derived": derived}, options.seconds, device=options.device)
+        except (RuntimeError, ValueError) as error:
+            table.add(f"{name}: {str(error).splitlines()[0]}")
+            continue
+        times = [digits(1e6 * found[each]) for each in ("derived", "peer")]
+        table.add(name, *times, digits(found["peer"] / found["derived"]), "" if bar is None else digits(bar))
+    if options.write:
+        table.write(file_name("derivatives", chip if cuda else "cpu"))
+
+
+if __name__ == "__main__":
+    main()
