@@ -61,7 +61,7 @@ TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const
   const int extent = gpu_depth(query, depth);
   const bool wide = bias && bias->element_size() > 2;
   if (extent > 128 || drops || (extent > 64 && numbers && wide)) return {128, 64, extent};
-  if (extent > 64 && computes_tangents()) return {128, 32, extent};
+  if (computes_tangents()) return {128, extent > 64 ? 32 : 64, extent};
   const bool third = extent <= 64 && rows >= tuning::attention_long_query && !wide && !numbers;
   return {third ? 192 : 128, 128, extent};
 }
