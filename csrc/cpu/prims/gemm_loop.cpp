@@ -119,7 +119,7 @@ struct GemmLoopNode final : OpNode {
       // If one block has all rows, no other block uses these columns: they are packed piece by piece, or not
       // at all.
       const bool once = frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m;
-      if (const FewRows* few = once ? in_place(rows, x.dtype, right, y.dtype) : nullptr) {
+      if (const FewRows* few = once ? kernels->reads_in_place(rows, x.dtype, right, y.dtype) : nullptr) {
         few_rows(*few, frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
       } else if (take_registers(*kernels, frame); once) {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
@@ -201,15 +201,6 @@ struct GemmLoopNode final : OpNode {
     return frame.scratch.take(static_cast<size_t>(elements * kernels->element_bytes));
   }
 
-  // Returns the functions that read the right operand in place, or null.
-  const FewRows* in_place(int64_t rows, DType left, const MatrixView& right, DType right_dtype) const {
-    if (rows > GemmKernels::most_few_rows || (right.row_stride != 1 && right.column_stride != 1))
-      return nullptr;
-    const FewRows& functions = right.row_stride == 1 ? kernels->columns_in_place : kernels->rows_in_place;
-    return functions.rows[static_cast<int>(left)] && functions.multiply[static_cast<int>(right_dtype)]
-               ? &functions
-               : nullptr;
-  }
   static constexpr int64_t few_rows_step = 1024;  // so that the rows of A fit L1
   void few_rows(const FewRows& functions, Frame& frame, int64_t rows, int64_t cols, int64_t k,
                 MatrixView left, DType left_dtype, MatrixView right, DType right_dtype, void* out,
