@@ -19,6 +19,8 @@ struct FewRows {
   DType operand;
   bool negative;  // scale is
   bool own_bias;  // each key head has its own
+  // [group * queries], 0, 1, ...: ops compute as many rows of a tile as there are in memory, but all of arange.
+  Array numbers;
 };
 void forward_few_rows(const FewRows<Array, Tile>& of);
 

@@ -8,7 +8,7 @@ namespace tile::attention {
 
 void forward_few_rows(const FewRows<Array, Tile>& of) {
   const auto& [in, out, lse, top_of, weight, residual, rule, queries, heads, tile, operand, negative,
-               own_bias] = of;
+               own_bias, numbers] = of;
   const auto [rows, cols, depth] = tile;
   const Options& options = rule.options;
   const DType dtype = sum_dtype(in.query.dtype());
@@ -16,7 +16,7 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
   const Shape of_rows{heads, rows, 1};
   Tile part = bid(0), batch = bid(1), scale = rule.scale.astype(dtype);
   // Row r is query r % queries of its head.
-  Tile row = arange(rows).reshape({1, rows, 1}), query = row % queries,
+  Tile row = numbers.tiled_view({rows}).load({0}).reshape({1, rows, 1}), query = row % queries,
        head = ((part * heads + arange(heads).reshape({heads, 1, 1})) * in.query.dim(2) + row) / queries;
   const auto of_head = [&](const Array& array) { return gather(array, {head}).astype(dtype); };
   const auto load = [&](const Array& array, int length, const Tile& j) {
@@ -38,7 +38,7 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
        sum = zeros({heads, rows, depth}, dtype);
   if (options.sinks) {
     Tile sink = of_head(*options.sinks);
-    top = max(top, sink);
+    top = detach(max(top, sink));
     total += exp(sink - top);
   }
   Tile keys = in.key.dim(2), low = 0, high = cdiv(min(max(queries + rule.offset, 0), keys), cols);
@@ -68,14 +68,14 @@ void forward_few_rows(const FewRows<Array, Tile>& of) {
     Tile new_top, p;
     if (plain) {
       Tile greatest = negative ? only(product, -least).min(2, true) : only(product, least).max(2, true);
-      new_top = max(top, greatest * scale);
+      new_top = detach(max(top, greatest * scale));
       p = only(to_base_2 ? exp2(fma(product, scale * log2_e, new_top * -log2_e))
                          : exp(fma(product, scale, -new_top)),
                0.0);
     } else {
       Tile s = score(product);
       Tile seen = only(s, to_base_2 ? -std::numeric_limits<double>::infinity() : least);
-      new_top = max(top, seen.max(2, true));
+      new_top = detach(max(top, seen.max(2, true)));
       p = to_base_2 ? exponential(seen - new_top) : only(exp(s - new_top), 0.0);
     }
     Tile shrink = exponential(top - new_top);

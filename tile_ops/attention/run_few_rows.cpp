@@ -1,4 +1,6 @@
 // The launch of few queries on a CPU.
+#include <array>
+
 #include "few_rows.h"
 #include "tile_choice.h"
 
@@ -8,19 +10,31 @@ namespace {
 Kernel few_rows_kernel("attention_few_rows", forward_few_rows);
 
 // As many rows as products read keys in place for. forward() multiplies one more than a head has, of padding.
-constexpr int64_t most_rows = 8, most_queries = most_rows - 1;
+constexpr int most_rows = 8, most_queries = most_rows - 1;
 
-int power_of_2(int64_t least) {
-  int power = 1;
-  while (power < least) power *= 2;
-  return power;
+struct BlockOf {
+  int heads, rows, columns;
+};
+// Returns the key heads of a block, and the rows and columns of each. There are few choices, because each is
+// another kernel. A tile of one row computes no row of padding. A block of one head is for any number of heads
+// and threads.
+BlockOf block_of(int64_t key_heads, int64_t batch, int64_t rows, int64_t depth) {
+  constexpr int usual = 128;
+  if (depth > usual) return {1, most_rows, head_columns(depth)};
+  for (const BlockOf of : {BlockOf{4, 1, usual}, BlockOf{2, 1, usual}, BlockOf{4, 4, usual},
+                           BlockOf{4, most_rows, usual}})
+    if (rows <= of.rows && key_heads % of.heads == 0 && key_heads / of.heads * batch >= launch_threads())
+      return of;
+  return {1, most_rows, usual};
 }
 
-// The key heads of a block: as many as leave each thread a block.
-int heads_of_block(int64_t key_heads, int64_t batch) {
-  int heads = 8;
-  while (heads > 1 && (key_heads % heads != 0 || key_heads / heads * batch < launch_threads())) heads /= 2;
-  return heads;
+// The first `count` of the numbers 0, 1, ...
+ArrayArgument numbers(int64_t count) {
+  static std::array<int32_t, most_rows> all{0, 1, 2, 3, 4, 5, 6, 7};
+  ArrayArgument array{.data = all.data(), .dtype = DType::i32, .rank = 1};
+  array.sizes[0] = count;
+  array.strides[0] = 1;
+  return array;
 }
 
 }  // namespace
@@ -49,8 +63,8 @@ bool run_few_rows(const Operands& of, const OptionalTensor& bias, const Problem&
   const auto of_rows = [&](const OptionalTensor& given) {
     return given ? OptionalTensor(given->view(row_sizes)) : std::nullopt;
   };
-  const int heads = heads_of_block(p.key_heads, p.batch);
-  few_rows_kernel.launch({p.key_heads / heads, p.batch},
+  const BlockOf block = block_of(p.key_heads, p.batch, rows, p.depth);
+  few_rows_kernel.launch({p.key_heads / block.heads, p.batch},
                          {.in = {*query, of.key, of.value, joined_bias, std::nullopt},
                           .out = *out,
                           .lse = lse,
@@ -59,11 +73,12 @@ bool run_few_rows(const Operands& of, const OptionalTensor& bias, const Problem&
                           .residual = rest,
                           .rule = as_launched(p.rule),
                           .queries = static_cast<int>(p.rows),
-                          .heads = heads,
-                          .tile = {power_of_2(rows), cpu_keys, head_columns(p.depth)},
+                          .heads = block.heads,
+                          .tile = {block.rows, cpu_keys, block.columns},
                           .operand = operand_dtype(of.query),
                           .negative = p.rule.scale < 0,
-                          .own_bias = own_bias});
+                          .own_bias = own_bias,
+                          .numbers = numbers(rows)});
   return true;
 }
 

@@ -18,11 +18,12 @@ struct MatrixView {
 };
 
 // Products of few rows. `rows` makes A row-major and of another type, of at most 8 bytes an element. Indexed
-// by the source's dtype; null if there is none.
+// by the source's dtype; null if there is none. Where B has contiguous rows, C is added to the sums of `run`
+// values of k each: an even number, or all of k. The order of a sum does not depend on m and n.
 struct FewRows {
   void (*rows[dtype_count])(long m, long k, const MatrixView& a, void* to);
-  void (*multiply[dtype_count])(long m, long n, long k, const void* rows, const MatrixView& b, void* c,
-                                long ldc, bool accumulate);
+  void (*multiply[dtype_count])(long m, long n, long k, long run, const void* rows, const MatrixView& b,
+                                void* c, long ldc, bool accumulate);
 };
 
 struct GemmKernels {

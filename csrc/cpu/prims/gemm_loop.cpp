@@ -202,6 +202,7 @@ struct GemmLoopNode final : OpNode {
   }
 
   static constexpr int64_t few_rows_step = 1024;  // so that the rows of A fit L1
+  static constexpr long few_rows_run = 16;        // a processor reads ahead along the rows of B if these are few
   void few_rows(const FewRows& functions, Frame& frame, int64_t rows, int64_t cols, int64_t k,
                 MatrixView left, DType left_dtype, MatrixView right, DType right_dtype, void* out,
                 long row_stride, bool add) const {
@@ -210,8 +211,8 @@ struct GemmLoopNode final : OpNode {
       frame.watch->look();
       const int64_t depth = std::min(few_rows_step, k - at);
       functions.rows[static_cast<int>(left_dtype)](rows, depth, left, copied);
-      functions.multiply[static_cast<int>(right_dtype)](rows, cols, depth, copied, right, out, row_stride,
-                                                        add || at > 0);
+      functions.multiply[static_cast<int>(right_dtype)](rows, cols, depth, few_rows_run, copied, right, out,
+                                                        row_stride, add || at > 0);
       advance(left, few_rows_step * left.column_stride, left_dtype);
       advance(right, few_rows_step * right.row_stride, right_dtype);
     }

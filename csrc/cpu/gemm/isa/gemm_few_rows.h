@@ -231,8 +231,8 @@ TILE_INLINE void each_few_rows(long m, const F& body) {
   some.template operator()<1>();
 }
 template <class T, class S>
-static void columns_in_place(long m, long n, long k, const void* rows, const MatrixView& b, void* c, long ldc,
-                             bool accumulate) {
+static void columns_in_place(long m, long n, long k, long, const void* rows, const MatrixView& b, void* c,
+                             long ldc, bool accumulate) {
   constexpr int together = KernelShape<T>::together;
   const long lda = (k + together - 1) / together;
   if constexpr (std::is_same_v<T, float>) {
@@ -248,20 +248,17 @@ static void columns_in_place(long m, long n, long k, const void* rows, const Mat
       });
 }
 template <class T, class S>
-static void rows_in_place(long m, long n, long k, const void* rows, const MatrixView& b, void* c, long ldc,
-                          bool accumulate) {
-  // A processor reads ahead along the rows of B if these are few. Their number does not depend on n, which
-  // may depend on the threads.
+static void rows_in_place(long m, long n, long k, long run, const void* rows, const MatrixView& b, void* c,
+                          long ldc, bool accumulate) {
   constexpr int together = KernelShape<T>::together;
-  constexpr long depth = 16;
   const long lda = (k + together - 1) / together;
   const auto* a = static_cast<const T*>(rows);
   const auto* from = static_cast<const S*>(b.data);
   each_few_rows<T>(
       m, [&]<int count>(long row) __attribute__((always_inline)) {
-        for (long at = 0; at == 0 || at < k; at += depth)
-          rows_of_multiples<T, S, count>(n, k - at < depth ? k - at : depth, a + row * lda + at / together,
-                                         lda, from + at * b.row_stride, b.row_stride,
+        for (long at = 0; at == 0 || at < k; at += run)
+          rows_of_multiples<T, S, count>(n, k - at < run ? k - at : run, a + row * lda + at / together, lda,
+                                         from + at * b.row_stride, b.row_stride,
                                          static_cast<typename KernelShape<T>::Result*>(c) + row * ldc, ldc,
                                          accumulate || at > 0);
       });
