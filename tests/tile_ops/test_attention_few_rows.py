@@ -102,8 +102,20 @@ def test_packed_samples_have_equal_bits(dtype):
                 assert torch.equal(lse[0], packed[1][:, 40:]), (keys, each)
 
 
-def test_threads_do_not_change_bits():
-    args = inputs(1, 16, 8, 1, 300, 64, requires_grad=False)
-    results = with_torch_threads((1, 2, 3, 8), lambda: attention(*args))
-    for out, lse in results[1:]:
-        assert torch.equal(out, results[0][0]) and torch.equal(lse, results[0][1])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch, heads, key_heads, rows", [(1, 16, 8, 1), (1, 8, 8, 1), (2, 6, 6, 1), (1, 8, 4, 3), (3, 4, 2, 2)])
+def test_threads_change_no_bit(batch, heads, key_heads, rows, dtype):
+    """Blocks have fewer heads where there are more threads."""
+    args = inputs(batch, heads, key_heads, rows, 300, 64, dtype=dtype, requires_grad=False)
+    one, *others = with_torch_threads((1, 2, 3, 4, 8), lambda: attention(*args))
+    for out, lse in others:
+        assert torch.equal(out, one[0]) and torch.equal(lse, one[1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("depth", [1, 64, 100, 129, 256])
+def test_head_dims(depth, dtype):
+    for batch, heads, key_heads, rows in ((2, 4, 4, 1), (1, 8, 2, 1), (1, 5, 5, 3)):
+        for keys in (1, 128, 140):
+            args = inputs(batch, heads, key_heads, rows, keys, depth, dtype=dtype)
+            check_call(attention, peer, args, {"is_causal": keys == 140})
