@@ -202,7 +202,11 @@ TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb,
 template <class T, class S, int rows>
 TILE_INLINE void rows_of_multiples(long n, long k, const T* a, long lda, const S* b, long ldb,
                                    typename KernelShape<T>::Result* c, long ldc, bool accumulate) {
-  constexpr int lanes = Vec<T>::lanes, most = few_sums<T> / rows, columns = most > 0 ? most : 1;
+  // A single row reads no longer pieces of B than two rows do, which takes longer.
+  constexpr int lanes = Vec<T>::lanes, most = few_sums<T> / rows,
+                columns = most > 8   ? 8
+                          : most > 0 ? most
+                                     : 1;
   const long next_rows = k * ldb - n;  // behind the last column
   const auto some = [&]<int vectors>() __attribute__((always_inline)) {
     constexpr long width = vectors * lanes;
