@@ -103,7 +103,9 @@ def test_packed_samples_have_equal_bits(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("batch, heads, key_heads, rows", [(1, 16, 8, 1), (1, 8, 8, 1), (2, 6, 6, 1), (1, 8, 4, 3), (3, 4, 2, 2)])
+@pytest.mark.parametrize(
+    "batch, heads, key_heads, rows", [(1, 16, 8, 1), (1, 8, 8, 1), (2, 6, 6, 1), (1, 8, 4, 3), (3, 4, 2, 2)]
+)
 def test_threads_change_no_bit(batch, heads, key_heads, rows, dtype):
     """Blocks have fewer heads where there are more threads."""
     args = inputs(batch, heads, key_heads, rows, 300, 64, dtype=dtype, requires_grad=False)

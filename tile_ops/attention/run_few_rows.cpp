@@ -16,13 +16,13 @@ struct BlockOf {
   int heads, rows, columns;
 };
 // Returns the key heads of a block, and the rows and columns of each. There are few choices, because each is
-// another kernel. A tile of one row computes no row of padding. A block of one head is for any number of heads
-// and threads.
+// another kernel. A tile of one row computes no row of padding. A block of one head is for any number of
+// heads and threads.
 BlockOf block_of(int64_t key_heads, int64_t batch, int64_t rows, int64_t depth) {
   constexpr int usual = 128;
   if (depth > usual) return {1, most_rows, head_columns(depth)};
-  for (const BlockOf of : {BlockOf{4, 1, usual}, BlockOf{2, 1, usual}, BlockOf{4, 4, usual},
-                           BlockOf{4, most_rows, usual}})
+  for (const BlockOf of :
+       {BlockOf{4, 1, usual}, BlockOf{2, 1, usual}, BlockOf{4, 4, usual}, BlockOf{4, most_rows, usual}})
     if (rows <= of.rows && key_heads % of.heads == 0 && key_heads / of.heads * batch >= launch_threads())
       return of;
   return {1, most_rows, usual};

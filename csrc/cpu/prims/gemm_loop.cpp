@@ -202,7 +202,7 @@ struct GemmLoopNode final : OpNode {
   }
 
   static constexpr int64_t few_rows_step = 1024;  // so that the rows of A fit L1
-  static constexpr long few_rows_run = 16;        // a processor reads ahead along the rows of B if these are few
+  static constexpr long few_rows_run = 16;  // a processor reads ahead along the rows of B if these are few
   void few_rows(const FewRows& functions, Frame& frame, int64_t rows, int64_t cols, int64_t k,
                 MatrixView left, DType left_dtype, MatrixView right, DType right_dtype, void* out,
                 long row_stride, bool add) const {

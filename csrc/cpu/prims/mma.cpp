@@ -83,7 +83,8 @@ struct MmaNode final : OpNode {
     if (few && !(kernels->begin && few == &kernels->rows_in_place)) {
       void* rows = frame.scratch.take(static_cast<size_t>(m * (k + kernels->together) * 8));
       few->rows[static_cast<int>(left.dtype)](m, k, left.view, rows);
-      few->multiply[static_cast<int>(right.dtype)](m, n, k, std::max<int64_t>(k, 1), rows, right.view, out, ld, add);
+      few->multiply[static_cast<int>(right.dtype)](m, n, k, std::max<int64_t>(k, 1), rows, right.view, out,
+                                                   ld, add);
       return;
     }
     const bool pack_right = !kernels->direct || !right.in_place || (unwritten.b && m >= enough_rows),
