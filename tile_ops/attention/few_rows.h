@@ -19,7 +19,7 @@ struct FewRows {
   DType operand;
   bool negative;  // scale is
   bool own_bias;  // each key head has its own
-  // [group * queries], 0, 1, ...: ops leave out the rows of a tile that are not in memory, but none of arange.
+  // [group * queries], 0, 1, ...: ops leave out rows of a tile that are not in memory, but none of arange.
   Array numbers;
 };
 void forward_few_rows(const FewRows<Array, Tile>& of);
