@@ -435,7 +435,7 @@ def few_rows_cases(dtype):
 
 def linear_cases(dtype):
     """Products by whose sizes tile_ops decides between ours and torch's, forward and with all gradients."""
-    for rows in (4, 128, 512):
+    for rows in (1, 4, 128, 512):
         for depth, columns in ((512, 512), (1024, 4096)):
             x, w, grad = (torch.randn(shape).to(dtype) for shape in ((rows, depth), (columns, depth), (rows, columns)))
             name, flops = f"linear of {rows}x{depth}x{columns} {name_of(dtype)}", 2.0 * rows * depth * columns

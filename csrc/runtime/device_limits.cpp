@@ -2,6 +2,7 @@
 #include "runtime/device_limits.h"
 
 #include "cpu/gemm/gemm_table.h"
+#include "cpu/vecmath/isa.h"
 #include "cuda/program.h"
 #include "driver/driver.h"
 #include "runtime/launch_observer.h"
@@ -35,5 +36,8 @@ bool multiplies_as_it_is(const ArrayArgument& array) {
   if (array.device == DeviceKind::cuda || info(array.dtype).bits > 16) return true;
   return array.dtype == DType::bf16 && cpu::multiplies_bf16();
 }
+
+// With fewer registers, a micro-kernel that has few rows adds up every second k apart.
+bool sums_rows_alike() { return cpu::active_isa() == cpu::Isa::avx512; }
 
 }  // namespace tile

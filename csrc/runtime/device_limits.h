@@ -22,5 +22,7 @@ bool has_tensor_map(const ArrayArgument& array);
 // Returns true if products on the array's device read its dtype without widening it. If they widen it,
 // rounding an operand to that dtype first would only lose accuracy.
 bool multiplies_as_it_is(const ArrayArgument& array);
+// Returns true if a row of this CPU's products has the same bits beside few rows and beside many.
+bool sums_rows_alike();
 
 }  // namespace tile

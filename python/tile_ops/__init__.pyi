@@ -276,6 +276,9 @@ def attention(
     - `dropout_p` zeroes so large a fraction of the probabilities and scales the others by 1/(1 -
       dropout_p), drawn from `seed`, int64[2], and each score's place: `torch.randint(2**63 - 1, (2,))`.
       `lse` is that of all. `tile_ops.scaled_dot_product_attention` draws the seed.
+    - CPU with AVX-512: where a key head has up to 8 rows (its query heads' queries, up to 7 of each),
+      as in a step of decoding, a tile holds the rows of several key heads, unless there is dropout. The
+      bits are those of any other tile.
     - sm_90: tensors of 16 bits that the copy unit cannot read, because rows or columns do not begin at
       multiples of 16 bytes or a stride is 0, are copied first, if the copies and a mask's bits take up
       to 40 MiB, and if 256 queries share each key or there are at most 256 keys. Otherwise they are

@@ -43,9 +43,10 @@ class Class(NamedTuple):
 _ALL = (PLAIN, FUSED, PAIR)
 _ON_CPU, _ON_GPU = "benchmarks/run.py --only 'linear of'", "benchmarks/gpu.py --only 'matmul|linear'"
 _CLASSES = (
-    # Few rows read weights in place, at the speed of memory. In bfloat16 gradients are not faster.
-    Class("cpu", (torch.float32,), _ALL, Limits((2, 8), weights=512 * 512), "1.0 to 3.0", _ON_CPU),
-    Class("cpu", (torch.bfloat16,), _ALL, Limits((1, 4), weights=512 * 512, trains=False), "1.1 to 2.7", _ON_CPU),
+    # Few rows read weights in place, at the speed of memory. Gradients of one row and those in bfloat16 are not faster.
+    Class("cpu", (torch.float32,), _ALL, Limits((1, 1), weights=512 * 512, trains=False), "1.0 to 1.7", _ON_CPU),
+    Class("cpu", (torch.float32,), _ALL, Limits((2, 8), weights=512 * 512), "1.3 to 3.0", _ON_CPU),
+    Class("cpu", (torch.bfloat16,), _ALL, Limits((1, 8), weights=512 * 512, trains=False), "1.2 to 3.0", _ON_CPU),
     Class("cpu", (torch.float32,), _ALL, Limits((128, NO_LIMIT), 512, 512), "0.97 to 1.3", _ON_CPU),
     # Products alone take cuBLAS' time, so that an epilogue saves its reads and writes. In training that is lost again in gradients
     # (`benchmarks/models.py --way training`). Smaller products are bound by launches, or by reading one operand, and shallow ones
@@ -127,5 +128,5 @@ def described(device, dtype, depth, columns, kind):
 
 def _line(each):
     least, most = each.limits.rows
-    rows = f"from {least} rows" if most == NO_LIMIT else f"for {least} to {most} rows"
+    rows = f"from {least} rows" if most == NO_LIMIT else "for 1 row" if most == 1 else f"for {least} to {most} rows"
     return f"{rows}{'' if each.limits.trains else ' without gradients'} ({each.ratios})"

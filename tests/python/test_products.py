@@ -31,7 +31,9 @@ def machine(monkeypatch):
 
 ROWS = [
     # few rows, float32 on a CPU
-    (CPU, FLOAT, PLAIN, (1, 512, 512), False, False),
+    (CPU, FLOAT, PLAIN, (1, 512, 512), False, True),
+    (CPU, FLOAT, PLAIN, (1, 512, 512), True, False),
+    (CPU, FLOAT, PLAIN, (1, 511, 512), False, False),
     (CPU, FLOAT, PLAIN, (2, 512, 512), False, True),
     (CPU, FLOAT, FUSED, (8, 512, 512), True, True),
     (CPU, FLOAT, PAIR, (9, 512, 512), False, False),
@@ -41,7 +43,8 @@ ROWS = [
     (CPU, BF16, PLAIN, (1, 512, 512), False, True),
     (CPU, BF16, FUSED, (4, 512, 512), False, True),
     (CPU, BF16, PAIR, (4, 512, 512), True, False),
-    (CPU, BF16, PLAIN, (5, 512, 512), False, False),
+    (CPU, BF16, PLAIN, (8, 512, 512), False, True),
+    (CPU, BF16, PLAIN, (9, 512, 512), False, False),
     (CPU, BF16, PLAIN, (512, 1024, 1024), False, False),
     (CPU, HALF, PLAIN, (4, 1024, 1024), False, False),
     # many rows, float32 on a CPU
@@ -89,10 +92,10 @@ def test_a_machine_on_which_nothing_was_measured(device, options, machine):
 
 def test_texts_of_a_report(machine):
     machine()
-    both = "for 2 to 8 rows (1.0 to 3.0) and from 128 rows (0.97 to 1.3)"
-    assert _products.described(CPU, FLOAT, 1024, 1024, PLAIN) == both
-    assert _products.described(CPU, FLOAT, 256, 1024, PLAIN) == "for 2 to 8 rows (1.0 to 3.0)"
-    assert _products.described(CPU, BF16, 1024, 1024, PAIR) == "for 1 to 4 rows without gradients (1.1 to 2.7)"
+    few = "for 1 row without gradients (1.0 to 1.7) and for 2 to 8 rows (1.3 to 3.0)"
+    assert _products.described(CPU, FLOAT, 1024, 1024, PLAIN) == f"{few} and from 128 rows (0.97 to 1.3)"
+    assert _products.described(CPU, FLOAT, 256, 1024, PLAIN) == few
+    assert _products.described(CPU, BF16, 1024, 1024, PAIR) == "for 1 to 8 rows without gradients (1.2 to 3.0)"
     assert _products.described(CPU, FLOAT, 8, 8, PLAIN) == _products.described(GPU, BF16, 4096, 4096, PLAIN) == ""
     assert _products.described(GPU, BF16, 4096, 4096, FUSED) == "from 64 rows without gradients (1.0 to 1.3)"
     assert _products.described(GPU, BF16, 1111, 5000, PLAIN) == ""

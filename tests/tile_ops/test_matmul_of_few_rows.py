@@ -31,13 +31,17 @@ def test_values(k, n, along_rows, dtype):
             check(ours, left @ y, left.double() @ y.double())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=lambda d: str(d)[6:])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d)[6:])
 @pytest.mark.parametrize("along_rows", [True, False], ids=["rows", "columns"])
-def test_threads_change_no_bit(along_rows, dtype):
+@pytest.mark.parametrize("k, n", [(300, 4100), (1025, 2065), (17, 1030), (2, 513)])
+def test_threads_change_no_bit(k, n, along_rows, dtype):
     """Tiles are as wide as there is work for all threads."""
-    x, y = torch.randn(5, 300).to(dtype), weight(300, 4100, along_rows, dtype)
-    one, many = with_torch_threads((1, 16), lambda: torch.ops.tile.matmul(x, y))
-    assert torch.equal(one, many)
+    y = weight(k, n, along_rows, dtype)
+    for m in (1, 2, 5, 8):
+        x = torch.randn(m, k).to(dtype)
+        one, *others = with_torch_threads((1, 2, 3, 4, 16), lambda x=x: torch.ops.tile.matmul(x, y))
+        for each in others:
+            assert torch.equal(one, each), m
 
 
 def test_infinities_and_nan_stay_in_their_columns():

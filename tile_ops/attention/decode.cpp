@@ -2,7 +2,6 @@
 #include "decode_kernels.h"
 
 #include "../common/tuning.h"
-#include "problem.h"
 #include "tile_choice.h"
 
 namespace tile::attention {
@@ -68,18 +67,6 @@ void check_values(const Tensor& lengths, int64_t most) {
     if (at[b] < 0 || at[b] > most)
       fail(ErrorKind::value, "lengths[", b, "] is ", at[b], ", but the cache holds ", most,
            " keys of a sequence");
-}
-
-// [batch, key heads, group * queries, head dim], if the strides allow.
-std::optional<ArrayArgument> joined(const Tensor& query, int64_t key_heads) {
-  const int64_t group = query.size(1) / key_heads, queries = query.size(2);
-  if (group > 1 && queries > 1 && query.stride(1) != queries * query.stride(2)) return std::nullopt;
-  ArrayArgument array = to_array_argument(query);
-  array.sizes[1] = key_heads;
-  array.sizes[2] = group * queries;
-  array.strides[1] = group * query.stride(1);
-  array.strides[2] = queries > 1 ? query.stride(2) : query.stride(1);
-  return array;
 }
 
 // The tile, and true if it has keys of several pages: its rows are then gathered. In 16 bits a GPU copies

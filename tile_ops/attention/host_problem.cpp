@@ -38,6 +38,17 @@ Problem::Problem(const Operands& of, const Request& request, const Packed* packe
   all_rows = of.query.size(2);
 }
 
+std::optional<ArrayArgument> joined(const Tensor& query, int64_t key_heads) {
+  const int64_t group = query.size(1) / key_heads, queries = query.size(2);
+  if (group > 1 && queries > 1 && query.stride(1) != queries * query.stride(2)) return std::nullopt;
+  ArrayArgument array = to_array_argument(query);
+  array.sizes[1] = key_heads;
+  array.sizes[2] = group * queries;
+  array.strides[1] = group * query.stride(1);
+  array.strides[2] = queries > 1 ? query.stride(2) : query.stride(1);
+  return array;
+}
+
 DType operand_dtype(const Tensor& query) {
   const DType dtype = to_dtype(query.scalar_type());
   return multiplies_as_it_is(to_array_argument(query)) ? dtype : sum_dtype(dtype);

@@ -37,6 +37,8 @@ inline bool heads_first(const Tensor& query) { return !query.is_cpu(); }
 inline Grid grid_of(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
   return heads_first(query) ? Grid{heads, tiles, batch} : Grid{tiles, heads, batch};
 }
+// [batch, key heads, group * queries, head dim], if the strides allow.
+std::optional<ArrayArgument> joined(const Tensor& query, int64_t key_heads);
 inline OptionalTensor if_any(const OptionalTensor& tensor) {
   return tensor && tensor->numel() ? tensor : std::nullopt;
 }

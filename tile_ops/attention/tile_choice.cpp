@@ -41,11 +41,10 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
 
 }  // namespace
 
-// A CPU computes all rows of a tile, so a query of few rows gets a short one. The number of keys in a tile
-// does not depend on the query: packed samples and single ones then have equal bits.
+// A CPU computes all rows of a tile, so a query of few rows gets a short one.
 TileSize forward_tile_size(const Tensor& query, int64_t rows, int64_t depth, Beside beside) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, true, beside);
-  return {rows <= 16 ? 16 : 128, 128, head_columns(depth)};
+  return {rows <= 16 ? 16 : 128, cpu_keys, head_columns(depth)};
 }
 TileSize backward_tile_size(const Tensor& query, int64_t depth, int64_t least, Beside beside) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, false, beside);

@@ -6,6 +6,8 @@
 namespace tile::attention {
 
 bool is_small(const Tensor& tensor);  // floats of 16 bits
+// The keys of a CPU's tile: as many for any query, so that packed samples and single ones have equal bits.
+inline constexpr int cpu_keys = 128;
 // Returns how many columns a tile of a head has, in general and on a GPU.
 int head_columns(int64_t depth);
 int gpu_depth(const Tensor& query, int64_t depth);

@@ -16,6 +16,7 @@ bool FusedLoopSpace::prepare(const FusedLoop& fused_loop, Frame& frame) {
   sources_ = memory_.take_array<TileRef>(fused_loop.inputs.size());
   targets_ = memory_.take_array<TileRef>(fused_loop.stores.size());
   copied_ = memory_.take_array<bool>(fused_loop.inputs.size());
+  copy_ = memory_.take_array<TileRef>(fused_loop.inputs.size());
   varies_ = memory_.take_array<uint32_t>(fused_loop.lanes.size());
   if (!find_extents(fused_loop, frame)) return false;
   locate_inputs(fused_loop, frame);
@@ -28,13 +29,20 @@ bool FusedLoopSpace::fits(const FusedLoop& fused_loop, const Frame& frame) {
   if (!ready_) return false;
   for (size_t k = 0; k < fused_loop.inputs.size(); ++k) {
     const TileRef& tile = frame.tiles[static_cast<size_t>(fused_loop.inputs[k])];
-    if (!tile.same_form(sources_[k]) || (copied_[k] && tile.data != sources_[k].data)) return false;
+    if (!tile.same_form(sources_[k]) || (copied_[k] && !tile.lanes && tile.data != sources_[k].data))
+      return false;
     if (!copied_[k]) inputs[k].data = tile.data;
   }
   for (size_t k = 0; k < fused_loop.stores.size(); ++k) {
     const TileRef tile = target(fused_loop, k, frame);
     if (!tile.same_form(targets_[k])) return false;
     stores[k].data = tile.data;
+  }
+  for (size_t k = 0; k < fused_loop.inputs.size(); ++k) {
+    if (!copied_[k] || !sources_[k].lanes) continue;
+    int64_t extents[max_rank];
+    for (int i = 0; i < rank_; ++i) extents[i] = copy_[k].axes[i].extent;
+    copy_lanes(frame.tiles[static_cast<size_t>(fused_loop.inputs[k])], rank_, extents, copy_[k].data);
   }
   for (size_t k = 0; k < fused_loop.outputs.size(); ++k)
     outputs[k].data = output_tiles[k].data = frame.slots[static_cast<size_t>(fused_loop.outputs[k].slot)];
@@ -118,12 +126,11 @@ void FusedLoopSpace::locate_inputs(const FusedLoop& fused_loop, Frame& frame) {
     // Repeated elements are converted once instead of for each repeat.
     copy |= !tile.lanes && repeats > 1;
     copied_[k] = copy;
-    copies_ |= copy;
+    copies_ |= copy && !tile.lanes;
     if (copy) {
       // Elements that are still in memory belong to an array that the kernel only reads.
-      const bool lasting = keeps_ && !tile.lanes;
-      tile = materialise(tile, rank_, wanted, lasting ? memory_ : frame.scratch);
-      ready_ &= lasting;
+      copy_[k] = tile = materialise(tile, rank_, wanted, keeps_ ? memory_ : frame.scratch);
+      ready_ &= keeps_;
     }
     inputs[k] = cursor_of(tile);
     for (int i = 0; i < rank_; ++i) {

@@ -59,7 +59,8 @@ class FusedLoopSpace {
   }
   Scratch& memory_;
   TileRef *sources_, *targets_;  // of inputs and stores, by axis of the fused loop's shape
-  bool* copied_;                 // inputs of which inputs[] has a copy
+  bool* copied_;                 // inputs of which inputs[] has a copy,
+  TileRef* copy_;                // and the copies of computed tiles, made again in each run
   uint32_t* varies_;             // by value: a bit per axis, later a bit per dimension
   int rank_ = 0;
   bool keeps_;

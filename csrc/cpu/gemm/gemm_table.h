@@ -18,11 +18,12 @@ struct MatrixView {
 };
 
 // Products of few rows. `rows` makes A row-major and of another type, of at most 8 bytes an element. Indexed
-// by the source's dtype; null if there is none.
+// by the source's dtype; null if there is none. Where B has contiguous rows, C is added to the sums of `run`
+// values of k each: an even number, or all of k. The order of a sum does not depend on m and n.
 struct FewRows {
   void (*rows[dtype_count])(long m, long k, const MatrixView& a, void* to);
-  void (*multiply[dtype_count])(long m, long n, long k, const void* rows, const MatrixView& b, void* c,
-                                long ldc, bool accumulate);
+  void (*multiply[dtype_count])(long m, long n, long k, long run, const void* rows, const MatrixView& b,
+                                void* c, long ldc, bool accumulate);
 };
 
 struct GemmKernels {
@@ -75,6 +76,13 @@ struct GemmKernels {
   // For at most most_few_rows rows: B is read in place, which has contiguous columns or rows.
   static constexpr long most_few_rows = 8;
   FewRows columns_in_place, rows_in_place;
+  // Returns the functions for so many rows of A and this B, or null.
+  const FewRows* reads_in_place(long rows, DType a, const MatrixView& b, DType b_dtype) const {
+    if (rows > most_few_rows || (b.row_stride != 1 && b.column_stride != 1)) return nullptr;
+    const FewRows& functions = b.row_stride == 1 ? columns_in_place : rows_in_place;
+    return functions.rows[static_cast<int>(a)] && functions.multiply[static_cast<int>(b_dtype)] ? &functions
+                                                                                                : nullptr;
+  }
 
   // Called before and after a thread's products: they acquire and release additional registers that the
   // micro-kernel needs. Null if there are none.

@@ -119,7 +119,7 @@ struct GemmLoopNode final : OpNode {
       // If one block has all rows, no other block uses these columns: they are packed piece by piece, or not
       // at all.
       const bool once = frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m;
-      if (const FewRows* few = once ? in_place(rows, x.dtype, right, y.dtype) : nullptr) {
+      if (const FewRows* few = once ? kernels->reads_in_place(rows, x.dtype, right, y.dtype) : nullptr) {
         few_rows(*few, frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
       } else if (take_registers(*kernels, frame); once) {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
@@ -201,16 +201,8 @@ struct GemmLoopNode final : OpNode {
     return frame.scratch.take(static_cast<size_t>(elements * kernels->element_bytes));
   }
 
-  // Returns the functions that read the right operand in place, or null.
-  const FewRows* in_place(int64_t rows, DType left, const MatrixView& right, DType right_dtype) const {
-    if (rows > GemmKernels::most_few_rows || (right.row_stride != 1 && right.column_stride != 1))
-      return nullptr;
-    const FewRows& functions = right.row_stride == 1 ? kernels->columns_in_place : kernels->rows_in_place;
-    return functions.rows[static_cast<int>(left)] && functions.multiply[static_cast<int>(right_dtype)]
-               ? &functions
-               : nullptr;
-  }
   static constexpr int64_t few_rows_step = 1024;  // so that the rows of A fit L1
+  static constexpr long few_rows_run = 16;  // a processor reads ahead along the rows of B if these are few
   void few_rows(const FewRows& functions, Frame& frame, int64_t rows, int64_t cols, int64_t k,
                 MatrixView left, DType left_dtype, MatrixView right, DType right_dtype, void* out,
                 long row_stride, bool add) const {
@@ -219,8 +211,8 @@ struct GemmLoopNode final : OpNode {
       frame.watch->look();
       const int64_t depth = std::min(few_rows_step, k - at);
       functions.rows[static_cast<int>(left_dtype)](rows, depth, left, copied);
-      functions.multiply[static_cast<int>(right_dtype)](rows, cols, depth, copied, right, out, row_stride,
-                                                        add || at > 0);
+      functions.multiply[static_cast<int>(right_dtype)](rows, cols, depth, few_rows_run, copied, right, out,
+                                                        row_stride, add || at > 0);
       advance(left, few_rows_step * left.column_stride, left_dtype);
       advance(right, few_rows_step * right.row_stride, right_dtype);
     }

@@ -77,6 +77,16 @@ struct MmaNode final : OpNode {
   };
   void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Unwritten unwritten,
                 char* out, int64_t ld, bool add, Frame& frame) const {
+    const FewRows* few = kernels->reads_in_place(m, left.dtype, right.view, right.dtype);
+    // A row's bits then depend on m only where the products of more rows have registers and an order of their
+    // own, as those of AMX: others add up all of k, too, before they add C.
+    if (few && !(kernels->begin && few == &kernels->rows_in_place)) {
+      void* rows = frame.scratch.take(static_cast<size_t>(m * (k + kernels->together) * 8));
+      few->rows[static_cast<int>(left.dtype)](m, k, left.view, rows);
+      few->multiply[static_cast<int>(right.dtype)](m, n, k, std::max<int64_t>(k, 1), rows, right.view, out,
+                                                   ld, add);
+      return;
+    }
     const bool pack_right = !kernels->direct || !right.in_place || (unwritten.b && m >= enough_rows),
                left_in_place = left.in_place && m % kernels->direct_rows == 0 && k % kernels->depth_step == 0;
     if (left_in_place && !pack_right) {

@@ -96,8 +96,8 @@ constexpr GemmKernels sources() {
   }
   columns_source<Bf16Pair, float>(k, DType::f32);
   columns_source<Bf16Pair, bf16>(k, DType::bf16);
-  rows_source<float, float>(k, DType::f32);
-  rows_source<float, bf16>(k, DType::bf16);
+  rows_source<Bf16Pair, float>(k, DType::f32);
+  rows_source<Bf16Pair, bf16>(k, DType::bf16);
   return k;
 }
 constexpr GemmKernels kernels = sources();

@@ -9,6 +9,10 @@
 
 namespace tile::cpu::TILE_ISA {
 
+// Reads a line of B early, into the second-level cache: B's rows and columns are too short for a processor to
+// find out in time that it should read ahead. The address may lie behind the array.
+TILE_INLINE void read_early(const void* p) { __builtin_prefetch(p, 0, 2); }
+
 // Returns a vector of contiguous values, with zeros behind the last one; `left` of them are there.
 template <class T, class S>
 TILE_INLINE Vec<T> load_along(const S* p, long left) {
@@ -16,6 +20,16 @@ TILE_INLINE Vec<T> load_along(const S* p, long left) {
     return pairs_of(p, left);
   else
     return load_as<T>(p, left);
+}
+
+// Returns the values of a vector of columns, of as many rows as an element has: the first `n` columns, and
+// zeros behind the `left` > 0 rows.
+template <class T, class S>
+TILE_INLINE Vec<T> load_down(const S* p, long ld, long n, long left) {
+  if constexpr (KernelShape<T>::together == 2)
+    return pair(bits_of(p, n), left > 1 ? bits_of(p + ld, n) : Vec<T>(T(0)));
+  else
+    return load_as<T>(p, n);
 }
 
 // Rows of A, each of whole elements of T.
@@ -58,17 +72,21 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
   typename KernelShape<T>::Sum sum[rows][columns];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) sum[r][j].clear();
   }
   const auto step = [&](long at, long left, long depth) __attribute__((always_inline)) {
     V column[columns];
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; ++j) column[j] = load_along<T>(b + j * ldb + at * together, left);
+#pragma GCC unroll 16
+    for (int j = 0; j < columns; ++j) {
+      const S* const from = b + j * ldb + at * together;
+      column[j] = load_along<T>(from, left);
+      read_early(from + columns * ldb);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const V row = depth == lanes ? V::load(a + r * lda + at) : V::load(a + r * lda + at, depth);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int j = 0; j < columns; ++j) sum[r][j].add(row, column[j]);
     }
   };
@@ -90,7 +108,7 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
   }
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) {
       const R one = rows * columns == lanes ? total[r * columns + j]
                                             : reduce(sum[r][j].rounded(), [](R x, R y) { return x + y; });
@@ -102,29 +120,64 @@ TILE_INLINE void dots(long k, const T* a, long lda, const S* b, long ldb, typena
 template <class T, class S, int rows>
 TILE_INLINE void rows_of_dots(long n, long k, const T* a, long lda, const S* b, long ldb,
                               typename KernelShape<T>::Result* c, long ldc, bool accumulate) {
-  constexpr int most = few_sums<T> / rows, columns = most > 4 ? 4 : most > 0 ? most : 1;
+  constexpr int most = few_sums<T> / rows,
+                columns = most > 4   ? 4
+                          : most > 0 ? most
+                                     : 1,
+                lanes = Vec<T>::lanes, together = KernelShape<T>::together;
+  // For a short k most of the time goes into adding up lanes, which is fast for as many sums as lanes. A
+  // processor reads fewer columns ahead.
+  constexpr int wide = lanes / rows;
+  if constexpr (wide > columns && wide <= most)
+    if (k <= 16 * lanes * together)
+      for (; n >= wide; n -= wide, b += wide * ldb, c += wide)
+        dots<T, S, rows, wide>(k, a, lda, b, ldb, c, ldc, accumulate);
   for (; n >= columns; n -= columns, b += columns * ldb, c += columns)
     dots<T, S, rows, columns>(k, a, lda, b, ldb, c, ldc, accumulate);
   for (; n > 0; --n, b += ldb, ++c) dots<T, S, rows, 1>(k, a, lda, b, ldb, c, ldc, accumulate);
 }
 
+// The same for a k of few vectors: a lane's first product would be rounded, and there are as many as lanes.
+template <class S>
+static void short_dots(long m, long n, long k, const float* a, const S* b, long ldb, float* c, long ldc,
+                       bool accumulate) {
+  constexpr int lanes = Vec<float>::lanes;
+  for (long r = 0; r < m; ++r, a += k, c += ldc) {
+    for (long j = 0; j < n; ++j) {
+      DoubleSum sum;
+      sum.clear();
+      for (long at = 0; at < k; at += lanes)
+        sum.add(load_as<float>(a + at, k - at), load_as<float>(b + j * ldb + at, k - at));
+      const auto one = static_cast<float>(
+          reduce(sum.value.low + sum.value.high, [](double x, double y) { return x + y; }));
+      c[j] = accumulate ? c[j] + one : one;
+    }
+  }
+}
+
 // The same for rows of B that are contiguous: rows of `columns` vectors are summed for some k, then added to
-// C.
+// C. What is `ahead` of B is needed next.
 template <class T, class S, int rows, int columns, bool partial>
-TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T* c, long ldc,
-                           bool accumulate, long last) {
+TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb,
+                           typename KernelShape<T>::Result* c, long ldc, bool accumulate, long last,
+                           long ahead) {
   using V = Vec<T>;
-  constexpr int lanes = V::lanes;
+  using R = Vec<typename KernelShape<T>::Result>;
+  constexpr int lanes = V::lanes, together = KernelShape<T>::together;
   typename KernelShape<T>::Sum sum[rows][columns];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) sum[r][j].clear();
   }
-  for (long at = 0; at < k; ++at, b += ldb) {
+  for (long at = 0; at * together < k; ++at, b += together * ldb) {
     V row[columns];
 #pragma GCC unroll 16
-    for (int j = 0; j < columns; ++j) row[j] = load_as<T>(b + j * lanes, partial ? last : lanes);
+    for (int j = 0; j < columns; ++j) {
+      row[j] = load_down<T>(b + j * lanes, ldb, partial ? last : lanes, k - at * together);
+#pragma GCC unroll 2
+      for (int i = 0; i < together; ++i) read_early(b + i * ldb + j * lanes + ahead);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const V factor(a[r * lda + at]);
@@ -136,9 +189,9 @@ TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 16
     for (int j = 0; j < columns; ++j) {
-      T* const out = c + r * ldc + j * lanes;
-      V total = sum[r][j].rounded();
-      if (accumulate) total = total + (partial ? V::load(out, last) : V::load(out));
+      auto* const out = c + r * ldc + j * lanes;
+      R total = sum[r][j].rounded();
+      if (accumulate) total = total + (partial ? R::load(out, last) : R::load(out));
       if (partial)
         total.store(out, last);
       else
@@ -147,14 +200,24 @@ TILE_INLINE void multiples(long k, const T* a, long lda, const S* b, long ldb, T
   }
 }
 template <class T, class S, int rows>
-TILE_INLINE void rows_of_multiples(long n, long k, const T* a, long lda, const S* b, long ldb, T* c, long ldc,
-                                   bool accumulate) {
-  constexpr int lanes = Vec<T>::lanes, most = few_sums<T> / rows, columns = most > 0 ? most : 1;
-  for (; n >= columns * lanes; n -= columns * lanes, b += columns * lanes, c += columns * lanes)
-    multiples<T, S, rows, columns, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
-  for (; n >= lanes; n -= lanes, b += lanes, c += lanes)
-    multiples<T, S, rows, 1, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes);
-  if (n > 0) multiples<T, S, rows, 1, true>(k, a, lda, b, ldb, c, ldc, accumulate, n);
+TILE_INLINE void rows_of_multiples(long n, long k, const T* a, long lda, const S* b, long ldb,
+                                   typename KernelShape<T>::Result* c, long ldc, bool accumulate) {
+  // A single row reads no longer pieces of B than two rows do, which takes longer.
+  constexpr int lanes = Vec<T>::lanes, most = few_sums<T> / rows,
+                columns = most > 8   ? 8
+                          : most > 0 ? most
+                                     : 1;
+  const long next_rows = k * ldb - n;  // behind the last column
+  const auto some = [&]<int vectors>() __attribute__((always_inline)) {
+    constexpr long width = vectors * lanes;
+    for (; n >= width; n -= width, b += width, c += width)
+      multiples<T, S, rows, vectors, false>(k, a, lda, b, ldb, c, ldc, accumulate, lanes,
+                                            n >= 2 * width ? width : next_rows + n);
+  };
+  some.template operator()<columns>();
+  if constexpr (columns > 4) some.template operator()<4>();
+  some.template operator()<1>();
+  if (n > 0) multiples<T, S, rows, 1, true>(k, a, lda, b, ldb, c, ldc, accumulate, n, 0);
 }
 
 // Calls body.operator()<count>(first row) for all rows.
@@ -172,10 +235,15 @@ TILE_INLINE void each_few_rows(long m, const F& body) {
   some.template operator()<1>();
 }
 template <class T, class S>
-static void columns_in_place(long m, long n, long k, const void* rows, const MatrixView& b, void* c, long ldc,
-                             bool accumulate) {
+static void columns_in_place(long m, long n, long k, long, const void* rows, const MatrixView& b, void* c,
+                             long ldc, bool accumulate) {
   constexpr int together = KernelShape<T>::together;
   const long lda = (k + together - 1) / together;
+  if constexpr (std::is_same_v<T, float>) {
+    if (k < 2 * Vec<T>::lanes)
+      return short_dots(m, n, k, static_cast<const T*>(rows), static_cast<const S*>(b.data), b.column_stride,
+                        static_cast<T*>(c), ldc, accumulate);
+  }
   each_few_rows<T>(
       m, [&]<int count>(long row) __attribute__((always_inline)) {
         rows_of_dots<T, S, count>(
@@ -184,17 +252,19 @@ static void columns_in_place(long m, long n, long k, const void* rows, const Mat
       });
 }
 template <class T, class S>
-static void rows_in_place(long m, long n, long k, const void* rows, const MatrixView& b, void* c, long ldc,
-                          bool accumulate) {
-  constexpr long together = 16;  // a processor reads ahead along the rows of B if these are few
+static void rows_in_place(long m, long n, long k, long run, const void* rows, const MatrixView& b, void* c,
+                          long ldc, bool accumulate) {
+  constexpr int together = KernelShape<T>::together;
+  const long lda = (k + together - 1) / together;
   const auto* a = static_cast<const T*>(rows);
   const auto* from = static_cast<const S*>(b.data);
   each_few_rows<T>(
       m, [&]<int count>(long row) __attribute__((always_inline)) {
-        for (long at = 0; at == 0 || at < k; at += together)
-          rows_of_multiples<T, S, count>(n, k - at < together ? k - at : together, a + row * k + at, k,
+        for (long at = 0; at == 0 || at < k; at += run)
+          rows_of_multiples<T, S, count>(n, k - at < run ? k - at : run, a + row * lda + at / together, lda,
                                          from + at * b.row_stride, b.row_stride,
-                                         static_cast<T*>(c) + row * ldc, ldc, accumulate || at > 0);
+                                         static_cast<typename KernelShape<T>::Result*>(c) + row * ldc, ldc,
+                                         accumulate || at > 0);
       });
 }
 
