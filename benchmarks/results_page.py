@@ -127,6 +127,13 @@ def _expressions(rows):
     return [f"{_range(eager)} times as fast as eager, {_range(compiled)} times as fast as `torch.compile`"]
 
 
+def _derivatives(rows):
+    kinds = {"gradients": "our own ones", "forward mode": "the operator alone"}
+    for kind, peer in kinds.items():
+        some = [row for row in rows if row["case"].startswith(kind.rstrip("s"))]
+        yield f"{kind} reach {_range(_numbers(some, 'peer / derived'))} of the speed of {peer}"
+
+
 def _compiled(rows):
     kinds = {"small graphs": "graph: ", "models": ", (inference|training)$"}
     for kind, pattern in kinds.items():
@@ -184,6 +191,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "host": ("the host's time of a call", _host),
     "python": ("kernels in Python against Triton, C++ and torch", _python),
     "expressions": ("operators of one expression against torch", _expressions),
+    "derivatives": ("gradients and tangents by the compiler", _derivatives),
     "compiled": ('`torch.compile(backend="tile")` against inductor and eager', _compiled),
     "models": ("models unchanged, compiled and patched", _models),
     "suite": ("the test suite", _suite),

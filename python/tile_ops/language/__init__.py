@@ -24,6 +24,7 @@ from .functions.arithmetic import (
     bitwise_rshift,
     bitwise_xor,
     cdiv,
+    detach,
     equal,
     floordiv,
     greater,

@@ -63,7 +63,6 @@ WRITTEN = {
     "clone": "X; a tile never changes",
     "copy": "X; a tile never changes",
     "contiguous": "X; a tile never changes",
-    "detach": "X; kernels do not track gradients",
     "zeros_like": "M.zeros(X.shape, X.dtype)",
     "ones_like": "M.ones(X.shape, X.dtype)",
     "full_like": "M.full(X.shape, value, X.dtype)",

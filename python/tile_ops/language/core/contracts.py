@@ -106,6 +106,7 @@ _CONTRACTS = {
     **_family("where", _BROADCAST, f"cond: bool, an integer or a float; x and y: any; {_PROMOTED}", _PROMOTION_ERRORS),
     **_family("logical_not", "any; the result has x's.", "integers, floats and bool; the result is bool_.",
               "TileTypeError for float8 and tfloat32."),
+    **_family("detach", "any; the result has x's.", "any; the result has x's.", "none."),
     **_family("fma", _BROADCAST, f"floats; {_PROMOTED}", f"{_PROMOTION_ERRORS} TileTypeError for integers and bools."),
     **_family("abs_", "any; the result has x's.", "integers, floats and bool; the result has x's dtype.",
               "TileTypeError for float8 and tfloat32."),

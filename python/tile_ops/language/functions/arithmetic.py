@@ -277,6 +277,16 @@ def where(translator, cond: operand, x: operand, y: operand, /):
     return emitter.emit("where", *tiles)
 
 
+@language_function(method=True)
+def detach(translator, x: operand, /):
+    """Returns x, which derivatives by the compiler take for a constant.
+
+    Serves numbers that results depend on only by rounding, such as the maximum that a softmax subtracts: their gradients and
+    tangents would cost time and add up to nothing.
+    """
+    return x if is_constant(x) else translator.emitter.emit("detach", translator.emitter.tile(x))
+
+
 @language_function
 def logical_not(translator, x: operand, /):
     """Returns x == 0."""
