@@ -131,7 +131,7 @@ def _derivatives(rows):
     kinds = {"gradients": "our own ones", "forward mode": "the operator alone"}
     for kind, peer in kinds.items():
         some = [row for row in rows if row["case"].startswith(kind.rstrip("s"))]
-        yield f"{kind} reach {_range(_numbers(some, 'peer / derived'))} of the speed of {peer}"
+        yield f"{kind}: {_range(_numbers(some, 'peer / derived'))} of the speed of {peer}"
 
 
 def _compiled(rows):

@@ -221,3 +221,17 @@ def test_rows_that_are_dealt_to_blocks():
     tile_ops.derive(kernels.dealt_softmax_kernel)[3](x, torch.empty(7, 13), 16, grad, grad_x)
     x.requires_grad_()
     torch.testing.assert_close(grad_x, torch.autograd.grad(x.softmax(1), x, grad)[0])
+
+
+@tl.kernel
+def detached_kernel(x, out, N: tl.Constant[int]):
+    t = tl.load(x, (tl.bid(0),), (N,))
+    tl.store(out, (tl.bid(0),), tl.detach(t) * t + t.detach() + tl.detach(2.0))
+
+
+def test_detached_tiles_are_constants():
+    x, out, grad_x = torch.randn(13), torch.empty(13), torch.empty(13)
+    detached_kernel[2](x, out, 8)
+    torch.testing.assert_close(out, x * x + x + 2)
+    tile_ops.derive(detached_kernel)[2](x, out, 8, torch.ones(13), grad_x)
+    torch.testing.assert_close(grad_x, x)

@@ -75,6 +75,7 @@ from ..language import cos as cos
 from ..language import cosh as cosh
 from ..language import cumprod as cumprod
 from ..language import cumsum as cumsum
+from ..language import detach as detach
 from ..language import divmod as divmod
 from ..language import ensure_constant as ensure_constant
 from ..language import equal as equal

@@ -92,6 +92,18 @@ class Tile:
     def __index__(self) -> int: ...
     def __getitem__(self, item: Any, /) -> Tile:
         """Inserts axes: t[:, None]. Items are `:`, None and `...`."""
+    def detach(self) -> Tile:
+        """Returns x, which derivatives by the compiler take for a constant.
+
+        Serves numbers that results depend on only by rounding, such as the maximum that a softmax subtracts: their
+        gradients and
+        tangents would cost time and add up to nothing.
+
+        Shapes: any; the result has x's.
+        Dtypes: any; the result has x's.
+        Errors: none.
+        """
+
     def reshape(self, shape: Shape) -> Tile:
         """Returns the elements of x, in row-major order, in another shape; one extent may be -1.
 
@@ -1112,6 +1124,18 @@ def cumsum(
     float32 and are rounded once.
     Errors: TileTypeError for an axis out of range, for a repeated axis, and for float8 and tfloat32.
     TileTypeError for a rounding_mode of integers.
+    """
+
+def detach(x: TileLike) -> Tile:
+    """Returns x, which derivatives by the compiler take for a constant.
+
+    Serves numbers that results depend on only by rounding, such as the maximum that a softmax subtracts: their
+    gradients and
+    tangents would cost time and add up to nothing.
+
+    Shapes: any; the result has x's.
+    Dtypes: any; the result has x's.
+    Errors: none.
     """
 
 def divmod(x: TileLike, y: TileLike) -> tuple[Tile, Tile]:
