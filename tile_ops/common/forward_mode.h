@@ -5,6 +5,6 @@
 namespace tile {
 
 // Returns true if kernels also compute tangents, so that tiles and sums need twice the registers.
-inline bool computes_tangents() { return TangentMemory::of_thread() != nullptr; }
+inline bool computes_tangents() { return Derivation::of_thread() != nullptr; }
 
 }  // namespace tile

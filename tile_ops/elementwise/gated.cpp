@@ -111,7 +111,8 @@ const auto swiglu_backward =
                 const std::optional<at::Tensor>& grad_gate, const std::optional<at::Tensor>& grad_up) {
           gated_gradients(Activation::silu, grad_out, gate, up, grad_gate, grad_up);
         })
-        .leading({"grad_out", "gate", "up"});
+        .leading({"grad_out", "gate", "up"})
+        .grad_by_compiler();
 
 const auto geglu =
     op("tile::geglu(Tensor gate, Tensor up, *, str approximate=\"none\") -> Tensor out")
@@ -137,7 +138,8 @@ const auto geglu_backward =
                 const std::optional<at::Tensor>& grad_up) {
           gated_gradients(gelu_of(approximate), grad_out, gate, up, grad_gate, grad_up);
         })
-        .leading({"grad_out", "gate", "up"});
+        .leading({"grad_out", "gate", "up"})
+        .grad_by_compiler();
 
 }  // namespace
 }  // namespace tile
