@@ -115,7 +115,7 @@ void Activity::find(const Block& block) {
     }
     bool any = false;
     for (const Value* operand : op.operands) any |= active(operand);
-    if (any)
+    if (any && !op.traits().detaches)
       for (const Value* result : op.results) mark(result);
   }
 }

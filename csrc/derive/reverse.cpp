@@ -10,7 +10,7 @@
 #include "ir/build.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
-#include "passes/pipeline.h"
+#include "passes/passes.h"
 
 namespace tile {
 namespace {
@@ -51,8 +51,9 @@ void fold_blocks(Function& function, int64_t axis) {
 Function prepared(const Function& kernel, int folded_axis) {
   Function copy = clone(kernel);
   if (folded_axis >= 0) fold_blocks(copy, folded_axis);
+  expand_for_derivatives(copy);
   for (const char* pass :
-       {"expand", "fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+       {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
     run_pass(pass, copy);
   return copy;
 }

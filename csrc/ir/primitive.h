@@ -32,6 +32,7 @@ struct Traits {
   bool effect = false;       // not on memory (print, assert); ordered with writes and other effects
   bool terminator = false;   // ends a region
   bool impure = false;       // two equal ops may differ, so they are never merged
+  bool detaches = false;     // derivatives take its results for constants
   bool acts() const { return writes || barrier || effect; }  // needed even if its results are unused
   bool pure() const { return !reads && !writes && !barrier && !effect && !terminator && !impure; }
 };

@@ -6,6 +6,7 @@
 namespace tile {
 
 bool expand(Function& function);            // derived primitives become core ones
+bool expand_for_derivatives(Function& function);  // the same, but for those that derivatives ask for
 bool canonicalise(Function& function);      // one order of ops, whatever the order of tracing
 bool fold(Function& function);              // arithmetic of constants
 bool simplify(Function& function);          // exact identities

@@ -12,10 +12,12 @@ std::vector<Value*> expand_detach(Builder&, const Op& op) { return {op.operands[
 const Register detach_{
     {.name = "detach",
      .operands = 1,
+     .traits = {.detaches = true},
      .tangent = no_tangent,
      .infer = infer_detach,
      .expand = expand_detach,
-     .doc = "The tile itself, which forward mode takes for a constant: its tangent is zero.\n"
+     .doc = "The tile itself, which derivatives take for a constant: its tangent is zero, and it passes no "
+            "gradient on.\n"
             "operands: x, a tile.\n"
             "result: x's type.\n"
             "For numbers that the results of a kernel do not depend on but for rounding, such as "

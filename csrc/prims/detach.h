@@ -4,7 +4,7 @@
 
 namespace tile {
 
-// Returns x, which forward mode takes for a constant: its tangent is zero. For numbers that the result does
+// Returns x, which derivatives take for a constant: its tangent and its gradient are zero. For numbers that the result does
 // not depend on but for rounding, such as the maximum that a softmax subtracts. Costs nothing.
 Tile detach(const Operand& x);
 

@@ -187,6 +187,10 @@ std::shared_ptr<OperatorRecord> reverse_record(const OperatorRecord& op) {
   return reverse;
 }
 
+void call_operator(const char* name, std::vector<IValue>& stack) {
+  c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);
+}
+
 torch::CppFunction reverse_run_kernel(std::shared_ptr<OperatorRecord> op) {
   return boxed_kernel<ReverseRunKernel>(std::move(op));
 }

@@ -2,6 +2,7 @@
 // memory that they access.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 
 #include <list>
 #include <optional>
@@ -105,5 +106,8 @@ class ReverseRecord {
   std::vector<ReverseStep> steps_;
   StorageMemory memory_;
 };
+
+// Calls an operator of this library by its name, with arguments that become its results.
+void call_operator(const char* name, std::vector<c10::IValue>& stack);
 
 }  // namespace tile

@@ -14,7 +14,7 @@ bool is_transparent(const c10::OperatorName& name, const at::RecordFunction& fun
       "aten::ones_like",  "aten::new_empty",    "aten::new_zeros",
       "aten::new_full",   "aten::new_ones",     "aten::new_empty_strided",
       "aten::size",       "aten::stride",       "aten::result_type",
-      "aten::resize_",    "aten::record_stream"};
+      "aten::resize_",    "aten::record_stream",    "aten::_unsafe_view"};
   if (made_of_copies.count(name.name)) return true;
   const auto schema = function.operator_schema();
   if (!schema || schema->returns().empty()) return false;

@@ -19,6 +19,41 @@ VmapCall::Results fold_batch(VmapCall& call, std::vector<std::string> arguments)
   return call.fold(arguments);
 }
 
+// The weights of the rows as a step of a record, in which they depend on the scores: weight = exp(top - lse),
+// whose top is taken for a constant.
+Saved weight_again(const Operands& of, const Saved& saved, const OptionalTensor& bias,
+                   const Request& request) {
+  static const Tensor none;
+  std::vector<Tensor> read{of.query, of.key};
+  if (bias && bias->is_floating_point()) read.push_back(*bias);
+  if (request.sinks) read.push_back(*request.sinks);
+  const bool has_bias = bias && bias->is_floating_point(), has_sinks = request.sinks.has_value();
+  const auto& [out, top, weight, residual] = saved;
+  std::vector<c10::IValue> arguments{std::nullopt, std::nullopt, of.query, of.key, of.value, out, top, weight,
+                                     residual};
+  arguments.insert(arguments.end(),
+                   {bias, request.is_causal, request.causal_align, request.scale,
+                    c10::IValue(std::vector<int64_t>(request.window.begin(), request.window.end())),
+                    request.softcap, request.alibi_slopes, request.sinks, request.dropout_p, request.seed});
+  const Tensor again = result_like(weight);
+  ReverseRecord::of_thread()->add_own(
+      {"weight_again", read, again, [=] { Tensor(again).copy_(weight); },
+       [=](const Tensor& incoming, const std::vector<bool>& wanted) {
+         std::vector<c10::IValue> stack = arguments;
+         stack[1] = weight.mul(incoming).neg();
+         const bool of_bias = has_bias && wanted.at(2), of_sinks = has_sinks && wanted.back();
+         c10::List<bool> mask({wanted[0], wanted[1], false, of_bias, of_sinks});
+         stack.emplace_back(mask);
+         call_operator("tile::attention_backward", stack);
+         std::vector<Tensor> gradients{stack[0].toTensor(), stack[1].toTensor()};
+         if (has_bias) gradients.push_back(stack[3].toTensor());
+         if (has_sinks) gradients.push_back(stack[4].toTensor());
+         return gradients;
+       }});
+  Saved result = saved;
+  return result;
+}
+
 const auto attention_ =
     op("tile::attention(Tensor query, Tensor key, Tensor value, *, Tensor? attn_bias=None, bool "
        "is_causal=False, str causal_align=\"bottom_right\", float? scale=None, int[2] window=[-1, -1], float "

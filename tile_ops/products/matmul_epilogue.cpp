@@ -225,7 +225,7 @@ void run_epilogue_gradients(const Tensor& grad_out, const Operands& of, const Ep
   int64_t element = 0;
   for (const Part& part : parts)
     if (!part.gradient.defined()) element += static_cast<int64_t>(c10::elementSize(part.dtype));
-  const int64_t most = element == 0 ? 0 : std::min(incoming.numel(), tuning::product_chunk_bytes / element);
+  const int64_t most = element == 0 ? 0 : std::min(incoming.numel(), most_chunk_elements(element));
   for (Part& part : parts)
     if (!part.gradient.defined()) part.values = at::empty({most}, x.options().dtype(part.dtype));
   std::vector<Tensor> memory;
