@@ -11,6 +11,10 @@
 #include "runtime/reverse_kernel.h"
 #include "torch/storage_memory.h"
 
+namespace at {
+struct RecordFunction;
+}
+
 namespace tile {
 
 // A part of run whose gradient its author gives, in the place of its launches.
