@@ -198,7 +198,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     return;
   }
   const int64_t n = images.images, groups = problem.groups;
-  if (images.fuses_backward(groups)) {
+  if (images.fuses_backward(groups) && !is_recorded()) {  // it reads what it has written
     const auto array = [&](size_t i) { return grouped(images[i], 1, groups); };
     fused_backward.launch({groups, n}, array(1), array(2), problem.affine_by_group(), problem.statistics(),
                           grad_input ? std::optional(array(0)) : std::nullopt,
