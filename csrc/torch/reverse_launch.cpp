@@ -24,12 +24,20 @@ constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor r
 // out[i] = sum of parts[p, i] over p, in order; `adds`: to what is there.
 void sum_of_parts_kernel(Array parts, Array out, bool adds, int rows, int columns) {
   View in = parts.tiled_view({rows, columns}), to = out.tiled_view({columns});
-  Tile total = zeros({columns}, parts.dtype());
-  if (adds) total = to.load({bid(0)}).astype(parts.dtype());
-  for (Tile k : range(in.num_tiles(0))) total += in.load({k, bid(0)}).sum(0);
+  const DType compute = out.dtype() == f64 ? f64 : f32;
+  Tile total = adds ? to.load({bid(0)}).astype(compute) : zeros({columns}, compute);
+  for (Tile k : range(in.num_tiles(0))) total += in.load({k, bid(0)}).astype(compute).sum(0);
   to.store({bid(0)}, total);
 }
 Kernel sum_of_parts("sum_of_gradients", sum_of_parts_kernel);
+
+// parts: [p, n] and contiguous; out: [n].
+void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
+  constexpr int64_t columns = 128;
+  const int rows = parts.size(0) < 16 ? 1 : 16;
+  sum_of_parts.launch({(out.size(0) + columns - 1) / columns}, parts, out, adds, rows,
+                      static_cast<int>(columns));
+}
 
 int64_t blocks_of(const Grid& grid) { return grid.x * grid.y * grid.z; }
 int64_t& axis_of(Grid& grid, int axis) { return axis == 0 ? grid.x : axis == 1 ? grid.y : grid.z; }
@@ -162,18 +170,12 @@ struct Sum {
     if (!view.numel()) return;
     const at::Tensor parts = memory.view({-1, view.numel()});
     if (view.is_contiguous()) {
-      add(parts, view.view({-1}), target->adds);
+      add_parts(parts, view.view({-1}), target->adds);
     } else {
       const at::Tensor sum = at::empty(view.sizes(), memory.options());
-      add(parts, sum.view({-1}), false);
+      add_parts(parts, sum.view({-1}), false);
       accumulate(view, sum, target->adds);
     }
-  }
-  static void add(const at::Tensor& parts, const at::Tensor& out, bool adds) {
-    constexpr int64_t columns = 128;
-    const int rows = parts.size(0) < 16 ? 1 : 16;
-    sum_of_parts.launch({(out.size(0) + columns - 1) / columns}, parts, out, adds, rows,
-                        static_cast<int>(columns));
   }
 };
 
@@ -202,6 +204,7 @@ void accumulate(at::Tensor view, at::Tensor value, bool adds) {
     }
     view.zero_();
   }
+  if (view.is_contiguous() && value.is_contiguous()) return add_parts(value.view({1, -1}), view.view({-1}), true);
   for (int64_t axis = 0; axis < view.dim(); ++axis)
     if (view.stride(axis) == 0 && view.size(axis) > 1)
       value = value.sum(axis, /*keepdim=*/true), view = view.narrow(axis, 0, 1);

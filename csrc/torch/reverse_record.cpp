@@ -99,7 +99,9 @@ ReverseRegion* ReverseRecord::find(const void* data) {
 }
 ReverseRegion* ReverseRecord::region_of(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage() || tensor.numel() == 0) return nullptr;
-  return find(memory_.of(tensor));
+  ReverseRegion* const region = find(memory_.of(tensor));
+  // An emulation computes on a CPU in the memory of meta tensors.
+  return region && region->storage.device() == tensor.device() ? region : nullptr;
 }
 bool ReverseRecord::is_active(const at::Tensor& tensor) {
   if (!has_gradient(tensor)) return false;
