@@ -7,7 +7,7 @@ import operators
 import pytest
 import torch
 from double_backward import second_gradients
-from emulate_operators import Emulation, to_gpu, to_host
+from emulate_operators import Emulation, on_host, to_gpu, to_host
 from numerics import largest, widen
 
 CALLS = {
@@ -32,20 +32,41 @@ NAMES = (
 DTYPES = (torch.bfloat16, torch.float32)
 
 
-def on_host(function):
-    def computed(*args):
-        values = [to_host(x) if isinstance(x, torch.Tensor) and x.is_meta else x for x in args]
-        return to_gpu(function(*values))
+def computed(function):
+    """The function of meta tensors that have values."""
 
-    return computed
+    def call(*args, **kwargs):
+        values = [to_host(x) if isinstance(x, torch.Tensor) and x.is_meta else x for x in args]
+        return to_gpu(function(*values, **kwargs))
+
+    return call
+
+
+def add_in_place(meta, other, alpha=1):
+    on_host(meta).add_(on_host(other), alpha=alpha)
+    return meta
+
+
+def total(x, dim, keepdim=False, *, dtype=None):
+    return torch.sum(x, dim, keepdim, dtype=dtype)
+
+
+# Those by which torch adds up gradients.
+SUMS = {
+    "add.Tensor": computed(torch.add),
+    "add_.Tensor": add_in_place,
+    "sum.dim_IntList": computed(total),
+    "mul.Tensor": computed(torch.mul),
+    "neg": computed(torch.neg),
+}
 
 
 @contextlib.contextmanager
 def summed_by_autograd():
     """Sums and products of meta tensors have values."""
     with torch.library._scoped_library("aten", "IMPL") as library:
-        for name, function in {"add.Tensor": torch.add, "mul.Tensor": torch.mul, "neg": torch.neg}.items():
-            library.impl(name, on_host(function), "Meta", allow_override=True)
+        for name, function in SUMS.items():
+            library.impl(name, function, "Meta", allow_override=True)
         yield
 
 
