@@ -52,8 +52,7 @@ Function prepared(const Function& kernel, int folded_axis) {
   Function copy = clone(kernel);
   if (folded_axis >= 0) fold_blocks(copy, folded_axis);
   expand_for_derivatives(copy);
-  for (const char* pass :
-       {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+  for (const char* pass : {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
     run_pass(pass, copy);
   return copy;
 }

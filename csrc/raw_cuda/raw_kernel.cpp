@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "driver/current_stream.h"
-#include "runtime/launch_range.h"
 #include "runtime/derivation.h"
+#include "runtime/launch_range.h"
 
 namespace tile {
 namespace {

@@ -61,8 +61,7 @@ const ReverseKernel::Made* ReverseKernel::folded(const std::vector<Wanted>& want
     const bool same =
         std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
                    [](const auto& x, const auto& y) { return x.how == y.how && x.axes == y.axes; });
-    if (same && made->derived.scratch.size() == plain.derived.scratch.size())
-      known->second = std::move(made);
+    if (same && made->derived.scratch.size() == plain.derived.scratch.size()) known->second = std::move(made);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unsupported) throw;  // else the proofs do not hold there
   }

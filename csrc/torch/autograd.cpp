@@ -379,8 +379,9 @@ struct AutogradKernel final : c10::OperatorKernel {
   void require_forward() const {
     if (op->forward) return;
     raise(op->body->name, ErrorKind::unsupported,
-          op->is_reverse ? "its gradient is derived by the compiler, and that has no forward-mode derivative; use "
-                           "reverse mode"
+          op->is_reverse
+              ? "its gradient is derived by the compiler, and that has no forward-mode derivative; use "
+                "reverse mode"
           : op->is_forward
               ? "forward mode twice is not implemented; differentiate forward once, and in reverse mode "
                 "inside it (jacfwd of jacrev)"

@@ -33,8 +33,8 @@ Registry& registry() {
 std::atomic<uint64_t> definition_count{0};
 std::atomic<void (*)()> definition_listener = nullptr;
 
-// Defines the operator's schema and a kernel for each key. `of`: the operator whose forward or reverse mode it
-// is, or itself.
+// Defines the operator's schema and a kernel for each key. `of`: the operator whose forward or reverse mode
+// it is, or itself.
 void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op,
              const std::shared_ptr<OperatorRecord>& of) {
   library.def(c10::FunctionSchema(op->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});

@@ -135,8 +135,8 @@ std::shared_ptr<OperatorRecord> forward_record(const OperatorRecord& op);
 // Returns the arguments and their tangents, by name.
 std::vector<std::string> with_tangents(const OperatorRecord& op, std::vector<std::string> arguments);
 
-// Returns the record of the hidden operator that takes the gradients of the results and the arguments of `op`,
-// and returns the gradients of its tensors. Throws an error for an operator that has no such gradients.
+// Returns the record of the hidden operator that takes the gradients of the results and the arguments of
+// `op`, and returns the gradients of its tensors. Throws an error for an operator that has no such gradients.
 std::shared_ptr<OperatorRecord> reverse_record(const OperatorRecord& op);
 
 // The kernels of each file as functions for the dispatcher.

@@ -5,11 +5,13 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <mutex>
+#include <tuple>
 
+#include "derive/gradient_sum.h"
 #include "driver/driver.h"
-#include "runtime/kernel.h"
-#include "tile.h"
+#include "ir/print.h"
 #include "torch/args.h"
 #include "torch/context.h"
 #include "torch/overlap.h"
@@ -18,25 +20,25 @@ namespace tile {
 namespace {
 
 constexpr int64_t small_bytes = int64_t{1} << 22;  // of partial sums, which are always taken
-constexpr int64_t cpu_blocks = 64;  // whatever the number of threads, because sums depend on it
+constexpr int64_t cpu_blocks = 64;            // whatever the number of threads, because sums depend on it
 constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor represents
 
-// out[i] = sum of parts[p, i] over p, in order; `adds`: to what is there.
-void sum_of_parts_kernel(Array parts, Array out, bool adds, int rows, int columns) {
-  View in = parts.tiled_view({rows, columns}), to = out.tiled_view({columns});
-  const DType compute = out.dtype() == f64 ? f64 : f32;
-  Tile total = adds ? to.load({bid(0)}).astype(compute) : zeros({columns}, compute);
-  for (Tile k : range(in.num_tiles(0))) total += in.load({k, bid(0)}).astype(compute).sum(0);
-  to.store({bid(0)}, total);
-}
-Kernel sum_of_parts("sum_of_gradients", sum_of_parts_kernel);
-
-// parts: [p, n] and contiguous; out: [n].
+// out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous; out:
+// [n].
 void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
   constexpr int64_t columns = 128;
-  const int rows = parts.size(0) < 16 ? 1 : 16;
-  sum_of_parts.launch({(out.size(0) + columns - 1) / columns}, parts, out, adds, rows,
-                      static_cast<int>(columns));
+  const int64_t rows = parts.size(0) < 16 ? 1 : 16;
+  const DType from = to_dtype(parts.scalar_type()), to = to_dtype(out.scalar_type());
+  static std::mutex mutex;
+  static auto* const kernels = new std::map<std::tuple<DType, DType, bool, int64_t>, TextKernel>;
+  const TextKernel* const kernel = [&] {
+    const std::lock_guard lock(mutex);
+    const std::tuple key(from, to, adds, rows);
+    const auto known = kernels->find(key);
+    if (known != kernels->end()) return &known->second;
+    return &kernels->try_emplace(key, print(gradient_sum(from, to, adds, rows, columns))).first->second;
+  }();
+  kernel->launch({(out.size(0) + columns - 1) / columns}, {to_array_argument(parts), to_array_argument(out)});
 }
 
 int64_t blocks_of(const Grid& grid) { return grid.x * grid.y * grid.z; }
@@ -46,8 +48,8 @@ int64_t axis_of(const Grid& grid, int axis) { return axis == 0 ? grid.x : axis =
 // A number of blocks that keeps a device busy.
 int64_t blocks_at_once(const at::Tensor& on) {
   if (on.is_cpu()) return cpu_blocks;
-  return 4 * (on.is_cuda() ? Driver::get().properties(on.device().index()).multiprocessors
-                           : gpu_multiprocessors);
+  return 4 *
+         (on.is_cuda() ? Driver::get().properties(on.device().index()).multiprocessors : gpu_multiprocessors);
 }
 
 int64_t bytes_of(const std::vector<Argument>& arguments) {
@@ -204,15 +206,23 @@ void accumulate(at::Tensor view, at::Tensor value, bool adds) {
     }
     view.zero_();
   }
-  if (view.is_contiguous() && value.is_contiguous()) return add_parts(value.view({1, -1}), view.view({-1}), true);
-  for (int64_t axis = 0; axis < view.dim(); ++axis)
-    if (view.stride(axis) == 0 && view.size(axis) > 1)
-      value = value.sum(axis, /*keepdim=*/true), view = view.narrow(axis, 0, 1);
+  for (int64_t axis = 0; axis < view.dim(); ++axis) {
+    if (view.stride(axis) != 0 || view.size(axis) == 1) continue;
+    const at::Tensor parts = value.movedim(axis, 0).contiguous();
+    const bool wide = value.scalar_type() == at::kDouble;
+    const at::Tensor sum =
+        at::empty(parts.sizes().slice(1), value.options().dtype(wide ? at::kDouble : at::kFloat));
+    add_parts(parts.view({parts.size(0), -1}), sum.view({-1}), false);
+    value = sum.unsqueeze(axis), view = view.narrow(axis, 0, 1);
+  }
   if (overlaps_itself(view))
     fail(ErrorKind::unsupported, "the gradient of an array of shape ", view.sizes(), " and strides ",
          view.strides(),
          ", whose elements share memory, is not derived; pass a clone() of it to the kernel");
-  view.add_(value);
+  const bool dense = view.is_contiguous();
+  const at::Tensor sum = dense ? view : at::empty(view.sizes(), view.options()).copy_(view);
+  add_parts(value.contiguous().view({1, -1}), sum.view({-1}), true);
+  if (!dense) view.copy_(sum);
 }
 
 void launch_gradients(const GradientLaunch& launch) {
@@ -251,8 +261,7 @@ void launch_gradients(const GradientLaunch& launch) {
   if (blocks_of(launch.grid)) {
     std::vector<Argument> arguments = launch.arguments;
     if (derived.folded_axis >= 0)
-      arguments.emplace_back(
-          scalar_argument(static_cast<int>(axis_of(launch.grid, derived.folded_axis))));
+      arguments.emplace_back(scalar_argument(static_cast<int>(axis_of(launch.grid, derived.folded_axis))));
     for (const std::vector<at::Tensor>* list : {&launch.incoming, &std::as_const(memories)})
       for (const at::Tensor& tensor : *list) arguments.emplace_back(to_array_argument(tensor));
     std::vector<at::Tensor> scratch;

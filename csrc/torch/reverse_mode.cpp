@@ -78,7 +78,8 @@ class ReverseCall {
     }
     record.finish();
     for (size_t i = 0; i < gradients.size(); ++i)
-      if (gradients[i].defined()) record.set_target(arguments[op_.tensor_arguments[i]].toTensor(), gradients[i]);
+      if (gradients[i].defined())
+        record.set_target(arguments[op_.tensor_arguments[i]].toTensor(), gradients[i]);
     for (size_t k = 0; k < op_.results; ++k)
       if (const IValue& result = stack[op_.arguments + k];
           incoming_[k].defined() && result.isTensor() && result.toTensor().defined())
@@ -163,23 +164,24 @@ std::shared_ptr<OperatorRecord> reverse_record(const OperatorRecord& op) {
   std::vector<c10::Argument> arguments, results;
   for (size_t k = 0; k < op.results; ++k) {
     if (type_text(op.schema.returns()[k]) != "Tensor")
-      fail(ErrorKind::unsupported, op.body->name, ": the compiler derives no gradient of a list of results, '",
-           result_name(op.schema, k), "'; write it by hand");
+      fail(ErrorKind::unsupported, op.body->name,
+           ": the compiler derives no gradient of a list of results, '", result_name(op.schema, k),
+           "'; write it by hand");
     arguments.emplace_back("grad_" + result_name(op.schema, k), one);
   }
   for (const c10::Argument& argument : op.schema.arguments()) {
     const std::string type = type_text(argument);
     if (is_mask(argument)) continue;
     if (type.starts_with("Tensor") && type.find('[') != std::string::npos)
-      fail(ErrorKind::unsupported, op.body->name, ": the compiler derives no gradient of a list of tensors, '",
-           argument.name(), "'; write it by hand");
+      fail(ErrorKind::unsupported, op.body->name,
+           ": the compiler derives no gradient of a list of tensors, '", argument.name(),
+           "'; write it by hand");
     arguments.emplace_back(argument.name(), argument.type(), argument.real_type(), argument.N());
     if (type.starts_with("Tensor")) results.emplace_back("grad_" + argument.name(), c10::TensorType::get());
   }
   if (results.empty() || op.results == 0)
-    fail(ErrorKind::value, op.body->name,
-         ": grad_by_compiler: has no tensors among its ", op.results == 0 ? "results" : "arguments",
-         ", so there is no gradient; remove it");
+    fail(ErrorKind::value, op.body->name, ": grad_by_compiler: has no tensors among its ",
+         op.results == 0 ? "results" : "arguments", ", so there is no gradient; remove it");
   arguments.emplace_back("output_mask", c10::ListType::ofBools(), static_cast<int32_t>(results.size()));
   auto reverse = std::make_shared<OperatorRecord>(
       c10::FunctionSchema(name, "", std::move(arguments), std::move(results)), op.body, op.where);

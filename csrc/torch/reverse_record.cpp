@@ -79,6 +79,12 @@ ReverseRecord* ReverseRecord::of_thread() {
   return recorder && Derivation::of_thread() == recorder ? &recorder->record_ : nullptr;
 }
 
+void record_step(OwnGradient step) {
+  ReverseRecord* const record = ReverseRecord::of_thread();
+  TILE_CHECK(record, "No run is recorded");
+  record->add_own(std::move(step));
+}
+
 void ReverseRecord::refuse(const std::string& text) const {
   fail(ErrorKind::unsupported, name_, ": run", text);
 }
@@ -127,8 +133,9 @@ void ReverseRecord::add_launch(RecordedLaunch launch) {
     if (!array || is_empty(*array) || (!uses[i].read && !uses[i].written())) continue;
     ReverseRegion* const region = find(array->data);
     if (!region)
-      refuse(tile::str(" gives ", launch.name.name,
-                 " memory of which no tensor is known, so that its gradient is not derived; pass a tensor"));
+      refuse(tile::str(
+          " gives ", launch.name.name,
+          " memory of which no tensor is known, so that its gradient is not derived; pass a tensor"));
     step.accesses.push_back({region, i, *array, uses[i].read, uses[i].stored, uses[i].added});
   }
   step.launch = std::move(launch);
@@ -180,7 +187,8 @@ void ReverseRecord::add(ReverseStep step) {
     if (written) region.active = true;
     const at::ScalarType dtype = to_scalar_type(access.array.dtype);
     if (region.dtype && *region.dtype != dtype)
-      refuse(tile::str(" uses memory of ", *region.dtype, " as ", dtype, ", too, so that its gradient is not derived"));
+      refuse(tile::str(" uses memory of ", *region.dtype, " as ", dtype,
+                       ", too, so that its gradient is not derived"));
     region.dtype = dtype;
     region.reads += access.read;
   }
@@ -225,9 +233,10 @@ void ReverseRecord::see_call(const at::RecordFunction& function) {
   if (!active) return;
   if (name->name == "aten::zero_" || name->name == "aten::fill_")
     return add_copy(inputs[0].toTensor(), at::Tensor());
-  refuse(tile::str(" computes ", name->name,
-             " outside of our kernels, so that its gradient is not derived; do it in a kernel, or write the "
-             "gradient by hand"));
+  refuse(tile::str(
+      " computes ", name->name,
+      " outside of our kernels, so that its gradient is not derived; do it in a kernel, or write the "
+      "gradient by hand"));
 }
 
 void ReverseRecord::finish() {
@@ -249,11 +258,12 @@ void ReverseRecord::check_order() const {
           const bool written = before.stored || before.added;
           if (before.read && (after.stored || after.added) && overlapping(before, after))
             refuse(tile::str("'s ", steps_[j].what(), " overwrites memory that ", steps_[i].what(),
-                       " reads, so that its gradient is not derived; write to other memory"));
+                             " reads, so that its gradient is not derived; write to other memory"));
           if (written && after.stored && overlapping(before, after))
-            refuse(tile::str("'s ", steps_[i].what(), " and ", steps_[j].what(),
-                       " write the same memory, so that its gradient is not derived; write to different "
-                       "memory"));
+            refuse(
+                tile::str("'s ", steps_[i].what(), " and ", steps_[j].what(),
+                          " write the same memory, so that its gradient is not derived; write to different "
+                          "memory"));
         }
     }
 }

@@ -2,13 +2,13 @@
 // memory that they access.
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 
 #include <list>
 #include <optional>
 
 #include "runtime/launch_record.h"
 #include "runtime/reverse_kernel.h"
+#include "torch/own_gradient.h"
 #include "torch/storage_memory.h"
 
 namespace at {
@@ -17,23 +17,12 @@ struct RecordFunction;
 
 namespace tile {
 
-// A part of run whose gradient its author gives, in the place of its launches.
-struct OwnGradient {
-  std::string name;
-  std::vector<at::Tensor> read;  // of floats
-  at::Tensor written;
-  std::function<void()> run;
-  // Returns the gradients of what is read; undefined where not wanted.
-  std::function<std::vector<at::Tensor>(const at::Tensor& incoming, const std::vector<bool>& wanted)>
-      gradients;
-};
-
 // A piece of memory that run accesses.
 struct ReverseRegion {
   c10::Storage storage;  // kept, so that no other memory gets its addresses
   char *begin, *end;
-  at::Tensor argument;  // that the region belongs to; undefined: run has allocated it, or it is a result
-  bool active = false;  // depends on what is differentiated by
+  at::Tensor argument;   // that the region belongs to; undefined: run has allocated it, or it is a result
+  bool active = false;   // depends on what is differentiated by
   bool pending = false;  // a launch that has not run yet writes it
   std::optional<at::ScalarType> dtype = std::nullopt;
   int reads = 0;  // by active steps
@@ -110,8 +99,5 @@ class ReverseRecord {
   std::vector<ReverseStep> steps_;
   StorageMemory memory_;
 };
-
-// Calls an operator of this library by its name, with arguments that become its results.
-void call_operator(const char* name, std::vector<c10::IValue>& stack);
 
 }  // namespace tile

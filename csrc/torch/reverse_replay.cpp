@@ -58,7 +58,7 @@ void ReverseRecord::make_gradient(ReverseRegion& region, const ArrayArgument& ar
   if (region.gradient.defined()) return;
   const at::ScalarType dtype = to_scalar_type(array.dtype);
   const bool once = region.reads == 1;
-  if (const at::Tensor &base = region.argument, &target = region.target;
+  if (const at::Tensor& base = region.argument, &target = region.target;
       target.defined() && target.strides() == base.strides() && target.scalar_type() == dtype &&
       (once || dtype == sum_dtype(dtype))) {
     // Otherwise the step writes every element.
@@ -98,7 +98,8 @@ void ReverseRecord::compute_gradients() {
     if (!region.gradient.defined())
       target.zero_();
     else if (!region.gradient.is_same(target))
-      target.copy_(region.gradient.as_strided(region.argument.sizes(), region.argument.strides(), region.start));
+      target.copy_(
+          region.gradient.as_strided(region.argument.sizes(), region.argument.strides(), region.start));
   }
 }
 
@@ -131,8 +132,13 @@ void ReverseRecord::reverse(ReverseStep& step) {
 
 void ReverseRecord::reverse_launch(ReverseStep& step) {
   RecordedLaunch& recorded = *step.launch;
-  GradientLaunch launch{tile::str(name_, ": ", recorded.name.name), *recorded.kernel, recorded.grid,
-                        recorded.arguments, {}, {}, {}};
+  GradientLaunch launch{tile::str(name_, ": ", recorded.name.name),
+                        *recorded.kernel,
+                        recorded.grid,
+                        recorded.arguments,
+                        {},
+                        {},
+                        {}};
   const auto among = [](const std::vector<size_t>& list, size_t parameter) {
     return std::find(list.begin(), list.end(), parameter) != list.end();
   };

@@ -204,9 +204,7 @@ def test_deterministic_algorithms():
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (1, 1)])
 def test_without_elements(shape):
     ours = second_gradients(lambda x, y: tile.swiglu(tile.softmax(x, -1), y), [random(*shape), random(*shape)], {})
-    expected = second_gradients(
-        lambda x, y: functional.silu(torch.softmax(x, -1)) * y, [random(*shape), random(*shape)], {}
-    )
+    expected = second_gradients(lambda x, y: functional.silu(torch.softmax(x, -1)) * y, [random(*shape), random(*shape)], {})
     assert [each.shape for each in ours] == [each.shape for each in expected]
 
 
@@ -222,11 +220,7 @@ TRANSFORMED = {
     "layer_norm": (lambda x: tile.layer_norm(x, [5]), lambda x: functional.layer_norm(x, [5]), (3, 5)),
     "group_norm": (lambda x: tile.group_norm(x, 2), lambda x: functional.group_norm(x, 2), (2, 4, 3)),
     "swiglu": (lambda x: tile.swiglu(x, x * x), lambda x: functional.silu(x) * x * x, (3, 5)),
-    "matmul": (
-        lambda x: tile.matmul(x, x.sin().t(), activation="gelu"),
-        lambda x: functional.gelu(x @ x.sin().t()),
-        (3, 5),
-    ),
+    "matmul": (lambda x: tile.matmul(x, x.sin().t(), activation="gelu"), lambda x: functional.gelu(x @ x.sin().t()), (3, 5)),
     "attention": (
         lambda x: tile.attention(x, x.sin(), x.cos(), is_causal=True)[0],
         lambda x: attention_in_torch(x, x.sin(), x.cos(), causal=True),

@@ -1,7 +1,7 @@
 // Attention and its gradient as operators over samples of one length.
 #include "../common/derivation.h"
 #include "problem.h"
-#include "torch/reverse_record.h"
+#include "tile/own_gradient.h"
 
 namespace tile::attention {
 namespace {
@@ -19,6 +19,22 @@ VmapCall::Results fold_batch(VmapCall& call, std::vector<std::string> arguments)
     arguments.emplace_back("attn_bias");
   }
   return call.fold(arguments);
+}
+
+void lse_gradient_kernel(Array weight, Array incoming, Array out, int columns) {
+  const auto tile = [&](const Array& array) { return array.tiled_view({columns}).load({bid(0)}); };
+  out.tiled_view({columns}).store({bid(0)}, -(tile(weight) * tile(incoming)));
+}
+Kernel lse_gradient_of("attention_lse_gradient", lse_gradient_kernel);
+
+// The gradient of lse that is one of weight = exp(top - lse).
+Tensor lse_gradient(const Tensor& weight, const Tensor& incoming) {
+  constexpr int columns = 512;
+  const Tensor out = at::empty(weight.sizes(), weight.options());
+  if (out.numel())
+    lse_gradient_of.launch({ceil_div(out.numel(), columns)}, weight.contiguous().view({-1}),
+                           incoming.contiguous().view({-1}), out.view({-1}), columns);
+  return out;
 }
 
 // The weights of the rows as a step of a record, in which they depend on the scores: weight = exp(top - lse),
@@ -47,7 +63,7 @@ Tensor weight_again(const Operands& of, const Saved& saved, const OptionalTensor
   const auto gradients = [arguments, weight = saved.weight, has_bias, has_sinks](
                              const Tensor& incoming, const std::vector<bool>& wanted) {
     std::vector<c10::IValue> stack = arguments;
-    stack[1] = weight.mul(incoming).neg();  // of lse
+    stack[1] = lse_gradient(weight, incoming);
     const bool of_bias = has_bias && wanted.at(2), of_sinks = has_sinks && wanted.back();
     stack.emplace_back(c10::List<bool>({wanted.at(0), wanted.at(1), false, of_bias, of_sinks}));
     call_operator("tile::attention_backward", stack);
@@ -56,9 +72,9 @@ Tensor weight_again(const Operands& of, const Saved& saved, const OptionalTensor
     if (has_sinks) list.push_back(stack[4].toTensor());
     return list;
   };
-  ReverseRecord::of_thread()->add_own(
-      {"weight_again", read, again, [again, weight = saved.weight] { Tensor(again).copy_(weight); },
-       gradients});
+  record_step({"weight_again", read, again,
+                                       [again, weight = saved.weight] { Tensor(again).copy_(weight); },
+                                       gradients});
   return again;
 }
 

@@ -300,8 +300,8 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   const int64_t heads = p.batch * p.key_heads, at_once = is_small(query) ? heads_at_once(query, p) : heads;
   // Derivatives of it are derived from kernels that write each number once.
   const bool recorded = is_recorded();
-  const bool one_pass = for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads &&
-                        !recorded;
+  const bool one_pass =
+      for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads && !recorded;
   const TileSize tile = backward_tile_size(query, p.depth, one_pass ? 64 : 128, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const bool groups = gradients_by_groups(call, p);

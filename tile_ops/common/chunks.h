@@ -27,8 +27,8 @@ struct ChunkGradient {
   std::function<void(const Chunk&, const at::Tensor& out, bool accumulate)> run;
 };
 
-// The most elements of a chunk, while nothing has been written to the gradients `later`. Their memory may hold
-// what make() computes.
+// The most elements of a chunk, while nothing has been written to the gradients `later`. Their memory may
+// hold what make() computes.
 using ChunkElements = std::function<int64_t(const std::vector<const ChunkGradient*>& later)>;
 
 // For every chunk, make() and then each gradient's run(). Chunks of rows serve all. Gradients of 16 bits that

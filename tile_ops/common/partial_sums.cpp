@@ -56,8 +56,7 @@ void sum_partials(std::vector<PartialSum> sums) {
   // A derivative needs a proof that blocks store different elements.
   const size_t together = is_recorded() ? 1 : 2;
   for (size_t i = 0; i < sums.size(); i += together) {
-    const PartialSum &first = sums[i],
-                     *second = together > 1 && i + 1 < sums.size() ? &sums[i + 1] : nullptr;
+    const PartialSum &first = sums[i], *second = together > 1 && i + 1 < sums.size() ? &sums[i + 1] : nullptr;
     const ArrayArgument parts = of_images(first.parts);
     const int64_t images = parts.sizes[0], count = parts.sizes[1], width = parts.sizes[2];
     // On a GPU narrow tiles make blocks enough; on a CPU where there are few columns.

@@ -157,9 +157,9 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   const bool sums_rows = grad_weight || grad_bias;
   // Rows whose gradients are summed together; the rest follow in groups, with their logits recomputed.
   const bool at_once = is_recorded();  // a record keeps the memory of every chunk
-  const int64_t beside = !grad_input ? 0
-                         : wide || at_once      ? rows
-                                     : fitting(tuning::input_sums_bytes, depth * bytes, rows);
+  const int64_t beside = !grad_input       ? 0
+                         : wide || at_once ? rows
+                                           : fitting(tuning::input_sums_bytes, depth * bytes, rows);
   const auto buffers = [&](int64_t count, int64_t width) {
     return std::pair(empty_sums(input, {count, width}), at::empty({count, width}, input.options()));
   };
@@ -176,8 +176,7 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   };
   int64_t done = 0;
   if (sums_rows || wide || at_once) {
-    const std::vector<RowGroup> groups =
-        row_groups(input, grad_input, most_rows);
+    const std::vector<RowGroup> groups = row_groups(input, grad_input, most_rows);
     const bool several = groups.size() > 1;
     int64_t width = width_of(most_rows);
     if (several && !wide && grad_weight)

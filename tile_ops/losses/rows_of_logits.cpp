@@ -9,7 +9,7 @@
 #include "../common/partial_sums.h"
 #include "../common/tuning.h"
 #include "../norms/norm.h"
-#include "torch/reverse_record.h"
+#include "tile/own_gradient.h"
 
 namespace tile {
 namespace {
@@ -450,14 +450,13 @@ at::Tensor lse_gradient(const at::Tensor& grad, const at::Tensor& x, const RowLs
 RowLse lse_again(const at::Tensor& x, const RowLse& saved) {
   RowLse again = saved;
   again.lse = at::empty(saved.lse->sizes(), saved.lse->options());
-  ReverseRecord::of_thread()->add_own(
-      {"lse_again",
-       {x},
-       *again.lse,
-       [to = *again.lse, from = *saved.lse] { at::Tensor(to).copy_(from); },
-       [x, saved](const at::Tensor& incoming, const std::vector<bool>&) {
-         return std::vector<at::Tensor>{lse_gradient(incoming, x, saved)};
-       }});
+  record_step({"lse_again",
+                                       {x},
+                                       *again.lse,
+                                       [to = *again.lse, from = *saved.lse] { at::Tensor(to).copy_(from); },
+                                       [x, saved](const at::Tensor& incoming, const std::vector<bool>&) {
+                                         return std::vector<at::Tensor>{lse_gradient(incoming, x, saved)};
+                                       }});
   return again;
 }
 

@@ -289,7 +289,9 @@ void norm_backward(const NormBackward& given) {
       [&](Rows& views) {
         RowTile tile = row_tile(views);
         const int axis = views.transposed() ? 0 : 1;
-        const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
+        // Derivatives need twice the registers.
+        const int64_t bytes = static_cast<int64_t>(call.input.element_size()) * (is_recorded() ? 2 : 1);
+        const GpuRows on_gpu = gpu_rows(tile, axis, bytes);
         if (views.on_gpu()) tile = on_gpu.tile;
         const int together = views.on_gpu() ? on_gpu.together : 1;
         const bool interleaved = views.on_gpu() && !(call.mean && on_gpu.wide);

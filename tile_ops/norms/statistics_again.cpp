@@ -29,7 +29,8 @@ void statistics_again_kernel(const StatisticsAgain<Array, Tile>& of) {
     Tile sum = zeros(one, compute), squares = zeros(one, compute);
     for (Tile k : range(in.steps())) {
       Tile v = in.load(row, k).astype(compute);
-      Tile d = mean ? fma(inside_row(k, columns, axis, x.dim(2), compute), -number(*mean).load(row, 0), v) : v;
+      Tile d =
+          mean ? fma(inside_row(k, columns, axis, x.dim(2), compute), -number(*mean).load(row, 0), v) : v;
       sum += v.sum(axis, true);
       squares += (d * d).sum(axis, true);
     }
@@ -60,7 +61,9 @@ RowStatistics statistics_again(size_t axes, const at::Tensor& input, const RowSt
         const RowTile tile = row_tile_for_threads(views);
         const RowBlocks blocks = row_blocks(views, tile);
         views.each([&](int64_t) {
-          const auto view = [&](size_t k) { return saved.mean ? std::optional(views.view(k)) : std::nullopt; };
+          const auto view = [&](size_t k) {
+            return saved.mean ? std::optional(views.view(k)) : std::nullopt;
+          };
           statistics_again_of.launch(blocks.grid, {.x = views.view(0),
                                                    .mean = view(3),
                                                    .rstd = views.view(1),

@@ -10,8 +10,8 @@ struct RowStatistics {
   std::optional<at::Tensor> mean;
   at::Tensor rstd;
 };
-// Returns the saved statistics of rows, the last `axes` axes of the input, from a kernel that reads the input:
-// equal numbers, but derivatives of them reach the input.
+// Returns the saved statistics of rows, the last `axes` axes of the input, from a kernel that reads the
+// input: equal numbers, but derivatives of them reach the input.
 RowStatistics statistics_again(size_t axes, const at::Tensor& input, const RowStatistics& saved);
 
 }  // namespace tile

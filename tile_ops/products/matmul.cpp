@@ -9,7 +9,7 @@
 #include "gemm.h"
 #include "product_operands.h"
 #include "recorded_product.h"
-#include "torch/reverse_record.h"
+#include "tile/own_gradient.h"
 
 namespace {
 
@@ -150,8 +150,7 @@ void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& save
     return;
   }
   const auto element = static_cast<int64_t>(input.element_size());
-  const Tensor memory =
-      at::empty({std::min(incoming.numel(), most_chunk_elements(element))}, x.options());
+  const Tensor memory = at::empty({std::min(incoming.numel(), most_chunk_elements(element))}, x.options());
   in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
     grad = memory.narrow(0, 0, chunk.elements()).view(chunk.count);
     gradient_before(activation, chunk.of(incoming, whole),
@@ -166,9 +165,9 @@ void run_double_with_activation(const GradientsTo& to, const Tensor& grad_out, c
   c10::List<bool> wanted;
   for (const Tensor* each : results) wanted.push_back(each->defined());
   for (int none = 0; none < 2; ++none) wanted.push_back(false);
-  std::vector<c10::IValue> stack{to.input,    to.other,   to.bias,          to.residual, grad_out,
-                                 of.input,    of.other,   saved.bias,       saved.activation,
-                                 saved.alpha, saved.pre,  saved.residual_like, wanted};
+  std::vector<c10::IValue> stack{
+      to.input,         to.other,    to.bias,   to.residual,         grad_out, of.input, of.other, saved.bias,
+      saved.activation, saved.alpha, saved.pre, saved.residual_like, wanted};
   call_operator("tile::_matmul_backward_reverse_mode", stack);
   for (size_t k = 0; k < std::size(results); ++k)
     if (results[k]->defined()) results[k]->copy_(stack[k].toTensor());
@@ -239,7 +238,7 @@ const auto matmul_backward =
           if (grad_residual.defined()) sum_to(grad_out, grad_residual);
           run_gradients(grad_out, of, saved, grads);
         })
-        .grad_by_compiler({"pre", "residual_like"})     // with an activation
+        .grad_by_compiler({"pre", "residual_like"})  // with an activation
         .grad("tile::matmul_double_backward")
         .vmap([](VmapCall& call) {
           return batched_product(call, {"grad_out", "input", "other", "bias", "pre", "residual_like"},
@@ -268,11 +267,11 @@ const auto matmul_double_backward =
           agrees("grad_grad_bias", to.bias, saved.bias);
           agrees("grad_grad_residual", to.residual, saved.residual_like);
           const Tensor none;
-          return std::tuple(wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
-                            wanted[2] ? result_like(other) : none,
-                            wanted[3] && saved.bias && saved.activation != "none" ? result_like(*saved.bias)
-                                                                                  : none,
-                            none, none);
+          return std::tuple(
+              wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
+              wanted[2] ? result_like(other) : none,
+              wanted[3] && saved.bias && saved.activation != "none" ? result_like(*saved.bias) : none, none,
+              none);
         })
         .run([](const GradientsTo& to, const Tensor& grad_out, const Operands& of, const Saved& saved,
                 std::array<bool, 6>, Tensor& grad_grad_out, const OperandGradients& grads, Tensor&, Tensor&) {

@@ -1,7 +1,7 @@
 // The gradients of products, in the record of an operator's run.
 #include "recorded_product.h"
 
-#include "torch/reverse_record.h"
+#include "tile/own_gradient.h"
 
 namespace tile {
 namespace {
@@ -55,8 +55,7 @@ struct Terms {
       return own;
     }
     Tensor g = expanded(incoming);
-    if (g.scalar_type() != of.scalar_type())
-      g = at::empty(g.sizes(), of.options()).copy_(g);
+    if (g.scalar_type() != of.scalar_type()) g = at::empty(g.sizes(), of.options()).copy_(g);
     if (&of == &y || &of == &other) {
       multiply(half(&of == &y ? 0 : 1).transpose(-2, -1), g, own, {.alpha = alpha});
     } else if (!other.defined()) {
@@ -71,8 +70,7 @@ struct Terms {
 
 void record(const char* name, Terms terms, const Tensor& written, std::function<void()> run) {
   std::vector<Tensor> read = terms.read();
-  ReverseRecord::of_thread()->add_own(
-      {name, std::move(read), written, std::move(run),
+  record_step({name, std::move(read), written, std::move(run),
        [terms = std::move(terms)](const Tensor& incoming, const std::vector<bool>& wanted) {
          return terms.gradients(incoming, wanted);
        }});

@@ -40,35 +40,35 @@ Grid blocks_of(const Tensor& x) { return {(x.numel() + 63) / 64}; }
 
 // Steps through memory of its own, copies of torch between launches, and views: sin(x) x, of which the end is
 // multiplied by the beginning, in `kind` "scratch".
-const auto steps =
-    op("tt::derived_steps(Tensor x, str kind) -> Tensor out")
-        .outputs([](const Tensor& x, const std::string&) { return like_first(x); })
-        .run([](const Tensor& x, const std::string& kind, Tensor& out) {
-          const Tensor flat = x.reshape({-1}), all = out.view({-1}), sine = at::empty_like(flat);
-          if (kind == "scratch") {
-            sine_of.launch(blocks_of(flat), flat, sine);
-            const Tensor copy = at::zeros(flat.sizes(), flat.options()).copy_(sine);
-            product_of.launch(blocks_of(flat), copy, flat, all);
-          } else if (kind == "torch") {
-            product_of.launch(blocks_of(flat), flat * 2, flat, all);
-          } else if (kind == "overwritten") {
-            const Tensor zeros = at::zeros(flat.sizes(), flat.options());
-            product_of.launch(blocks_of(flat), zeros, flat, all);
-            sine_of.launch(blocks_of(flat), flat, zeros);
-          } else if (kind == "written twice") {
-            sine_of.launch(blocks_of(flat), flat, all);
-            product_of.launch(blocks_of(flat), flat, flat, all);
-          } else if (kind == "filled") {
-            sine_of.launch(blocks_of(flat), flat, all);
-            all.zero_();
-          } else if (kind == "in place") {
-            all.copy_(flat);
-            product_of.launch(blocks_of(flat), all, flat, all);
-          } else if (kind == "repeated") {
-            sine_of.launch({blocks_of(flat).x, 2}, flat, all);
-          }
-        })
-        .grad_by_compiler();
+const auto steps = op("tt::derived_steps(Tensor x, str kind) -> Tensor out")
+                       .outputs([](const Tensor& x, const std::string&) { return like_first(x); })
+                       .run([](const Tensor& x, const std::string& kind, Tensor& out) {
+                         const Tensor flat = x.reshape({-1}), all = out.view({-1}),
+                                      sine = at::empty_like(flat);
+                         if (kind == "scratch") {
+                           sine_of.launch(blocks_of(flat), flat, sine);
+                           const Tensor copy = at::zeros(flat.sizes(), flat.options()).copy_(sine);
+                           product_of.launch(blocks_of(flat), copy, flat, all);
+                         } else if (kind == "torch") {
+                           product_of.launch(blocks_of(flat), flat * 2, flat, all);
+                         } else if (kind == "overwritten") {
+                           const Tensor zeros = at::zeros(flat.sizes(), flat.options());
+                           product_of.launch(blocks_of(flat), zeros, flat, all);
+                           sine_of.launch(blocks_of(flat), flat, zeros);
+                         } else if (kind == "written twice") {
+                           sine_of.launch(blocks_of(flat), flat, all);
+                           product_of.launch(blocks_of(flat), flat, flat, all);
+                         } else if (kind == "filled") {
+                           sine_of.launch(blocks_of(flat), flat, all);
+                           all.zero_();
+                         } else if (kind == "in place") {
+                           all.copy_(flat);
+                           product_of.launch(blocks_of(flat), all, flat, all);
+                         } else if (kind == "repeated") {
+                           sine_of.launch({blocks_of(flat).x, 2}, flat, all);
+                         }
+                       })
+                       .grad_by_compiler();
 
 // A loop whose end depends on what it computes has no derivative.
 void halved_kernel(Array x, Array out) {
@@ -88,14 +88,12 @@ void picked_kernel(Array x, Array indices, Array out) {
   out.tiled_view({64}).store({bid(0)}, gather(x, {at}));
 }
 Kernel picked_of("derived_picked", picked_kernel);
-const auto picked =
-    op("tt::derived_picked(Tensor x, Tensor indices, Tensor? seed=None) -> Tensor out")
-        .outputs([](const Tensor& x, const Tensor& indices, const std::optional<Tensor>&) {
-          return at::empty_symint(indices.sym_sizes(), x.options());
-        })
-        .run([](const Tensor& x, const Tensor& indices, const std::optional<Tensor>&, Tensor& out) {
-          picked_of.launch(blocks_of(indices), x, indices, out);
-        })
-        .grad_by_compiler({"seed"});
+const auto picked = op("tt::derived_picked(Tensor x, Tensor indices, Tensor? seed=None) -> Tensor out")
+                        .outputs([](const Tensor& x, const Tensor& indices, const std::optional<Tensor>&) {
+                          return at::empty_symint(indices.sym_sizes(), x.options());
+                        })
+                        .run([](const Tensor& x, const Tensor& indices, const std::optional<Tensor>&,
+                                Tensor& out) { picked_of.launch(blocks_of(indices), x, indices, out); })
+                        .grad_by_compiler({"seed"});
 
 }  // namespace
