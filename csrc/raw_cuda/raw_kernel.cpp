@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "driver/current_stream.h"
+#include "runtime/derivation.h"
 #include "runtime/launch_range.h"
-#include "runtime/tangent_memory.h"
 
 namespace tile {
 namespace {
@@ -70,8 +70,8 @@ void RawKernel::check_grid(const RawGrid& launch, int device, const CudaSource::
 
 const std::vector<CType>& RawKernel::launch_raw(const RawGrid& launch,
                                                 std::span<const RawArgument> arguments) const {
-  if (TangentMemory::of_thread()) [[unlikely]]
-    TangentMemory::require_none(str("launch of ", name(), ": a kernel of CUDA C++"));
+  if (Derivation::of_thread()) [[unlikely]]
+    Derivation::require_none(str("launch of ", name(), ": a kernel of CUDA C++"));
   const int device = device_of(arguments);
   const CudaSource::Loaded& loaded = source_->on(device);
   const CudaSource::Kernel& kernel = loaded.code->kernels[index_];

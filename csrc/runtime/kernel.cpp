@@ -2,6 +2,7 @@
 #include "runtime/kernel.h"
 
 #include <atomic>
+#include <forward_list>
 #include <mutex>
 
 #include "derive/forward.h"
@@ -14,6 +15,8 @@
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
+#include "runtime/launch_record.h"
+#include "runtime/reverse_kernel.h"
 #include "runtime/tangent_memory.h"
 #include "support/log.h"
 
@@ -30,12 +33,29 @@ Counts& counts() {
   return *instance;
 }
 
+// Of a kernel, for each key.
+class ReverseTable {
+ public:
+  template <class Trace>
+  std::shared_ptr<ReverseKernel> find(const LaunchKey& key, const Trace& trace) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [known, kernel] : kernels_)
+      if (known == key) return kernel;
+    return kernels_.emplace_front(key, std::make_shared<ReverseKernel>(trace())).second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::forward_list<std::pair<const LaunchKey, std::shared_ptr<ReverseKernel>>> kernels_;
+};
+
 }  // namespace
 
 struct KernelBase::State {
   KernelName name;
   KernelTable table;
   KernelTable forward_table;  // of the kernels that also compute tangents
+  ReverseTable reverse_table;
   std::atomic<size_t> compiled{0};
   Extents extents = Extents::narrow;
 };
@@ -81,25 +101,34 @@ uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs a
                                  const TraceBody& body, WriteCheck check, const void* call) {
   State& state = *state_;
   const Target& target = check_launch(state.name, grid, arguments, state.extents == Extents::wide);
-  if (TangentMemory::of_thread()) [[unlikely]] {
+  const auto function = [&] { return compiled(body); };
+  if (Derivation* derivation = Derivation::of_thread()) [[unlikely]] {
+    if (LaunchRecord* record = derivation->record()) {
+      RecordedLaunch launch = recorded(target, grid, key, arguments, body);
+      const Touched touched = touched_parameters(launch.kernel->kernel());
+      if (check) check(call, touched);
+      record->add(std::move(launch));
+      return touched.written;
+    }
     const Touched touched =
-        LaunchObserver::of_thread() ? touched_of(body) : compile(target, key, body).touched;
+        LaunchObserver::of_thread() ? touched_of(body) : compile(target, key, function).touched;
     if (check) check(call, touched);
     if (launch_forward(target, grid, key, arguments, body, touched)) return touched.written;
   }
   if (LaunchObserver* observer = LaunchObserver::of_thread()) [[unlikely]]
-    if (observer->observe(state.name, grid, arguments, [&] { return compiled(body); })) return 0;
+    if (observer->observe(state.name, grid, arguments, function)) return 0;
   const Executable* kernel = state.table.find(key);
-  if (!kernel) kernel = &compile(target, key, body);
+  if (!kernel) kernel = &compile(target, key, function);
   if (check) check(call, kernel->touched);
   run_blocks(state.name, *kernel, grid, arguments);
   return kernel->touched.written;
 }
 
-const Executable& KernelBase::compile(const Target& target, const LaunchKey& key, const TraceBody& body) {
+const Executable& KernelBase::compile(const Target& target, const LaunchKey& key,
+                                      const std::function<Function()>& compiled) {
   return state_->table.compile(key, [&] {
     const Stopwatch time;
-    Function function = compiled(body);
+    Function function = compiled();
     const Touched touched = touched_parameters(function);
     auto kernel = target.compile(std::move(function), state_->name);
     kernel->touched = touched;
@@ -111,9 +140,29 @@ const Executable& KernelBase::compile(const Target& target, const LaunchKey& key
   });
 }
 
+RecordedLaunch KernelBase::recorded(const Target& target, Grid grid, const LaunchKey& key,
+                                    ArgumentRefs arguments, const TraceBody& body) {
+  RecordedLaunch launch{
+      state_->name, grid, {}, state_->reverse_table.find(key, [&] { return trace_call(body); }), {}};
+  for (const ArgumentRef& each : arguments)
+    launch.arguments.push_back(each.array ? Argument(*each.array) : Argument(*each.scalar));
+  launch.run = [this, &target, grid, key, kernel = launch.kernel](ArgumentRefs own) {
+    const auto function = [&] {
+      Function copy = clone(kernel->kernel());
+      run_passes(copy);
+      return copy;
+    };
+    if (LaunchObserver* observer = LaunchObserver::of_thread())
+      if (observer->observe(state_->name, grid, own, function)) return;
+    const Executable* executable = state_->table.find(key);
+    run_blocks(state_->name, executable ? *executable : compile(target, key, function), grid, own);
+  };
+  return launch;
+}
+
 bool KernelBase::launch_forward(const Target& target, Grid grid, const LaunchKey& key, ArgumentRefs arguments,
                                 const TraceBody& body, const Touched& touched) {
-  TangentMemory& memory = *TangentMemory::of_thread();
+  TangentMemory& memory = *Derivation::of_thread()->tangents();
   const size_t n = arguments.size();
   if (n > 64)
     fail(state_->name.where, ErrorKind::unsupported, "launch of ", name(), ": has ", n,

@@ -22,6 +22,7 @@ namespace tile {
 
 class Executable;
 class Tracer;
+struct RecordedLaunch;
 struct Target;
 
 // The integer type of a kernel's extents. narrow: dim() and num_tiles() are i32, and a launch refuses arrays
@@ -57,7 +58,10 @@ class KernelBase {
  private:
   struct State;
   Function compiled(const TraceBody& body) const;  // after all passes
-  const Executable& compile(const Target& target, const LaunchKey& key, const TraceBody& body);
+  const Executable& compile(const Target& target, const LaunchKey& key,
+                            const std::function<Function()>& compiled);
+  RecordedLaunch recorded(const Target& target, Grid grid, const LaunchKey& key, ArgumentRefs arguments,
+                          const TraceBody& body);
   // Launches the kernel that also computes tangents. Returns false if no argument has a tangent.
   bool launch_forward(const Target& target, Grid grid, const LaunchKey& key, ArgumentRefs arguments,
                       const TraceBody& body, const Touched& touched);

@@ -6,10 +6,10 @@
 #include "ir/walk.h"
 #include "passes/pipeline.h"
 #include "runtime/array_key.h"
+#include "runtime/derivation.h"
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
-#include "runtime/tangent_memory.h"
 #include "support/log.h"
 
 namespace tile {
@@ -83,8 +83,8 @@ void TextKernel::launch(Grid grid, const LaunchKey& key, ArgumentRefs arguments,
                                  : Type::tile(each.scalar->dtype));
     fail_types(given);
   }
-  if (TangentMemory::of_thread()) [[unlikely]]
-    TangentMemory::require_none(str("launch of ", name(), ": a kernel of text"));
+  if (Derivation::of_thread()) [[unlikely]]
+    Derivation::require_none(str("launch of ", name(), ": a kernel of text"));
   const Target& target = check_launch(name_, grid, arguments, true);
   if (LaunchObserver* observer = LaunchObserver::of_thread())
     if (observer->observe(name_, grid, arguments, [&] { return compiled(arguments); })) return;

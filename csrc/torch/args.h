@@ -8,8 +8,8 @@
 
 #include "ir/dtype.h"
 #include "runtime/argument.h"
+#include "runtime/derivation.h"
 #include "runtime/launch_observer.h"
-#include "runtime/tangent_memory.h"
 #include "support/error.h"
 
 namespace tile {
@@ -102,8 +102,8 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
         ErrorKind::value,
         "the tensor has no memory: it was freed, as by untyped_storage().resize_(0), or the tensor wraps "
         "another one; pass one that has");
-  if (tile::TangentMemory* tangents = tile::TangentMemory::of_thread()) [[unlikely]]
-    argument.data = tangents->note(tensor.storage().unsafeGetStorageImpl()) +
+  if (tile::Derivation* derivation = tile::Derivation::of_thread()) [[unlikely]]
+    argument.data = derivation->note(tensor.storage().unsafeGetStorageImpl()) +
                     tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
   argument.rank = static_cast<int>(sizes.size());
   argument.device = device.is_cpu() ? tile::DeviceKind::cpu : tile::DeviceKind::cuda;

@@ -286,9 +286,10 @@ struct OperatorNode final : ag::Node {
 // Raises when it is reached, not when it is made: func.grad always differentiates with create_graph, so a
 // gradient operator sees arguments that require grad even if nobody requested a second derivative.
 struct MissingNode final : ag::Node {
-  explicit MissingNode(const OperatorRecord& op) : operation_name(op.body->name), of_forward(op.is_forward) {}
+  explicit MissingNode(const OperatorRecord& op)
+      : operation_name(op.body->name), of_forward(op.is_forward), of_reverse(op.is_reverse) {}
   std::string operation_name;
-  bool of_forward;
+  bool of_forward, of_reverse;
   std::string name() const override { return operation_name + "Backward"; }
   ag::variable_list apply(ag::variable_list&&) override { fail_now(); }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override { fail_now(); }
@@ -304,6 +305,10 @@ struct MissingNode final : ag::Node {
       raise(operation_name, ErrorKind::unsupported,
             "reverse mode through its forward-mode derivative is not implemented; take forward mode of "
             "reverse mode (jacfwd of jacrev)");
+    if (of_reverse)
+      raise(operation_name, ErrorKind::unsupported,
+            "its gradient is derived by the compiler, and that has no gradient itself; differentiate it once "
+            "less");
     raise(operation_name, ErrorKind::unsupported,
           forward.empty()
               ? "has no gradient; call it under torch.no_grad() or on detached tensors (the operator's "
@@ -373,7 +378,10 @@ struct AutogradKernel final : c10::OperatorKernel {
   void require_forward() const {
     if (op->forward) return;
     raise(op->body->name, ErrorKind::unsupported,
-          op->is_forward
+          op->is_reverse
+              ? "its gradient is derived by the compiler, and that has no forward-mode derivative; use "
+                "reverse mode"
+          : op->is_forward
               ? "forward mode twice is not implemented; differentiate forward once, and in reverse mode "
                 "inside it (jacfwd of jacrev)"
               : "has no forward-mode derivative; use reverse mode (backward, torch.func.vjp)");

@@ -4,14 +4,14 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "driver/driver.h"
 #include "runtime/launch_observer.h"
 #include "runtime/tangent_memory.h"
 #include "torch/overlap.h"
 #include "torch/record.h"
+#include "torch/storage_memory.h"
+#include "torch/transparent.h"
 
 namespace tile {
 
@@ -24,13 +24,6 @@ bool may_have_tangent(const at::Tensor& tensor) {
   return tensor.defined() && at::isFloatingType(tensor.scalar_type()) && tensor.itemsize() > 1;
 }
 
-// The address after a tensor's last element, counted from its first one.
-int64_t reach(const at::Tensor& tensor) {
-  if (tensor.numel() == 0) return 0;
-  int64_t last = 0;
-  for (int64_t axis = 0; axis < tensor.dim(); ++axis) last += (tensor.size(axis) - 1) * tensor.stride(axis);
-  return (last + 1) * static_cast<int64_t>(tensor.itemsize());
-}
 bool lie_alike(const at::Tensor& x, const at::Tensor& y) {
   for (int64_t axis = 0; axis < x.dim(); ++axis)
     if (x.size(axis) > 1 && x.stride(axis) != y.stride(axis)) return false;
@@ -64,12 +57,12 @@ class Tangents final : public TangentMemory {
 
   // An argument; `tangent` is undefined, or lies like the tensor.
   void add_argument(const at::Tensor& tensor, const at::Tensor& tangent) {
-    char* const begin = memory_of(tensor);
-    if (begin) regions_.push_back({tensor.storage(), begin, begin + reach(tensor), false, tangent});
+    char* const begin = memory_.of(tensor);
+    if (begin) regions_.push_back({tensor.storage(), begin, begin + span_of(tensor), false, tangent});
   }
   // A result, before it is filled. Returns its tangent.
   at::Tensor add_result(const at::Tensor& tensor) {
-    char* const begin = storage_memory(tensor);
+    char* const begin = memory_.of(tensor.storage().unsafeGetStorageImpl());
     if (!begin) return zeros_alike(tensor);
     Region* region = find(begin);
     if (!region) region = &add_storage(tensor.storage(), begin);
@@ -82,7 +75,7 @@ class Tangents final : public TangentMemory {
 
   char* note(void* storage) override {
     auto* const impl = static_cast<c10::StorageImpl*>(storage);
-    char* const begin = storage_memory(impl);
+    char* const begin = memory_.of(impl);
     if (!begin || !impl->nbytes()) return begin;
     for (const Region& region : regions_)
       if (region.storage.unsafeGetStorageImpl() == impl) return begin;
@@ -100,7 +93,7 @@ class Tangents final : public TangentMemory {
     if (region && make_it) make(*region);
     if (!region || !region->tangent.defined()) return std::nullopt;
     ArrayArgument tangents = array;
-    tangents.data = memory_of(region->tangent) + (static_cast<char*>(array.data) - region->begin);
+    tangents.data = memory_.of(region->tangent) + (static_cast<char*>(array.data) - region->begin);
     return tangents;
   }
 
@@ -112,32 +105,13 @@ class Tangents final : public TangentMemory {
     at::Tensor tangent;  // its first element belongs to `begin`; undefined: zero
   };
 
-  // Meta tensors have the memory that an emulation gives them, or none, and then an address that nobody
-  // reads.
-  char* storage_memory(c10::StorageImpl* storage) {
-    if (storage->device_type() != c10::kMeta) return static_cast<char*>(storage->mutable_data());
-    LaunchObserver* const observer = LaunchObserver::of_thread();
-    if (!observer || !storage->nbytes()) return nullptr;
-    if (char* const memory = observer->memory(storage)) return memory;
-    constexpr uintptr_t alignment = 256, first = uintptr_t{1} << 40;
-    const auto [known, added] = addresses_.try_emplace(storage, first + used_);
-    if (added) used_ += (storage->nbytes() + alignment) / alignment * alignment;
-    return reinterpret_cast<char*>(known->second);
-  }
-  char* storage_memory(const at::Tensor& tensor) {
-    return storage_memory(tensor.storage().unsafeGetStorageImpl());
-  }
-  char* memory_of(const at::Tensor& tensor) {
-    char* const begin = storage_memory(tensor);
-    return begin ? begin + tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize()) : nullptr;
-  }
   static at::Tensor zeros_alike(const at::Tensor& tensor) { return empty_alike(tensor).zero_(); }
 
   Region& add_storage(const c10::Storage& storage, char* begin) {
     // Nothing but its region holds memory that run has freed.
     std::erase_if(regions_, [&](const Region& region) {
       if (!region.owned || region.storage.use_count() > 1) return false;
-      addresses_.erase(region.storage.unsafeGetStorageImpl());
+      memory_.forget(region.storage.unsafeGetStorageImpl());
       return true;
     });
     const auto bytes = static_cast<int64_t>(storage.nbytes());
@@ -157,7 +131,7 @@ class Tangents final : public TangentMemory {
   // Returns the tangent of a tensor in the region.
   at::Tensor view_of(const Region& region, const at::Tensor& tensor) {
     const OwnCalls own(own_);
-    const int64_t bytes = memory_of(tensor) - region.begin;
+    const int64_t bytes = memory_.of(tensor) - region.begin;
     at::Tensor whole = region.tangent;
     if (whole.scalar_type() != tensor.scalar_type()) whole = whole.view(tensor.scalar_type());
     whole = whole.as_strided(tensor.sizes(), tensor.strides(),
@@ -166,7 +140,7 @@ class Tangents final : public TangentMemory {
   }
   Region* region_of(const at::Tensor& tensor) {
     if (!tensor.defined() || !tensor.has_storage() || tensor.numel() == 0) return nullptr;
-    return find(memory_of(tensor));
+    return find(memory_.of(tensor));
   }
   bool is_active(const at::Tensor& tensor) {
     if (!may_have_tangent(tensor)) return false;
@@ -192,7 +166,8 @@ class Tangents final : public TangentMemory {
 
   // Called before each operation of torch.
   static std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& function) {
-    auto* const own = static_cast<Tangents*>(TangentMemory::of_thread());
+    Derivation* const derivation = Derivation::of_thread();
+    auto* const own = derivation ? static_cast<Tangents*>(derivation->tangents()) : nullptr;
     if (!own || own->own_ || !own->error_.empty()) return nullptr;
     try {
       own->see_call(function);
@@ -225,30 +200,11 @@ class Tangents final : public TangentMemory {
         " on a tensor with a tangent, so it has no forward-mode derivative; compute it in a kernel, or use "
         "reverse mode";
   }
-  // Returns true for operations that only make views or new memory, or that are made of such ones and of
-  // copy_.
-  static bool is_transparent(const c10::OperatorName& name, const at::RecordFunction& function) {
-    static const std::set<std::string_view> made_of_copies{
-        "aten::clone",      "aten::contiguous",   "aten::to",
-        "aten::_to_copy",   "aten::reshape",      "aten::flatten",
-        "aten::empty_like", "aten::zeros_like",   "aten::full_like",
-        "aten::ones_like",  "aten::new_empty",    "aten::new_zeros",
-        "aten::new_full",   "aten::new_ones",     "aten::new_empty_strided",
-        "aten::size",       "aten::stride",       "aten::result_type",
-        "aten::resize_",    "aten::record_stream"};
-    if (made_of_copies.count(name.name)) return true;
-    const auto schema = function.operator_schema();
-    if (!schema || schema->returns().empty()) return false;
-    return std::all_of(schema->returns().begin(), schema->returns().end(), [](const c10::Argument& result) {
-      return result.alias_info() && !result.alias_info()->isWrite();
-    });
-  }
 
   const std::string& name_;
   at::CallbackHandle callback_;
   std::vector<Region> regions_;
-  std::map<const c10::StorageImpl*, uintptr_t> addresses_;  // of meta tensors
-  uintptr_t used_ = 0;
+  StorageMemory memory_;
   std::string error_;
   bool own_ = false;  // true: the calls of torch are those of this class
 };

@@ -33,8 +33,8 @@ Registry& registry() {
 std::atomic<uint64_t> definition_count{0};
 std::atomic<void (*)()> definition_listener = nullptr;
 
-// Defines the operator's schema and a kernel for each key. `of`: the operator whose forward mode it is, or
-// itself.
+// Defines the operator's schema and a kernel for each key. `of`: the operator whose forward or reverse mode
+// it is, or itself.
 void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op,
              const std::shared_ptr<OperatorRecord>& of) {
   library.def(c10::FunctionSchema(op->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
@@ -46,9 +46,11 @@ void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op,
   const auto implement = [&](Key key, torch::CppFunction kernel) {
     library.impl(bare.c_str(), torch::dispatch(key, std::move(kernel)));
   };
-  implement(Key::CPU, op->is_forward ? forward_run_kernel(of) : run_kernel(op));
-  implement(Key::CUDA, op->is_forward ? forward_run_kernel(of) : run_kernel(op));
-  implement(Key::Meta, op->is_forward ? forward_meta_kernel(of) : meta_kernel(op));
+  const auto run = op->is_forward ? forward_run_kernel : op->is_reverse ? reverse_run_kernel : run_kernel;
+  const auto meta = op->is_forward ? forward_meta_kernel : op->is_reverse ? reverse_meta_kernel : meta_kernel;
+  implement(Key::CPU, run(of));
+  implement(Key::CUDA, run(of));
+  implement(Key::Meta, meta(of));
   implement(Key::Autograd, autograd_kernel(op));
   implement(Key::FuncTorchBatched, vmap_kernel(op));
   implement(Key::AutocastCPU, autocast_kernel(op, c10::kCPU));
@@ -253,6 +255,20 @@ Operator& Operator::grad(std::string name) {
     registry().gradients[name] = op_->name;
     op_->gradient = name;
     if (op_->saver) op_->saver->gradient = name;
+  });
+}
+Operator& Operator::grad_by_compiler(std::vector<std::string> constants) {
+  return attempt([&] {
+    if (op_->mutates)
+      fail(ErrorKind::value, op_->body->name,
+           ": writes into an argument, so it cannot have a gradient; remove grad_by_compiler()");
+    check_names(*op_, "grad_by_compiler", constants, {});
+    op_->constants = {constants.begin(), constants.end()};
+    op_->reverse = reverse_record(*op_);
+    install(*registry().entries.at(op_->name).library, op_->reverse, op_);
+    registry().gradients[op_->reverse->name] = op_->name;
+    op_->gradient = op_->reverse->name;
+    if (op_->saver) op_->saver->gradient = op_->gradient;
   });
 }
 namespace {

@@ -67,6 +67,9 @@ class Operator {
   }
   // Sets the operator that computes the gradient. Its arguments and results are matched by name.
   Operator& grad(std::string name);
+  // Derives the gradient from the kernels that run launches, by the compiler. The arguments `constants` have
+  // no gradient: run's results do not depend on them, or what they depend on has the gradient elsewhere.
+  Operator& grad_by_compiler(std::vector<std::string> constants = {});
   // Declares further results that only backward needs, such as "Tensor mean, Tensor rstd". They are computed
   // if a gradient is wanted.
   //

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ struct OperatorRecord {
   std::shared_ptr<OperatorRecord> saver;    // the hidden twin of this one
   std::shared_ptr<OperatorRecord> forward;  // the hidden operator of forward mode; null: there is none
   bool is_forward = false;                  // true for that one
+  std::shared_ptr<OperatorRecord> reverse;  // the hidden operator of derived gradients; null: there is none
+  bool is_reverse = false;                  // true for that one
+  std::set<std::string> constants;          // arguments without a derived gradient
   std::string gradient;                     // the gradient operator's name, or empty
   std::function<VmapCall::Results(VmapCall&)> vmap;
   AutocastPolicy autocast_cpu = AutocastPolicy::keep, autocast_cuda = AutocastPolicy::keep;
@@ -131,11 +135,17 @@ std::shared_ptr<OperatorRecord> forward_record(const OperatorRecord& op);
 // Returns the arguments and their tangents, by name.
 std::vector<std::string> with_tangents(const OperatorRecord& op, std::vector<std::string> arguments);
 
+// Returns the record of the hidden operator that takes the gradients of the results and the arguments of
+// `op`, and returns the gradients of its tensors. Throws an error for an operator that has no such gradients.
+std::shared_ptr<OperatorRecord> reverse_record(const OperatorRecord& op);
+
 // The kernels of each file as functions for the dispatcher.
 torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op);           // CPU, CUDA
 torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op);          // Meta
 torch::CppFunction forward_run_kernel(std::shared_ptr<OperatorRecord> op);   // CPU, CUDA
 torch::CppFunction forward_meta_kernel(std::shared_ptr<OperatorRecord> op);  // Meta
+torch::CppFunction reverse_run_kernel(std::shared_ptr<OperatorRecord> op);   // CPU, CUDA
+torch::CppFunction reverse_meta_kernel(std::shared_ptr<OperatorRecord> op);  // Meta
 torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op);      // Autograd
 torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op);       // ADInplaceOrView
 torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op);          // FuncTorchBatched

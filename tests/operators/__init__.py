@@ -39,9 +39,13 @@ OF_GENERATED_CODE = {"_matmul_into", "_run_kernel", _SCORED, f"{_SCORED}_saving"
 
 
 def all_names():
-    """Returns the names of all operators of torch.ops.tile but those of generated code and those of forward mode."""
+    """Returns the names of all operators of torch.ops.tile but those of generated code and the hidden ones of derivatives."""
     names = (name.split(".")[0] for name in torch._C._dispatch_get_all_op_names())
-    own = {name.removeprefix("tile::") for name in names if name.startswith("tile::") and not name.endswith("_forward_mode")}
+    own = {
+        name.removeprefix("tile::")
+        for name in names
+        if name.startswith("tile::") and not name.endswith(("_forward_mode", "_reverse_mode"))
+    }
     return own - OF_GENERATED_CODE
 
 

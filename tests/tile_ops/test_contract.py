@@ -19,17 +19,10 @@ def test_contract(check, name, i):
     check(*call(name, i))
 
 
-@pytest.mark.parametrize("name", operators.rows_with("contract"))
-def test_double_backward_is_an_error(name):
-    op, args, kwargs = call(name, 0)
-    results = [each for each in contract.outputs(op(*args, **kwargs)) if each.requires_grad]
-    incoming = [torch.randn_like(each, requires_grad=True) for each in results]
-    (grad,) = torch.autograd.grad(results, args[0], incoming, create_graph=True)
-    with pytest.raises(NotImplementedError) as error:
-        grad.sum().backward()
-    assert str(error.value).splitlines()[0] == (
-        f"tile::{name}_backward: double backward of tile::{name} is not implemented; differentiate it once only"
-    )
+@pytest.mark.parametrize("name, i", CASES)
+def test_double_backward(name, i):
+    op, args, kwargs = call(name, i)
+    assert torch.autograd.gradgradcheck(lambda *given: op(*given, **kwargs), args, fast_mode=True)
 
 
 # The first call of each operator, and the losses without options, whose backward takes other arguments.

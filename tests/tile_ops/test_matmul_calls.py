@@ -42,8 +42,7 @@ def test_gradcheck(make, activation):
         return matmul(x, y, bias=bias, residual=residual, activation=activation, alpha=0.7)
 
     assert torch.autograd.gradcheck(call, args, check_batched_grad=True)
-    if activation == "none":
-        assert torch.autograd.gradgradcheck(call, args, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(call, args, check_batched_grad=True)
 
 
 def test_gradgradcheck_of_broadcasts(make):
@@ -52,15 +51,13 @@ def test_gradgradcheck_of_broadcasts(make):
         assert torch.autograd.gradgradcheck(matmul, (make(*x, dtype=f64), make(*y, dtype=f64)))
 
 
-def test_double_backward_with_activation_is_an_error(make):
-    x, y = make(3, 4), make(4, 2)
-    (grad,) = torch.autograd.grad(matmul(x, y, activation="gelu").sum(), x, create_graph=True)
-    with pytest.raises(NotImplementedError) as error:
-        grad.sum().backward()
-    assert str(error.value).splitlines()[0] == (
-        "tile::matmul_double_backward: double backward of tile::matmul with activation gelu is not implemented; "
-        "apply the activation outside of matmul"
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
+def test_double_backward_with_activation(make, activation):
+    x, w, bias, residual = (make(*shape, dtype=torch.float64) for shape in ((2, 5, 4), (4, 3), (3,), (5, 1)))
+    function = lambda x, w, bias, residual: matmul(  # noqa: E731
+        x, w, bias=bias, residual=residual, activation=activation, alpha=0.5
     )
+    assert torch.autograd.gradgradcheck(function, (x, w, bias, residual))
 
 
 def test_forward_mode(make):

@@ -243,15 +243,10 @@ def test_gradients_in_chunks(dtype, shapes):
         assert error <= allowed, f"gradient {i}: error {error:.3g}, largest {most:.3g}"
 
 
-def test_double_backward_is_an_error(make):
-    x, y = make(5, 7), make(7, 3)
-    (grad,) = torch.autograd.grad(tile_ops.matmul(x, y, epilogue="acc * acc").sum(), x, create_graph=True)
-    with pytest.raises(NotImplementedError) as error:
-        grad.sum().backward()
-    assert str(error.value).splitlines()[0] == (
-        "tile::matmul_epilogue_backward: double backward of tile::matmul_epilogue is not implemented; "
-        "differentiate it once only"
-    )
+def test_double_backward(make):
+    x, y, b, g = (make(*shape, dtype=torch.float64) for shape in ((5, 7), (7, 3), (3,), (5, 3)))
+    function = lambda x, y, b, g: tile_ops.matmul(x, y, epilogue="tanh(acc * b) * g", operands={"b": b, "g": g})  # noqa: E731
+    assert torch.autograd.gradgradcheck(function, (x, y, b, g))
 
 
 def test_compiled(make):

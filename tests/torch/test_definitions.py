@@ -9,6 +9,13 @@ from tile_ops import _C
 WRITE = 'write it as "ns::name(Tensor input, float scale=1.0) -> Tensor out"'
 ORDER = "return them in that order, more than one in a std::tuple"
 MISTAKES = {
+    "derived_of_written": "tw::derived_of_written: writes into an argument, so it cannot have a gradient; remove "
+    "grad_by_compiler()",
+    "derived_of_lists": "tw::derived_of_lists: the compiler derives no gradient of a list of tensors, 'x'; write it by hand",
+    "derived_lists": "tw::derived_lists: the compiler derives no gradient of a list of results, 'out'; write it by hand",
+    "derived_of_nothing": "tw::derived_of_nothing: grad_by_compiler: has no tensors among its arguments, so there is no "
+    "gradient; remove it",
+    "derived_constant": "tw::derived_constant: grad_by_compiler: 'seed' is not an argument; they are x",
     "syntax": f"op: the schema 'tw::syntax(Tensor x -> Tensor' does not parse: expected ) but found 'arrow' here; {WRITE}",
     "type": f"op: the schema 'tw::type(tensor x) -> Tensor' does not parse: unknown type specifier; {WRITE}",
     "namespace": f"op: the schema 'scale(Tensor x) -> Tensor' has no namespace; {WRITE}",

@@ -1,5 +1,7 @@
 // Attention and its gradient as operators over samples of one length.
+#include "../common/derivation.h"
 #include "problem.h"
+#include "tile/own_gradient.h"
 
 namespace tile::attention {
 namespace {
@@ -17,6 +19,63 @@ VmapCall::Results fold_batch(VmapCall& call, std::vector<std::string> arguments)
     arguments.emplace_back("attn_bias");
   }
   return call.fold(arguments);
+}
+
+void lse_gradient_kernel(Array weight, Array incoming, Array out, int columns) {
+  const auto tile = [&](const Array& array) { return array.tiled_view({columns}).load({bid(0)}); };
+  out.tiled_view({columns}).store({bid(0)}, -(tile(weight) * tile(incoming)));
+}
+Kernel lse_gradient_of("attention_lse_gradient", lse_gradient_kernel);
+
+// The gradient of lse that is one of weight = exp(top - lse).
+Tensor lse_gradient(const Tensor& weight, const Tensor& incoming) {
+  constexpr int columns = 512;
+  const Tensor out = at::empty(weight.sizes(), weight.options());
+  if (out.numel())
+    lse_gradient_of.launch({ceil_div(out.numel(), columns)}, weight.contiguous().view({-1}),
+                           incoming.contiguous().view({-1}), out.view({-1}), columns);
+  return out;
+}
+
+// The weights of the rows as a step of a record, in which they depend on the scores: weight = exp(top - lse),
+// whose top is taken for a constant.
+Tensor weight_again(const Operands& of, const Saved& saved, const OptionalTensor& bias,
+                    const Request& request) {
+  const bool has_bias = bias && bias->is_floating_point(), has_sinks = request.sinks.has_value();
+  std::vector<Tensor> read{of.query, of.key};
+  if (has_bias) read.push_back(*bias);
+  if (has_sinks) read.push_back(*request.sinks);
+  std::vector<c10::IValue> arguments(2);  // the gradients of the results
+  for (const Tensor* each :
+       {&of.query, &of.key, &of.value, &saved.out, &saved.top, &saved.weight, &saved.residual})
+    arguments.emplace_back(*each);
+  arguments.emplace_back(bias);
+  arguments.emplace_back(request.is_causal);
+  arguments.emplace_back(request.causal_align);
+  arguments.emplace_back(request.scale);
+  arguments.emplace_back(request.window.vec());
+  arguments.emplace_back(request.softcap);
+  arguments.emplace_back(request.alibi_slopes);
+  arguments.emplace_back(request.sinks);
+  arguments.emplace_back(request.dropout_p);
+  arguments.emplace_back(request.seed);
+  const Tensor again = result_like(saved.weight);
+  const auto gradients = [arguments, weight = saved.weight, has_bias, has_sinks](
+                             const Tensor& incoming, const std::vector<bool>& wanted) {
+    std::vector<c10::IValue> stack = arguments;
+    stack[1] = lse_gradient(weight, incoming);
+    const bool of_bias = has_bias && wanted.at(2), of_sinks = has_sinks && wanted.back();
+    stack.emplace_back(c10::List<bool>({wanted.at(0), wanted.at(1), false, of_bias, of_sinks}));
+    call_operator("tile::attention_backward", stack);
+    std::vector<Tensor> list{stack[0].toTensor(), stack[1].toTensor()};
+    if (has_bias) list.push_back(stack[3].toTensor());
+    if (has_sinks) list.push_back(stack[4].toTensor());
+    return list;
+  };
+  record_step({"weight_again", read, again,
+                                       [again, weight = saved.weight] { Tensor(again).copy_(weight); },
+                                       gradients});
+  return again;
 }
 
 const auto attention_ =
@@ -82,8 +141,20 @@ const auto attention_backward_ =
         .run([](const GradientsOfResults& incoming, const Operands& of, const Saved& saved,
                 const OptionalTensor& bias, const Request& request, const std::array<bool, 5>&,
                 const Operands& grads, Tensor& grad_bias, Tensor& grad_sinks) {
+          if (is_recorded()) {
+            const Tensor weight = weight_again(of, saved, bias, request);
+            return run_backward({incoming,
+                                 of,
+                                 bias,
+                                 {saved.out, saved.top, weight, saved.residual},
+                                 grads,
+                                 grad_bias,
+                                 grad_sinks},
+                                request);
+          }
           run_backward({incoming, of, bias, saved, grads, grad_bias, grad_sinks}, request);
         })
+        .grad_by_compiler({"top", "weight", "residual", "alibi_slopes"})
         .vmap([](VmapCall& call) {
           if (call.wanted({"grad_attn_bias"})) return call.loop();
           std::vector<std::string> arguments{"query", "key", "value", "out", "top", "weight", "residual"};

@@ -40,7 +40,7 @@ bool in_vectors(const Tensor& x) {
 }
 // Returns true if the gradients' kernels run on warpgroup instructions.
 bool gradients_by_groups(const Backward& call, const Problem& p) {
-  return runs_by_groups(call.operands, call.bias, p) && !computes_tangents() &&
+  return runs_by_groups(call.operands, call.bias, p) && !is_differentiated() &&
          (!call.incoming.grad_out || read_by_groups(*call.incoming.grad_out));
 }
 // The heads of their tiles. Two groups divide the columns of the query's gradient, and each takes half of a
@@ -298,14 +298,17 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   const auto& [out, top, weight, residual] = call.saved;
   const bool for_keys = call.grads.key.defined() || call.grads.value.defined();
   const int64_t heads = p.batch * p.key_heads, at_once = is_small(query) ? heads_at_once(query, p) : heads;
-  const bool one_pass = for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads;
+  // Derivatives of it are derived from kernels that write each number once.
+  const bool recorded = is_recorded();
+  const bool one_pass =
+      for_keys && call.grads.query.defined() && query.is_cpu() && at_once >= enough_heads && !recorded;
   const TileSize tile = backward_tile_size(query, p.depth, one_pass ? 64 : 128, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const bool groups = gradients_by_groups(call, p);
-  const bool transposed = for_keys && takes_transposed(call, groups, p);
+  const bool transposed = for_keys && !recorded && takes_transposed(call, groups, p);
   std::optional<MaskSummary> summary;
   const bool numbers = groups && call.bias && has_numbers(*call.bias, call.grad_bias.defined(), p);
-  if (call.bias && !numbers && is_summed_up(*call.bias, p, tile))
+  if (call.bias && !recorded && !numbers && is_summed_up(*call.bias, p, tile))
     summary =
         summary_of(*call.bias, p,
                    transposed && has_transposed_bits(*call.bias, groups, p) ? BitsOf::keys : BitsOf::nothing);

@@ -22,7 +22,7 @@ void run_forward(const Operands& given, const OptionalTensor& given_bias, const 
   const OptionalTensor& bias = read.bias();
   const Tensor& query = operands.query;
   const bool groups =
-      runs_by_groups(operands, bias, p) && !(computes_tangents() && gpu_depth(query, p.depth) > 128);
+      runs_by_groups(operands, bias, p) && !(is_differentiated() && gpu_depth(query, p.depth) > 128);
   const bool numbers = groups && bias && has_numbers(*bias, wants_gradient, p);
   const TileSize tile = groups ? group_tile_size(query, p.usual_rows(), p.depth, bias, numbers,
                                                  p.rule.options.dropout.has_value())

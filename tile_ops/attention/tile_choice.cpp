@@ -31,7 +31,7 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
     const int side = most_shared_bytes(to_array_argument(query)) < needed ? 16 : 32;
     return {side, side, extent};
   }
-  if (computes_tangents()) return {extent > 64 ? 32 : 64, 32, extent};
+  if (is_differentiated()) return {extent > 64 || is_recorded() ? 32 : 64, 32, extent};
   if (extent > 128) return {32, 32, extent};
   // Sums are scaled and warps wait once a tile of keys, so these are as long as scores and sums fit.
   if (beside == Beside::options) return {small && forward ? 64 : 32, 32, extent};
@@ -60,7 +60,7 @@ TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const
   const int extent = gpu_depth(query, depth);
   const bool wide = bias && bias->element_size() > 2;
   if (extent > 128 || drops || (extent > 64 && numbers && wide)) return {128, 64, extent};
-  if (computes_tangents()) return {128, extent > 64 ? 32 : 64, extent};
+  if (is_differentiated()) return {128, extent > 64 ? 32 : 64, extent};
   const bool third = extent <= 64 && rows >= tuning::attention_long_query && !wide && !numbers;
   return {third ? 192 : 128, 128, extent};
 }

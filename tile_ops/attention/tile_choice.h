@@ -1,6 +1,6 @@
 // The tiles of queries and keys of attention's kernels. They have few sizes, because each is another kernel.
 #pragma once
-#include "../common/forward_mode.h"
+#include "../common/derivation.h"
 #include "host_problem.h"
 
 namespace tile::attention {

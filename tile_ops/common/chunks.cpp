@@ -2,12 +2,19 @@
 #include "chunks.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
+#include "derivation.h"
 #include "tile/rows.h"
 #include "tuning.h"
 
 namespace tile {
+
+int64_t most_chunk_elements(int64_t element_bytes) {
+  return is_recorded() ? std::numeric_limits<int64_t>::max() : tuning::product_chunk_bytes / element_bytes;
+}
+
 namespace {
 
 // Along an axis of the whole: whether different indices give different numbers of the tensor.
@@ -128,7 +135,7 @@ void in_chunks(at::IntArrayRef whole, const ChunkElements& most, const std::vect
 
 void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<ChunkGradient>& gradients,
                const std::function<void(const Chunk&)>& make) {
-  const int64_t most = tuning::product_chunk_bytes / element_bytes;
+  const int64_t most = most_chunk_elements(element_bytes);
   in_chunks(
       whole, [most](const std::vector<const ChunkGradient*>&) { return most; }, gradients, make);
 }

@@ -27,8 +27,8 @@ struct ChunkGradient {
   std::function<void(const Chunk&, const at::Tensor& out, bool accumulate)> run;
 };
 
-// The most elements of a chunk, while nothing has been written to the gradients `later`. Their memory may hold
-// what make() computes.
+// The most elements of a chunk, while nothing has been written to the gradients `later`. Their memory may
+// hold what make() computes.
 using ChunkElements = std::function<int64_t(const std::vector<const ChunkGradient*>& later)>;
 
 // For every chunk, make() and then each gradient's run(). Chunks of rows serve all. Gradients of 16 bits that
@@ -36,7 +36,9 @@ using ChunkElements = std::function<int64_t(const std::vector<const ChunkGradien
 // written once: the first gradient's chunks come first.
 void in_chunks(at::IntArrayRef whole, const ChunkElements& most, const std::vector<ChunkGradient>& gradients,
                const std::function<void(const Chunk&)>& make);
-// The same with chunks of product_chunk_bytes. element_bytes: what make() takes for an element of the whole.
+// As many as product_chunk_bytes hold; while launches are recorded, all, because a record keeps its memory.
+int64_t most_chunk_elements(int64_t element_bytes);
+// The same with chunks of so many. element_bytes: what make() takes for an element of the whole.
 void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<ChunkGradient>& gradients,
                const std::function<void(const Chunk&)>& make);
 

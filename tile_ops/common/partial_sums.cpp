@@ -5,6 +5,8 @@
 #include <bit>
 #include <optional>
 
+#include "derivation.h"
+
 namespace tile {
 namespace {
 
@@ -51,8 +53,10 @@ Parts parts(int64_t tiles, int64_t slices, int64_t wanted) {
 
 void sum_partials(std::vector<PartialSum> sums) {
   std::erase_if(sums, [](const PartialSum& sum) { return sum.out.numel() == 0; });
-  for (size_t i = 0; i < sums.size(); i += 2) {
-    const PartialSum &first = sums[i], *second = i + 1 < sums.size() ? &sums[i + 1] : nullptr;
+  // A derivative needs a proof that blocks store different elements.
+  const size_t together = is_recorded() ? 1 : 2;
+  for (size_t i = 0; i < sums.size(); i += together) {
+    const PartialSum &first = sums[i], *second = together > 1 && i + 1 < sums.size() ? &sums[i + 1] : nullptr;
     const ArrayArgument parts = of_images(first.parts);
     const int64_t images = parts.sizes[0], count = parts.sizes[1], width = parts.sizes[2];
     // On a GPU narrow tiles make blocks enough; on a CPU where there are few columns.

@@ -2,6 +2,7 @@
 #include "gated.h"
 
 #include "../common/arguments.h"
+#include "../common/derivation.h"
 #include "tile/elements.h"
 
 namespace tile {
@@ -77,7 +78,11 @@ void gated_gradients(Activation activation, const at::Tensor& grad_out, const at
   const size_t results = arrays.size();
   if (results == 0) return;
   for (const at::Tensor* tensor : {&grad_out, &gate, &up}) arrays.push_back(to_array_argument(*tensor));
-  each_element_tile(std::move(arrays), [&](const Rows& views, const Grid& grid, ElementTile tile) {
+  each_element_tile(std::move(arrays), [&](const Rows& views, Grid grid, ElementTile tile) {
+    if (is_recorded() && views.on_gpu() && tile.columns >= 64) {  // derivatives need more registers
+      tile.columns /= 4;
+      grid.x = ceil_div(views.columns(), tile.columns);
+    }
     const auto result = [&](bool there, size_t k) {
       return there ? std::optional(views.view(k)) : std::nullopt;
     };
@@ -111,7 +116,8 @@ const auto swiglu_backward =
                 const std::optional<at::Tensor>& grad_gate, const std::optional<at::Tensor>& grad_up) {
           gated_gradients(Activation::silu, grad_out, gate, up, grad_gate, grad_up);
         })
-        .leading({"grad_out", "gate", "up"});
+        .leading({"grad_out", "gate", "up"})
+        .grad_by_compiler();
 
 const auto geglu =
     op("tile::geglu(Tensor gate, Tensor up, *, str approximate=\"none\") -> Tensor out")
@@ -137,7 +143,8 @@ const auto geglu_backward =
                 const std::optional<at::Tensor>& grad_up) {
           gated_gradients(gelu_of(approximate), grad_out, gate, up, grad_gate, grad_up);
         })
-        .leading({"grad_out", "gate", "up"});
+        .leading({"grad_out", "gate", "up"})
+        .grad_by_compiler();
 
 }  // namespace
 }  // namespace tile

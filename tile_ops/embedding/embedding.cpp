@@ -24,6 +24,18 @@ void embedding_kernel(Array weight, Array indices, Array out, int rows, int colu
 }
 Kernel embedding_of("embedding", embedding_kernel);
 
+// The same, and 0 where the index is `padding`.
+void embedding_without_padding_kernel(Array weight, Array indices, Array out, Tile padding, int rows,
+                                      int columns) {
+  Tile i = bid(0), j = bid(1);
+  Tile at = indices.tiled_view({rows}).load({i});
+  Tile loaded =
+      gather_rows(weight, 0, at, {j * columns}, {columns}, std::numeric_limits<double>::quiet_NaN());
+  out.tiled_view({rows, columns})
+      .store({i, j}, where((at.astype(i64) == padding).expand_dims(1), 0.0, loaded));
+}
+Kernel embedding_without_padding("embedding_without_padding", embedding_without_padding_kernel);
+
 // The indices of each bin, rows [b * bin, (b + 1) * bin) of the table.
 template <class Array>
 struct Bins {
@@ -150,6 +162,23 @@ Tensor rows_of(const Tensor& grad, int64_t columns) {
   return grad.reshape({grad.numel() / std::max<int64_t>(columns, 1), columns});
 }
 
+// The rows of a table at indices; zeros at `padding`.
+void take_rows(const Tensor& table, const Tensor& indices, int64_t padding, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const int64_t count = indices.numel(), width = table.size(1);
+  const int elements = table.is_cpu() ? tuning::cpu_tile : tuning::gpu_tile,
+            columns = width <= 64    ? 64
+                      : width <= 256 ? 256
+                                     : 1024,
+            rows = elements / columns;
+  const Grid grid{ceil_div(count, rows), ceil_div(width, columns)};
+  const Tensor all = out.view({count, width});
+  if (padding < 0)
+    embedding_of.launch(grid, table, flat(indices), all, rows, columns);
+  else
+    embedding_without_padding.launch(grid, table, flat(indices), all, padding, rows, columns);
+}
+
 // The result's, after everything that embedding() demands of its arguments holds.
 std::vector<c10::SymInt> checked_sizes(const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
   require_floating("weight", weight);
@@ -171,15 +200,7 @@ const auto embedding =
         })
         .run([](const Tensor& weight, const Tensor& indices, int64_t, Tensor& out) {
           require_indices("indices", indices, {weight.size(0), "weight has", "rows"});
-          if (out.numel() == 0) return;
-          const int64_t count = indices.numel(), width = weight.size(1);
-          const int elements = weight.is_cpu() ? tuning::cpu_tile : tuning::gpu_tile,
-                    columns = width <= 64    ? 64
-                              : width <= 256 ? 256
-                                             : 1024,
-                    rows = elements / columns;
-          embedding_of.launch({ceil_div(count, rows), ceil_div(width, columns)}, weight, flat(indices),
-                              out.view({count, width}), rows, columns);
+          take_rows(weight, indices, -1, out);
         })
         .vmap([](VmapCall& call) {
           // More indices; tables of their own are taken one by one.
@@ -222,6 +243,25 @@ const auto embedding_backward =
             embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, of_bins,
                                          grad_weight, bin, 4, rows, columns);
           }
+        })
+        .grad("tile::embedding_double_backward");
+
+// The gradient adds up rows, so that its own gradient takes them.
+const auto embedding_double_backward =
+    op("tile::embedding_double_backward(Tensor grad_grad_weight, Tensor weight, Tensor indices, int "
+       "padding_idx, bool[2] output_mask) -> (Tensor grad_grad_out, Tensor grad_weight)")
+        .outputs([](const Tensor& grad_grad_weight, const Tensor& weight, const Tensor& indices,
+                    int64_t padding_idx, std::array<bool, 2> wanted) {
+          const std::vector<c10::SymInt> sizes = checked_sizes(weight, indices, padding_idx);
+          require_agrees("grad_grad_weight", grad_grad_weight, weight.sym_sizes(), weight.scalar_type(),
+                         of_gradient);
+          return std::tuple(wanted[0] ? at::empty_symint(sizes, weight.options()) : Tensor(), Tensor());
+        })
+        .run([](const Tensor& grad_grad_weight, const Tensor& weight, const Tensor& indices,
+                int64_t padding_idx, std::array<bool, 2>, const optional<Tensor>& grad_grad_out,
+                const optional<Tensor>&) {
+          require_indices("indices", indices, {weight.size(0), "weight has", "rows"});
+          if (grad_grad_out) take_rows(grad_grad_weight, indices, padding_idx, *grad_grad_out);
         });
 
 }  // namespace

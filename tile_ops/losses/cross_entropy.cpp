@@ -115,6 +115,7 @@ const auto cross_entropy_backward =
         })
         .vmap([](VmapCall& call) {
           return batched(call, {"grad_out", "input", "target", "lse"});
-        });
+        })
+        .grad_by_compiler({"weight", "lse", "divisors"});
 
 }  // namespace

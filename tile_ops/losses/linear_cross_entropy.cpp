@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "../common/arguments.h"
+#include "../common/derivation.h"
 #include "../common/scale.h"
 #include "../common/tuning.h"
 #include "../products/gemm.h"
@@ -155,15 +156,17 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   const int64_t bytes = of.type == at::kDouble ? 8 : 4;
   const bool sums_rows = grad_weight || grad_bias;
   // Rows whose gradients are summed together; the rest follow in groups, with their logits recomputed.
-  const int64_t beside = !grad_input ? 0
-                         : wide      ? rows
-                                     : fitting(tuning::input_sums_bytes, depth * bytes, rows);
+  const bool at_once = is_recorded();  // a record keeps the memory of every chunk
+  const int64_t beside = !grad_input       ? 0
+                         : wide || at_once ? rows
+                                           : fitting(tuning::input_sums_bytes, depth * bytes, rows);
   const auto buffers = [&](int64_t count, int64_t width) {
     return std::pair(empty_sums(input, {count, width}), at::empty({count, width}, input.options()));
   };
   const auto width_of = [&](int64_t count) {
-    return fitting(tuning::backward_logits_bytes, count * bytes, classes);
+    return at_once ? classes : fitting(tuning::backward_logits_bytes, count * bytes, classes);
   };
+  const int64_t most_rows = at_once ? rows : std::min(tuning::logit_chunk_rows, rows);
   const Tensor sums = grad_input && !wide ? empty_sums(input, {beside, depth}) : Tensor();
   const auto add_input = [&](const Tensor& grad, const RowGroup& group, const Tensor& sum, int64_t count,
                              int64_t first, int64_t width) {
@@ -172,14 +175,13 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
                first + width == classes);
   };
   int64_t done = 0;
-  if (sums_rows || wide) {
-    const std::vector<RowGroup> groups =
-        row_groups(input, grad_input, std::min(tuning::logit_chunk_rows, rows));
+  if (sums_rows || wide || at_once) {
+    const std::vector<RowGroup> groups = row_groups(input, grad_input, most_rows);
     const bool several = groups.size() > 1;
-    int64_t width = width_of(std::min(tuning::logit_chunk_rows, rows));
+    int64_t width = width_of(most_rows);
     if (several && !wide && grad_weight)
       width = std::min(width, fitting(tuning::weight_sums_bytes, depth * bytes, classes));
-    const auto [logits, narrow] = buffers(std::min(tuning::logit_chunk_rows, rows), width);
+    const auto [logits, narrow] = buffers(most_rows, width);
     const Tensor weight_sum = several && !wide && grad_weight ? empty_sums(input, {width, depth}) : Tensor();
     const Tensor bias_sum = grad_bias ? empty_sums(input, {1, width}) : Tensor();
     const Tensor one = at::ones({1, 1}, input.options());
@@ -429,9 +431,11 @@ const auto linear_cross_entropy_backward =
                 const SavedOfLoss& saved, std::array<bool, 3>, const EarlyGradients& early,
                 optional<Tensor> grad_input, optional<Tensor> grad_weight, optional<Tensor> grad_bias) {
           const auto& [input, weight, target, bias] = of;
-          take_early(early.input, grad_out, grad_input);
-          take_early(early.weight, grad_out, grad_weight);
-          take_early(early.bias, grad_out, grad_bias);
+          if (!is_recorded()) {
+            take_early(early.input, grad_out, grad_input);
+            take_early(early.weight, grad_out, grad_weight);
+            take_early(early.bias, grad_out, grad_bias);
+          }
           if (!grad_input && !grad_weight && !grad_bias) return;
           check_classes(target, weight.size(0), request.ignore_index);
           const auto flat = [&of](const Tensor& t) { return t.reshape({of.target.numel()}); };
@@ -443,6 +447,7 @@ const auto linear_cross_entropy_backward =
                     saved.divisors,
                     input.scalar_type()},
                    input, grad_input, grad_weight, grad_bias);
-        });
+        })
+        .grad_by_compiler({"lse", "divisors", "input_grad", "weight_grad", "bias_grad"});
 
 }  // namespace

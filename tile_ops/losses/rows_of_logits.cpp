@@ -4,10 +4,12 @@
 #include <limits>
 
 #include "../common/arguments.h"
+#include "../common/derivation.h"
 #include "../common/logsumexp.h"
 #include "../common/partial_sums.h"
 #include "../common/tuning.h"
 #include "../norms/norm.h"
+#include "tile/own_gradient.h"
 
 namespace tile {
 namespace {
@@ -409,10 +411,62 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
   });
 }
 
+namespace {
+
+// The gradient of lse, which is exp(logit - lse) times that of the row.
+void lse_gradient_kernel(Array grad, Array x, Array lse, std::optional<Array> rest, Array dx,
+                         std::optional<Tile> tiles, int rows, int columns, int axis) {
+  const DType compute = compute_dtype(x.dtype());
+  const auto values = [&](const Array& array) { return RowView(array, bid(1), rows, 1, axis); };
+  RowView in(x, bid(1), rows, columns, axis), out(dx, bid(1), rows, columns, axis);
+  each_row_tile(x, tiles, rows, [&](const Tile& row) {
+    Tile g = values(grad).load(row, 0).astype(compute), row_lse = values(lse).load(row, 0).astype(compute);
+    Tile of_lse = in.load(row, bid(2)).astype(compute) - row_lse;
+    if (rest) of_lse -= where(abs(row_lse) < inf, values(*rest).load(row, 0), 0);
+    out.store(row, bid(2), where(g == 0, 0, exp(of_lse) * g));
+  });
+}
+Kernel lse_gradient_of("cross_entropy_lse_gradient", lse_gradient_kernel);
+
+at::Tensor lse_gradient(const at::Tensor& grad, const at::Tensor& x, const RowLse& saved) {
+  const at::Tensor dx = at::empty(x.sizes(), x.options());
+  c10::SmallVector<ArrayArgument, 5> arrays{to_array_argument(dx), to_array_argument(x),
+                                            row_values(*saved.lse, x), row_values(grad, x)};
+  if (saved.rest) arrays.push_back(row_values(*saved.rest, x));
+  Rows rows(arrays, 1u << 1);
+  if (rows.empty()) return dx;
+  const RowTile tile = loss_tile(rows, tuning::loss_backward_columns);
+  const RowBlocks blocks = row_blocks(rows, tile);
+  rows.each([&](int64_t) {
+    lse_gradient_of.launch({blocks.grid.x, blocks.grid.y, ceil_div(rows.columns(), tile.columns)},
+                           rows.view(3), rows.view(1), rows.view(2),
+                           saved.rest ? std::optional(rows.view(4)) : std::nullopt, rows.view(0),
+                           blocks.tiles, tile.rows, tile.columns, rows.transposed() ? 0 : 1);
+  });
+  return dx;
+}
+
+// The saved numbers as a step of a record, in which they depend on the logits.
+RowLse lse_again(const at::Tensor& x, const RowLse& saved) {
+  RowLse again = saved;
+  again.lse = at::empty(saved.lse->sizes(), saved.lse->options());
+  record_step({"lse_again",
+                                       {x},
+                                       *again.lse,
+                                       [to = *again.lse, from = *saved.lse] { at::Tensor(to).copy_(from); },
+                                       [x, saved](const at::Tensor& incoming, const std::vector<bool>&) {
+                                         return std::vector<at::Tensor>{lse_gradient(incoming, x, saved)};
+                                       }});
+  return again;
+}
+
+}  // namespace
+
 void loss_backward(const Logits& of, const LossOptions& options, const at::Tensor& grad_out,
-                   const RowLse& saved, const std::optional<at::Tensor>& divisors,
+                   const RowLse& given, const std::optional<at::Tensor>& divisors,
                    const at::Tensor& grad_logits) {
   const at::Tensor& x = of.logits;
+  const RowLse saved = is_recorded() ? lse_again(x, given) : given;
   const bool in_place = grad_logits.is_same(x);
   c10::SmallVector<ArrayArgument, 6> arrays{to_array_argument(grad_logits), to_array_argument(x),
                                             row_values(of.target, x), row_values(*saved.lse, x),

@@ -1,5 +1,6 @@
 // group_norm with an optional SiLU, in the operator's own memory order, and its gradient.
 #include "../common/arguments.h"
+#include "../common/derivation.h"
 #include "../common/partial_sums.h"
 #include "group_norm/cpu_kernels.h"
 #include "group_norm/gpu_kernels.h"
@@ -7,6 +8,7 @@
 #include "group_norm/kernels.h"
 #include "group_norm/passes.h"
 #include "norm.h"
+#include "statistics_again.h"
 
 namespace tile {
 namespace {
@@ -185,7 +187,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
   Images images({grad_input.value_or(problem.input), grad_out, problem.input}, true, grad_input.has_value());
-  if (const int64_t together = images.groups_a_tile(problem.groups, 2)) {
+  if (const int64_t together = images.groups_a_tile(problem.groups, is_recorded() ? 8 : 2)) {
     const std::optional<ArrayArgument> out =
         grad_input ? std::optional(images.in_tiles(0, problem.groups)) : std::nullopt;
     one_tile_backward.launch({problem.groups / together, images.images}, images.in_tiles(1, problem.groups),
@@ -196,7 +198,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     return;
   }
   const int64_t n = images.images, groups = problem.groups;
-  if (images.fuses_backward(groups)) {
+  if (images.fuses_backward(groups) && !is_recorded()) {  // it reads what it has written
     const auto array = [&](size_t i) { return grouped(images[i], 1, groups); };
     fused_backward.launch({groups, n}, array(1), array(2), problem.affine_by_group(), problem.statistics(),
                           grad_input ? std::optional(array(0)) : std::nullopt,
@@ -243,8 +245,19 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   images.finish();
 }
 
-void backward(const at::Tensor& grad_out, const Problem& problem, const Optional& grad_input,
+// Each group is a row.
+Problem with_statistics_again(Problem problem) {
+  if (problem.input.numel() == 0) return problem;
+  const int64_t rows = problem.mean.numel();
+  const auto again = statistics_again(1, problem.input.reshape({rows, -1}),
+                                      {problem.mean.view({rows, 1}), problem.rstd.view({rows, 1})});
+  problem.mean = again.mean->view(problem.mean.sizes()), problem.rstd = again.rstd.view(problem.rstd.sizes());
+  return problem;
+}
+
+void backward(const at::Tensor& grad_out, const Problem& given, const Optional& grad_input,
               const Optional& grad_weight, const Optional& grad_bias) {
+  const Problem problem = is_recorded() ? with_statistics_again(given) : given;
   // No image with a pixel: the sums are 0.
   const int64_t n = problem.input.numel() ? problem.input.size(0) : 0;
   const at::Tensor weight_parts = problem.per_channel(n), bias_parts = problem.per_channel(n);
@@ -325,7 +338,8 @@ const auto group_norm_backward_ =
           backward(grad_out, {input, num_groups, weight, bias, activation == "silu", mean, rstd}, grad_input,
                    grad_weight, grad_bias);
         })
-        .fold({"grad_out", "input", "mean", "rstd"}, {"grad_weight", "grad_bias"});
+        .fold({"grad_out", "input", "mean", "rstd"}, {"grad_weight", "grad_bias"})
+        .grad_by_compiler({"mean", "rstd"});
 
 }  // namespace
 }  // namespace tile

@@ -148,7 +148,8 @@ const auto layer_norm_backward =
           norm_backward({grad_out, of.input, of.normalized_shape.size(), of.weight, mean, rstd, grads.input,
                          grads.weight, grads.bias});
         })
-        .leading({"grad_out", "input", "mean", "rstd"}, {"grad_weight", "grad_bias"});
+        .leading({"grad_out", "input", "mean", "rstd"}, {"grad_weight", "grad_bias"})
+        .grad_by_compiler({"mean", "rstd"});
 
 }  // namespace
 }  // namespace tile

@@ -2,8 +2,10 @@
 #include "norm.h"
 
 #include "../common/arguments.h"
+#include "../common/derivation.h"
 #include "../common/partial_sums.h"
 #include "../common/tuning.h"
+#include "statistics_again.h"
 
 namespace tile {
 namespace {
@@ -267,7 +269,12 @@ GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
 
 }  // namespace
 
-void norm_backward(const NormBackward& call) {
+void norm_backward(const NormBackward& given) {
+  NormBackward call = given;
+  if (is_recorded()) {
+    const RowStatistics again = statistics_again(call.axes, call.input, {call.mean, call.rstd});
+    call.mean = again.mean, call.rstd = again.rstd;
+  }
   const std::optional<at::Tensor> weight = flat_parameter(call.weight);
   const auto vector = weight ? std::optional(to_array_argument(*weight)) : std::nullopt;
   // Without grad_input the views have the input instead of it, and only read it.
@@ -282,7 +289,9 @@ void norm_backward(const NormBackward& call) {
       [&](Rows& views) {
         RowTile tile = row_tile(views);
         const int axis = views.transposed() ? 0 : 1;
-        const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
+        // Derivatives need twice the registers.
+        const int64_t bytes = static_cast<int64_t>(call.input.element_size()) * (is_recorded() ? 2 : 1);
+        const GpuRows on_gpu = gpu_rows(tile, axis, bytes);
         if (views.on_gpu()) tile = on_gpu.tile;
         const int together = views.on_gpu() ? on_gpu.together : 1;
         const bool interleaved = views.on_gpu() && !(call.mean && on_gpu.wide);

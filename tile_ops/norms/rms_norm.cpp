@@ -167,7 +167,8 @@ const auto rms_norm_backward =
                          grad_weight,
                          {}});
         })
-        .leading({"grad_out", "input", "rstd"}, {"grad_weight"});
+        .leading({"grad_out", "input", "rstd"}, {"grad_weight"})
+        .grad_by_compiler({"rstd"});
 
 const auto add_rms_norm =
     op("tile::add_rms_norm(Tensor input, Tensor residual, SymInt[] normalized_shape, Tensor? weight=None, "
@@ -231,7 +232,8 @@ const auto add_rms_norm_backward =
           else if (grad_input)
             grad_input->zero_();
         })
-        .leading({"grad_out", "grad_sum", "sum", "rstd"}, {"grad_weight"});
+        .leading({"grad_out", "grad_sum", "sum", "rstd"}, {"grad_weight"})
+        .grad_by_compiler({"rstd"});
 
 }  // namespace
 }  // namespace tile

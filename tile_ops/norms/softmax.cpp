@@ -180,7 +180,8 @@ const auto softmax_backward_ =
         })
         .vmap([](VmapCall& call) {
           return batched(call, "out", {"grad_out", "out"});
-        });
+        })
+        .grad_by_compiler();
 
 const auto log_softmax_ =
     op("tile::log_softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out")
@@ -202,7 +203,8 @@ const auto log_softmax_backward_ =
         })
         .vmap([](VmapCall& call) {
           return batched(call, "out", {"grad_out", "out"});
-        });
+        })
+        .grad_by_compiler();
 
 }  // namespace
 }  // namespace tile

@@ -5,9 +5,11 @@
 
 #include "../common/arguments.h"
 #include "../common/chunks.h"
+#include "../common/derivation.h"
 #include "../common/tuning.h"
 #include "../elementwise/gated.h"
 #include "gemm.h"
+#include "recorded_product.h"
 
 namespace {
 
@@ -80,7 +82,7 @@ void run_gradients(const Tensor& grad_out, const Operands& of, Activation activa
                                      .second = Second::summand});
                          }});
   const int64_t pair = 2 * static_cast<int64_t>(input.element_size()),
-                together = std::min(pre_gate.numel(), tuning::product_chunk_bytes / pair);
+                together = std::min(pre_gate.numel(), most_chunk_elements(pair));
   const Tensor memory = at::empty({2 * together}, pre_gate.options());
   // A chunk larger than half of the memory takes all of it, and as much of the input's gradient.
   const auto most = [&](const std::vector<const ChunkGradient*>& later) {
@@ -150,10 +152,16 @@ const auto gated_matmul_backward =
         })
         .run([](const Tensor& grad_out, const Operands& of, const std::string& activation,
                 const Tensor& pre_gate, const Tensor& pre_up, std::array<bool, 3>, const Operands& grads) {
+          Tensor gate = matrix(pre_gate), up = matrix(pre_up);
+          if (is_recorded()) {
+            gate = product_again(gate, matrix(of.input), of.gate_weight);
+            up = product_again(up, matrix(of.input), of.up_weight);
+          }
           run_gradients(matrix(grad_out), {matrix(of.input), of.gate_weight, of.up_weight},
-                        parse_activation(activation), matrix(pre_gate), matrix(pre_up),
+                        parse_activation(activation), gate, up,
                         {matrix(grads.input), grads.gate_weight, grads.up_weight});
         })
-        .leading({"grad_out", "input", "pre_gate", "pre_up"}, {"grad_gate_weight", "grad_up_weight"});
+        .leading({"grad_out", "input", "pre_gate", "pre_up"}, {"grad_gate_weight", "grad_up_weight"})
+        .grad_by_compiler({"pre_gate", "pre_up"});
 
 }  // namespace

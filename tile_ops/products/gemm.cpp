@@ -6,9 +6,11 @@
 
 #include "../common/aligned_rows.h"
 #include "../common/arguments.h"
+#include "../common/derivation.h"
 #include "../common/tuning.h"
 #include "product_operands.h"
 #include "product_parts.h"
+#include "recorded_product.h"
 #include "thin_product.h"
 #include "tiles.h"
 
@@ -579,7 +581,9 @@ class Product {
 }  // namespace
 
 void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue) {
-  if (out.numel() != 0) Product(x, y, out, epilogue).run();
+  if (out.numel() == 0) return;
+  if (is_recorded()) return record_product(x, y, out, epilogue);
+  Product(x, y, out, epilogue).run();
 }
 
 void sum_to(const at::Tensor& tensor, const at::Tensor& out, bool accumulate) {

@@ -4,9 +4,12 @@
 
 #include "../common/arguments.h"
 #include "../common/chunks.h"
+#include "../common/derivation.h"
 #include "../common/tuning.h"
 #include "gemm.h"
 #include "product_operands.h"
+#include "recorded_product.h"
+#include "tile/own_gradient.h"
 
 namespace {
 
@@ -104,6 +107,13 @@ Sizes checked_gradient(const Tensor& grad_out, const Operands& of, const Saved& 
   return sizes;
 }
 
+// What entered the activation, as the product where that is recorded.
+Tensor pre_of(const Saved& saved, const Matrices& as, const Tensor& x, const Tensor& y) {
+  const Tensor pre = as.out(defined(saved.pre));
+  return pre.defined() && is_recorded() ? product_again(pre, x, y, as.out(defined(saved.bias)), saved.alpha)
+                                        : pre;
+}
+
 // Computes the gradients of the operands and of the bias from the gradient before the activation, which is
 // made in chunks if it is large.
 void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& saved,
@@ -114,7 +124,7 @@ void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& save
   const Activation activation = parse_activation(saved.activation);
   const double alpha = saved.alpha;
   const Tensor x = as.input(input), y = as.other(other), incoming = as.out(grad_out),
-               before = as.out(defined(saved.pre));
+               before = pre_of(saved, as, x, y);
   const at::IntArrayRef whole = incoming.sizes();
   Tensor grad = incoming;
   std::vector<ChunkGradient> gradients;
@@ -140,13 +150,27 @@ void run_gradients(const Tensor& grad_out, const Operands& of, const Saved& save
     return;
   }
   const auto element = static_cast<int64_t>(input.element_size());
-  const Tensor memory =
-      at::empty({std::min(incoming.numel(), tuning::product_chunk_bytes / element)}, x.options());
+  const Tensor memory = at::empty({std::min(incoming.numel(), most_chunk_elements(element))}, x.options());
   in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
     grad = memory.narrow(0, 0, chunk.elements()).view(chunk.count);
     gradient_before(activation, chunk.of(incoming, whole),
                     before.defined() ? optional(chunk.of(before, whole)) : std::nullopt, grad);
   });
+}
+
+// The gradient of the gradients where these are no products alone.
+void run_double_with_activation(const GradientsTo& to, const Tensor& grad_out, const Operands& of,
+                                const Saved& saved, Tensor& grad_grad_out, const OperandGradients& grads) {
+  const Tensor* const results[] = {&grad_grad_out, &grads.input, &grads.other, &grads.bias};
+  c10::List<bool> wanted;
+  for (const Tensor* each : results) wanted.push_back(each->defined());
+  for (int none = 0; none < 2; ++none) wanted.push_back(false);
+  std::vector<c10::IValue> stack{
+      to.input,         to.other,    to.bias,   to.residual,         grad_out, of.input, of.other, saved.bias,
+      saved.activation, saved.alpha, saved.pre, saved.residual_like, wanted};
+  call_operator("tile::_matmul_backward_reverse_mode", stack);
+  for (size_t k = 0; k < std::size(results); ++k)
+    if (results[k]->defined()) results[k]->copy_(stack[k].toTensor());
 }
 
 const auto matmul =
@@ -214,6 +238,7 @@ const auto matmul_backward =
           if (grad_residual.defined()) sum_to(grad_out, grad_residual);
           run_gradients(grad_out, of, saved, grads);
         })
+        .grad_by_compiler({"pre", "residual_like"})  // with an activation
         .grad("tile::matmul_double_backward")
         .vmap([](VmapCall& call) {
           return batched_product(call, {"grad_out", "input", "other", "bias", "pre", "residual_like"},
@@ -231,10 +256,6 @@ const auto matmul_double_backward =
         .outputs([](const GradientsTo& to, const Tensor& grad_out, const Operands& of, const Saved& saved,
                     std::array<bool, 6> wanted) {
           const auto& [input, other] = of;
-          const std::string& activation = saved.activation;
-          if (activation != "none")
-            fail(ErrorKind::unsupported, "double backward of tile::matmul with activation ", activation,
-                 " is not implemented; apply the activation outside of matmul");
           checked_gradient(grad_out, of, saved);
           const auto agrees = [](const char* name, const optional<Tensor>& grad, const optional<Tensor>& of) {
             if (!grad) return;
@@ -246,11 +267,16 @@ const auto matmul_double_backward =
           agrees("grad_grad_bias", to.bias, saved.bias);
           agrees("grad_grad_residual", to.residual, saved.residual_like);
           const Tensor none;
-          return std::tuple(wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
-                            wanted[2] ? result_like(other) : none, none, none, none);
+          return std::tuple(
+              wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
+              wanted[2] ? result_like(other) : none,
+              wanted[3] && saved.bias && saved.activation != "none" ? result_like(*saved.bias) : none, none,
+              none);
         })
         .run([](const GradientsTo& to, const Tensor& grad_out, const Operands& of, const Saved& saved,
                 std::array<bool, 6>, Tensor& grad_grad_out, const OperandGradients& grads, Tensor&, Tensor&) {
+          if (saved.activation != "none")
+            return run_double_with_activation(to, grad_out, of, saved, grad_grad_out, grads);
           const auto& [input, other] = of;
           const double alpha = saved.alpha;
           const Matrices as(input, other);

@@ -3,9 +3,11 @@
 #include <map>
 
 #include "../common/chunks.h"
+#include "../common/derivation.h"
 #include "../common/tuning.h"
 #include "gemm.h"
 #include "product_operands.h"
+#include "recorded_product.h"
 #include "tile/expression_text.h"
 #include "tile/matmul.h"
 
@@ -162,8 +164,9 @@ void run_epilogue_gradients(const Tensor& grad_out, const Operands& of, const Ep
                             const optional<Tensor>& pre, const EpilogueGradients& grads) {
   const auto& [input, other] = of;
   const Matrices as(input, other);
-  const Tensor x = as.input(input), y = as.other(other), incoming = as.out(grad_out),
-               before = as.out(defined(pre));
+  const Tensor x = as.input(input), y = as.other(other), incoming = as.out(grad_out);
+  Tensor before = as.out(defined(pre));
+  if (before.defined() && is_recorded()) before = product_again(before, x, y);
   const at::IntArrayRef whole = incoming.sizes();
   const std::array<Tensor, most_operands> tensors = then.tensors.all(), gradients_of = grads.operands();
   const at::ScalarType compute = compute_dtype(input.scalar_type());
@@ -225,7 +228,7 @@ void run_epilogue_gradients(const Tensor& grad_out, const Operands& of, const Ep
   int64_t element = 0;
   for (const Part& part : parts)
     if (!part.gradient.defined()) element += static_cast<int64_t>(c10::elementSize(part.dtype));
-  const int64_t most = element == 0 ? 0 : std::min(incoming.numel(), tuning::product_chunk_bytes / element);
+  const int64_t most = element == 0 ? 0 : std::min(incoming.numel(), most_chunk_elements(element));
   for (Part& part : parts)
     if (!part.gradient.defined()) part.values = at::empty({most}, x.options().dtype(part.dtype));
   std::vector<Tensor> memory;
@@ -281,7 +284,8 @@ const auto matmul_epilogue_backward =
               {"grad_out", "input", "other", "operand0", "operand1", "operand2", "operand3", "operand4",
                "operand5", "pre"},
               {"input", "other", "operand0", "operand1", "operand2", "operand3", "operand4", "operand5"});
-        });
+        })
+        .grad_by_compiler({"pre"});
 
 }  // namespace
 

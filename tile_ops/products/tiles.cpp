@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "../common/forward_mode.h"
+#include "../common/derivation.h"
 #include "../common/tuning.h"
 
 namespace tile {
@@ -142,7 +142,7 @@ Least<Division> least_of_groups(const ProductShape& shape, int64_t most_parts) {
     for_parts(blocks_of(shape, tile.m, tile.n), tuning::multiprocessors, most, [&](int64_t parts) {
       const Division division = divided(shape, tile, parts);
       // The registers of a group hold 64 x 256 sums, or 64 x 256 and 64 x 128 that are added to them.
-      if (tile.n > (shape.two || division.chained ? 128 : 256) / (computes_tangents() ? 2 : 1)) return;
+      if (tile.n > (shape.two || division.chained ? 128 : 256) / (is_differentiated() ? 2 : 1)) return;
       if (shape.blocks && tile.n > 128 && !(shape.promoted && tile.n == 256)) return;
       least.add(division, group_cycles(shape, division));
     });

@@ -30,6 +30,13 @@ Operator unary(const char* schema, tile::Location where = tile::Location::curren
 }
 
 const std::map<std::string, Operator (*)()> mistakes{
+    {"derived_of_written",
+     [] { return op("tw::derived_of_written(Tensor(a!) x) -> ()").grad_by_compiler(); }},
+    {"derived_of_lists", [] { return op("tw::derived_of_lists(Tensor[] x) -> Tensor").grad_by_compiler(); }},
+    {"derived_lists", [] { return op("tw::derived_lists(Tensor x) -> Tensor[]").grad_by_compiler(); }},
+    {"derived_of_nothing", [] { return op("tw::derived_of_nothing(int n) -> Tensor").grad_by_compiler(); }},
+    {"derived_constant",
+     [] { return op("tw::derived_constant(Tensor x) -> Tensor").grad_by_compiler({"seed"}); }},
     {"syntax", [] { return op("tw::syntax(Tensor x -> Tensor"); }},
     {"type", [] { return op("tw::type(tensor x) -> Tensor"); }},
     {"namespace", [] { return op("scale(Tensor x) -> Tensor"); }},

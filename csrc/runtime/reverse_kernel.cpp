@@ -1,0 +1,71 @@
+// Derives kernels once for each set of gradients.
+#include "runtime/reverse_kernel.h"
+
+#include <algorithm>
+
+#include "ir/print.h"
+#include "ir/walk.h"
+
+namespace tile {
+namespace {
+
+std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis) {
+  std::vector<int64_t> key{axis, static_cast<int64_t>(wanted.size())};
+  for (const Wanted& each : wanted) {
+    key.push_back(static_cast<int64_t>(each.parameter));
+    key.push_back(static_cast<int64_t>(each.sharing) * 2 + each.adds);
+  }
+  key.insert(key.end(), results.begin(), results.end());
+  return key;
+}
+
+}  // namespace
+
+ReverseKernel::ReverseKernel(Function kernel)
+    : kernel_(std::move(kernel)), parameters_(differentiable_parameters(kernel_)) {
+  const auto& parameters = kernel_.body().arguments;
+  uses_.resize(parameters.size());
+  walk(kernel_.body(), [&](const Op& op) {
+    const Traits& traits = op.traits();
+    if (!traits.reads && !traits.writes) return;
+    const auto at = std::find(parameters.begin(), parameters.end(), root_array(op.operands[0]));
+    Use& use = uses_[static_cast<size_t>(at - parameters.begin())];
+    (traits.writes ? traits.reads ? use.added : use.stored : use.read) = true;
+  });
+}
+
+ReverseKernel::Made::Made(Derived of) : derived(std::move(of)), kernel(print(derived.function)) {}
+
+const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted,
+                                               const std::vector<size_t>& results, int axis) {
+  std::unique_ptr<Made>& made = made_[key_of(wanted, results, axis)];
+  if (!made) made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis));
+  return *made;
+}
+
+const ReverseKernel::Made& ReverseKernel::derived(const std::vector<Wanted>& wanted,
+                                                  const std::vector<size_t>& results, int folded_axis) {
+  const std::lock_guard lock(mutex_);
+  return find(wanted, results, folded_axis);
+}
+
+const ReverseKernel::Made* ReverseKernel::folded(const std::vector<Wanted>& wanted,
+                                                 const std::vector<size_t>& results, int axis) {
+  const std::lock_guard lock(mutex_);
+  const Made& plain = find(wanted, results, -1);
+  const auto [known, is_new] = made_.try_emplace(key_of(wanted, results, axis));
+  if (!is_new) return known->second.get();
+  try {
+    auto made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis));
+    const auto &ours = made->derived.gradients, &theirs = plain.derived.gradients;
+    const bool same =
+        std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
+                   [](const auto& x, const auto& y) { return x.how == y.how && x.axes == y.axes; });
+    if (same && made->derived.scratch.size() == plain.derived.scratch.size()) known->second = std::move(made);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;  // else the proofs do not hold there
+  }
+  return known->second.get();
+}
+
+}  // namespace tile

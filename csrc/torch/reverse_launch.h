@@ -1,0 +1,32 @@
+// Launches a kernel that reverse mode has derived: memory for partial sums and for values of iterations, and
+// sums afterwards.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "runtime/reverse_kernel.h"
+
+namespace tile {
+
+// The tensor, of an array's shape, that gets its gradient; it is added to what is there if `adds`.
+struct GradientTarget {
+  size_t parameter;
+  at::Tensor tensor;
+  bool adds = false;
+};
+
+struct GradientLaunch {
+  std::string name;  // in errors
+  ReverseKernel& kernel;
+  Grid grid;
+  const std::vector<Argument>& arguments;  // of the kernel
+  std::vector<size_t> results;             // parameters
+  std::vector<at::Tensor> incoming;        // their gradients, in their dtypes
+  std::vector<GradientTarget> targets;
+};
+void launch_gradients(const GradientLaunch& launch);
+
+// Adds a value to a view, of which several elements may share memory, as those of an expanded tensor do; it
+// replaces what is there unless `adds`.
+void accumulate(at::Tensor view, at::Tensor value, bool adds);
+
+}  // namespace tile

@@ -1,0 +1,118 @@
+"""Gradients of gradients with the kernels that a GPU gets, run by the emulator at small shapes."""
+
+import contextlib
+
+import emulate
+import operators
+import pytest
+import torch
+from double_backward import second_gradients
+from emulate_operators import Emulation, on_host, to_gpu, to_host
+from numerics import largest, widen
+
+CALLS = {
+    name: (operators.TABLE[row], make) for row, calls in operators.rows_with("emulated").items() for name, make in calls.items()
+}
+CONSTANTS = {"rope": ("cos", "sin"), "attention": ("alibi_slopes",)}
+NAMES = (
+    "softmax",
+    "softmax_of_columns",
+    "layer_norm",
+    "rms_norm",
+    "group_norm_silu",
+    "swiglu_of_halves",
+    "cross_entropy",
+    "matmul_of_batches",
+    "gated_matmul",
+    "attention",
+    "attention_causal",
+    "attention_in_stages",
+    "attention_with_options",
+)
+DTYPES = (torch.bfloat16, torch.float32)
+
+
+def computed(function):
+    """The function of meta tensors that have values."""
+
+    def call(*args, **kwargs):
+        values = [to_host(x) if isinstance(x, torch.Tensor) and x.is_meta else x for x in args]
+        return to_gpu(function(*values, **kwargs))
+
+    return call
+
+
+def add_in_place(meta, other, alpha=1):
+    on_host(meta).add_(on_host(other), alpha=alpha)
+    return meta
+
+
+def total(x, dim, keepdim=False, *, dtype=None):
+    return torch.sum(x, dim, keepdim, dtype=dtype)
+
+
+# Those by which torch adds up gradients.
+SUMS = {
+    "add.Tensor": computed(torch.add),
+    "add_.Tensor": add_in_place,
+    "sum.dim_IntList": computed(total),
+    "mul.Tensor": computed(torch.mul),
+    "neg": computed(torch.neg),
+}
+
+
+@contextlib.contextmanager
+def summed_by_autograd():
+    """Sums and products of meta tensors have values."""
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        for name, function in SUMS.items():
+            library.impl(name, function, "Meta", allow_override=True)
+        yield
+
+
+def call(emulation, name, dtype):
+    row, make = CALLS[name]
+    torch.manual_seed(0)  # the same kernels each time
+    args, kwargs = make(dtype)
+    names = [argument.name for argument in getattr(torch.ops.tile, row.name).default._schema.arguments]
+    values = {**dict(zip(names, args)), **kwargs}
+    constants = [values[each] for each in CONSTANTS.get(row.name, ()) if each in values]
+    operator = getattr(torch.ops.tile, row.name)
+    with summed_by_autograd():
+        ours = emulation.call(lambda: second_gradients(operator, args, kwargs, constants=constants, place=to_gpu))
+    return row, args, kwargs, constants, [to_host(each.detach()) for each in ours]
+
+
+@pytest.fixture(scope="module")
+def programs(request):
+    """Returns the launches of the selected tests, compiled at once."""
+    emulation = Emulation(runs=False)
+    for item in request.session.items:
+        if getattr(item, "module", None) is request.module and hasattr(item, "callspec"):
+            call(emulation, **item.callspec.params)
+    emulate.functions(emulation.programs)
+
+
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        pytest.param(name, dtype, marks=pytest.mark.slow if dtype == torch.float32 else (), id=f"{name}-{str(dtype)[6:]}")
+        for name in NAMES
+        for dtype in DTYPES
+    ],
+)
+def test_second_gradients(name, dtype, programs):
+    emulation = Emulation()
+    row, args, kwargs, constants, ours = call(emulation, name, dtype)
+    if "matmul" not in name:  # whose gradients are products
+        assert any(program["entry"].count("backward") > 1 for program in emulation.programs)
+    positions = [i for i, x in enumerate(args) if any(x is each for each in constants)]
+    named = [key for key, x in kwargs.items() if any(x is each for each in constants)]
+    wide_args, wide_kwargs = widen(args), widen(kwargs)
+    wide = [wide_args[i] for i in positions] + [wide_kwargs[key] for key in named]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        exact = second_gradients(row.reference, wide_args, wide_kwargs, constants=wide)
+    most, eps = max(largest(each) for each in exact), torch.finfo(dtype).eps
+    for k, (own, right) in enumerate(zip(ours, exact, strict=True)):
+        error = (own.double() - right).abs().max().item() if own.numel() else 0
+        assert error <= 16 * eps * max(most, 1), f"{name}: gradient {k} is off by {error:.3g}, the largest is {most:.3g}"

@@ -1,0 +1,144 @@
+"""grad_by_compiler() of operators in C++: gradients of their launches, of copies between them, and its errors."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+functional = torch.nn.functional
+
+
+def leaf(*shape, dtype=torch.float64):
+    return torch.randn(shape, dtype=dtype).requires_grad_()
+
+
+def test_values(ops):
+    x, w = leaf(7, 48), leaf(48)
+    assert gradcheck(ops.derived_norm, (leaf(3, 5), leaf(5)))
+    ours = torch.autograd.grad(ops.derived_norm(x, w).sin().sum(), (x, w))
+    expected = torch.autograd.grad(functional.rms_norm(x, (48,), w, 1e-5).sin().sum(), (x, w))
+    torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_many_rows(ops, dtype):
+    """Rows share the weight: few blocks add up its gradient."""
+    x, w = leaf(5000, 48, dtype=dtype), leaf(48, dtype=dtype)
+    ours = torch.autograd.grad(ops.derived_norm(x, w), (x, w), torch.ones_like(x))
+    xs, ws = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    expected = torch.autograd.grad(functional.rms_norm(xs, (48,), ws, 1e-5), (xs, ws), torch.ones_like(xs))
+    for own, right in zip(ours, expected):
+        tolerance = 2 * torch.finfo(dtype).eps
+        torch.testing.assert_close(own.double(), right, rtol=tolerance, atol=tolerance * right.abs().max().item())
+
+
+def test_strides_and_shared_memory(ops):
+    x = leaf(6, 10)
+    for view in (lambda x: x.mT, lambda x: x[:, ::2], lambda x: x[:, :5], lambda x: x[:1].expand(4, 10)):
+        y = view(x)
+        w = leaf(y.shape[1])
+        ours = torch.autograd.grad(ops.derived_norm(y, w).sin().sum(), (x, w))
+        y = view(x)
+        expected = torch.autograd.grad(functional.rms_norm(y, (y.shape[1],), w, 1e-5).sin().sum(), (x, w))
+        torch.testing.assert_close(ours, expected)
+    both = leaf(5, 5)  # an argument, and a part of it
+    ours = torch.autograd.grad(ops.derived_norm(both, both[0]).sin().sum(), both)
+    expected = torch.autograd.grad(functional.rms_norm(both, (5,), both[0], 1e-5).sin().sum(), both)
+    torch.testing.assert_close(ours, expected)
+
+
+def test_only_what_is_wanted(ops):
+    x, w = leaf(3, 5), torch.rand(5, dtype=torch.float64)
+    ops.derived_norm(x, w).sum().backward()
+    assert w.grad is None
+    torch.testing.assert_close(x.grad, torch.autograd.grad(functional.rms_norm(x, (5,), w, 1e-5).sum(), x)[0])
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (1, 1), (0, 5), (200,)])
+def test_launches_after_each_other_and_copies(ops, shape):
+    x = leaf(*shape)
+    (ours,) = torch.autograd.grad(ops.derived_steps(x, "scratch").sum(), x)
+    torch.testing.assert_close(ours, torch.autograd.grad((x.sin() * x).sum(), x)[0])
+    (ours,) = torch.autograd.grad(ops.derived_steps(x.mT if x.dim() == 2 else x, "scratch").sum(), x)
+    torch.testing.assert_close(ours, torch.autograd.grad((x.sin() * x).sum(), x)[0])
+
+
+REFUSED = {
+    "torch": "run computes aten::mul outside of our kernels, so that its gradient is not derived; do it in a kernel, or write "
+    "the gradient by hand",
+    "overwritten": "run's derived_sine overwrites memory that derived_product reads, so that its gradient is not derived; write "
+    "to other memory",
+    "written twice": "run's derived_sine and derived_product write the same memory, so that its gradient is not derived; write "
+    "to different memory",
+    "filled": "run's derived_sine and copy_ write the same memory, so that its gradient is not derived; write to different "
+    "memory",
+    "in place": "run's copy_ and derived_product write the same memory, so that its gradient is not derived; write to "
+    "different memory",
+}
+
+
+def error_of(function, kind=NotImplementedError):
+    with pytest.raises(kind) as raised:
+        function().sum().backward()
+    return str(raised.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_runs_without_a_derivative(ops, kind):
+    assert error_of(lambda: ops.derived_steps(leaf(100), kind)) == f"tt::derived_steps: {REFUSED[kind]}"
+
+
+def test_blocks_that_repeat_each_other(ops):
+    text = error_of(lambda: ops.derived_steps(leaf(100), "repeated"), ValueError)
+    assert text == (
+        "tt::derived_steps: derived_sine: the grid has 2 blocks along axis 1, but the kernel does not use bid(1), so that "
+        "blocks repeat each other and gradients would be counted repeatedly; launch one block along this axis"
+    )
+
+
+def test_kernels_without_a_derivative(ops):
+    text = error_of(lambda: ops.derived_halved(leaf(100)))
+    assert text.startswith("tt::derived_halved: derived.cpp:")
+    assert text.endswith(": loop: has no derivative; only counted loops, of range(...) without break, have one")
+
+
+def test_atomics_are_refused_where_they_are_not_deterministic(ops):
+    x, indices = leaf(10), torch.randint(0, 10, (100,))
+    (ours,) = torch.autograd.grad(ops.derived_picked(x, indices).sin().sum(), x)
+    torch.testing.assert_close(ours, torch.autograd.grad(x[indices].sin().sum(), x)[0])
+    torch.use_deterministic_algorithms(True)
+    try:
+        text = error_of(lambda: ops.derived_picked(x, indices), RuntimeError)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert text == (
+        "tt::derived_picked: derived_picked: the gradient of argument 0 is added by atomics, which is not deterministic; use "
+        "torch.use_deterministic_algorithms(False), or write the gradient by hand"
+    )
+
+
+def test_gradients_of_derived_gradients_are_refused(ops):
+    x, w = leaf(3, 5), leaf(5)
+    (gradient,) = torch.autograd.grad(ops.derived_norm(x, w).sin().sum(), x, create_graph=True)
+    assert error_of(lambda: gradient) == (
+        "tt::derived_norm: its gradient is derived by the compiler, and that has no gradient itself; differentiate it once less"
+    )
+
+
+def test_transforms(ops):
+    x, w, batch = torch.randn(3, 5, dtype=torch.float64), torch.rand(5, dtype=torch.float64), torch.randn(4, 3, 5).double()
+    torch.library.opcheck(ops.derived_norm.default, (leaf(3, 5), leaf(5)))
+    loss = lambda x, w: ops.derived_norm(x, w).sin().sum()  # noqa: E731
+    its_loss = lambda x, w: functional.rms_norm(x, (5,), w, 1e-5).sin().sum()  # noqa: E731
+    torch.testing.assert_close(torch.func.grad(loss, (0, 1))(x, w), torch.func.grad(its_loss, (0, 1))(x, w))
+    each = torch.vmap(torch.func.grad(loss, (0, 1)), (0, None))(batch, w)
+    torch.testing.assert_close(each, torch.vmap(torch.func.grad(its_loss, (0, 1)), (0, None))(batch, w))
+
+
+def test_compiled(ops):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, w: ops.derived_norm(x * 2, w).sin(), fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows in (3, 8):
+        x, w = leaf(rows, 5), leaf(5)
+        ours = torch.autograd.grad(compiled(x, w).sum(), (x, w))
+        expected = torch.autograd.grad(functional.rms_norm(x * 2, (5,), w, 1e-5).sin().sum(), (x, w))
+        torch.testing.assert_close(ours, expected)
