@@ -33,7 +33,7 @@ Counts& counts() {
   return *instance;
 }
 
-// Of a kernel, for each key.
+// Holds those of a kernel, for each key.
 class ReverseTable {
  public:
   template <class Trace>

@@ -23,8 +23,8 @@ constexpr int64_t small_bytes = int64_t{1} << 22;  // of partial sums, which are
 constexpr int64_t cpu_blocks = 64;            // whatever the number of threads, because sums depend on it
 constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor represents
 
-// out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous; out:
-// [n].
+// out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous;
+// out: [n].
 void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
   constexpr int64_t columns = 128;
   const int64_t rows = parts.size(0) < 16 ? 1 : 16;
@@ -217,8 +217,7 @@ void accumulate(at::Tensor view, at::Tensor value, bool adds) {
   }
   if (overlaps_itself(view))
     fail(ErrorKind::unsupported, "the gradient of an array of shape ", view.sizes(), " and strides ",
-         view.strides(),
-         ", whose elements share memory, is not derived; pass a clone() of it to the kernel");
+         view.strides(), ", whose elements share memory, is not derived; pass a clone() of it to the kernel");
   const bool dense = view.is_contiguous();
   const at::Tensor sum = dense ? view : at::empty(view.sizes(), view.options()).copy_(view);
   add_parts(value.contiguous().view({1, -1}), sum.view({-1}), true);

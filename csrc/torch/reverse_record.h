@@ -66,7 +66,7 @@ class ReverseRecord {
   void set_incoming(const at::Tensor& result, const at::Tensor& gradient);
   void compute_gradients();
 
-  // Of a run on this thread; null if there is none.
+  // Returns that of a run on this thread; null if there is none.
   static ReverseRecord* of_thread();
   void add_own(OwnGradient step);
 

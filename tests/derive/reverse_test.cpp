@@ -36,6 +36,27 @@ TEST(Reverse, ElementwiseKernel) {
 )");
 }
 
+TEST(Reverse, WhatIsDetachedPassesNoGradientOn) {
+  EXPECT_EQ(
+      derived(R"(kernel part(%0: array<f32,1>, %1: array<f32,1>) {
+  %2: i32 = bid {axis=0}
+  %3: f32[8] = load %0, %2 {pad=0.0, shape=[8], steps=[8]}
+  %4: f32[8] = detach %3
+  %5: f32[8] = mul %3, %4
+  store %1, %5, %2 {steps=[8]}
+}
+)"),
+      R"(kernel part_backward(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>, %3: array<f32,1>) {
+  %4: i32 = bid {axis=0}
+  %5: f32[8] = load %0, %4 {pad=0.0, shape=[8], steps=[8]}
+  %6: f32[8] = detach %5
+  %7: f32[8] = load %2, %4 {pad=0.0, shape=[8], steps=[8]}
+  %8: f32[8] = mul %7, %6
+  store %3, %8, %4 {steps=[8]}
+}
+)");
+}
+
 TEST(Reverse, GradientsOfOneBlockAreStored) { EXPECT_EQ(how(square, {0}), "stored"); }
 TEST(Reverse, AGradientThatHoldsSomethingIsAddedTo) {
   EXPECT_EQ(how(square, {0, Sharing::partial, true}), "added up in its block");

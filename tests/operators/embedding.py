@@ -25,6 +25,7 @@ from operators.tensors import (
     meta,
     meta_leaf,
     targets,
+    twice,
     zeros,
 )
 from operators.texts import HERE, MOVE, OTHERS, RESULT
@@ -60,6 +61,15 @@ EMBEDDING = Operator(
         shapes=[(lambda: tile.embedding(f(3), i64(2)), "weight has shape [3]; it must be [rows, columns]")],
         devices=[(lambda: tile.embedding(f(2, 3), meta(2).long()), f"'weight' is on {HERE}, but 'indices' is on meta; {MOVE}")],
         unaligned=[("weight", lambda: tile.embedding(UNALIGNED, torch.zeros(2, dtype=torch.int64, device="cpu")))],
+    ),
+    bad_second_gradients=BadGradients(
+        good=[lambda: tile.embedding_double_backward(f(7, 6), f(7, 6), i64(5), -1, [True, False])],
+        shapes=[
+            (
+                lambda: tile.embedding_double_backward(f(6, 6), f(7, 6), i64(5), -1, [True, False]),
+                "grad_grad_weight has shape [6, 6]; it must be [7, 6], that of the gradient",
+            )
+        ],
     ),
     bad_gradients=BadGradients(
         shapes=[
@@ -107,6 +117,9 @@ EMBEDDING = Operator(
         ),
         "embedding without padding": lambda: Sharded(
             {"weight": torch.randn(8, 6), "indices": torch.randint(8, (5,))}, tile.embedding, ("weight",)
+        ),
+        "embedding twice": lambda: twice(
+            lambda w, i: tile.embedding(w, i, 2), "weight", weight=torch.randn(7, 6), indices=torch.randint(7, (4, 3))
         ),
     },
     emulated={

@@ -134,7 +134,7 @@ def attention_in_torch(q, k, v, causal=False, mask=None):
 
 
 functional = torch.nn.functional
-# Of several tiles, and of extents that no tile divides.
+# They take several tiles, and extents that no tile divides.
 LARGE = {
     "softmax of long rows": (lambda x: tile.softmax(x, -1), lambda x: torch.softmax(x, -1), [(3, 40003)]),
     "layer_norm of many rows": (

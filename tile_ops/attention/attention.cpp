@@ -72,9 +72,8 @@ Tensor weight_again(const Operands& of, const Saved& saved, const OptionalTensor
     if (has_sinks) list.push_back(stack[4].toTensor());
     return list;
   };
-  record_step({"weight_again", read, again,
-                                       [again, weight = saved.weight] { Tensor(again).copy_(weight); },
-                                       gradients});
+  record_step({"weight_again", read, again, [again, weight = saved.weight] { Tensor(again).copy_(weight); },
+               gradients});
   return again;
 }
 

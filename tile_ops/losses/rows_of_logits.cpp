@@ -451,12 +451,12 @@ RowLse lse_again(const at::Tensor& x, const RowLse& saved) {
   RowLse again = saved;
   again.lse = at::empty(saved.lse->sizes(), saved.lse->options());
   record_step({"lse_again",
-                                       {x},
-                                       *again.lse,
-                                       [to = *again.lse, from = *saved.lse] { at::Tensor(to).copy_(from); },
-                                       [x, saved](const at::Tensor& incoming, const std::vector<bool>&) {
-                                         return std::vector<at::Tensor>{lse_gradient(incoming, x, saved)};
-                                       }});
+               {x},
+               *again.lse,
+               [to = *again.lse, from = *saved.lse] { at::Tensor(to).copy_(from); },
+               [x, saved](const at::Tensor& incoming, const std::vector<bool>&) {
+                 return std::vector<at::Tensor>{lse_gradient(incoming, x, saved)};
+               }});
   return again;
 }
 

@@ -107,7 +107,7 @@ Sizes checked_gradient(const Tensor& grad_out, const Operands& of, const Saved& 
   return sizes;
 }
 
-// What entered the activation, as the product where that is recorded.
+// Returns the numbers that entered the activation; as a product where launches are recorded.
 Tensor pre_of(const Saved& saved, const Matrices& as, const Tensor& x, const Tensor& y) {
   const Tensor pre = as.out(defined(saved.pre));
   return pre.defined() && is_recorded() ? product_again(pre, x, y, as.out(defined(saved.bias)), saved.alpha)

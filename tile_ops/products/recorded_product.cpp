@@ -71,9 +71,9 @@ struct Terms {
 void record(const char* name, Terms terms, const Tensor& written, std::function<void()> run) {
   std::vector<Tensor> read = terms.read();
   record_step({name, std::move(read), written, std::move(run),
-       [terms = std::move(terms)](const Tensor& incoming, const std::vector<bool>& wanted) {
-         return terms.gradients(incoming, wanted);
-       }});
+               [terms = std::move(terms)](const Tensor& incoming, const std::vector<bool>& wanted) {
+                 return terms.gradients(incoming, wanted);
+               }});
 }
 
 }  // namespace

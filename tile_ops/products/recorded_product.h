@@ -4,8 +4,8 @@
 
 namespace tile {
 
-// What multiply() does while launches are recorded. Throws an error for what a gradient's product has not: an
-// activation, an expression, a factor, or a sum in `out`.
+// Stands in for multiply() while launches are recorded. Throws an error for what a gradient's product has
+// not: an activation, an expression, a factor, or a sum in `out`.
 void record_product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out,
                     const Epilogue& epilogue);
 

@@ -101,7 +101,7 @@ def _matmul_double_backward(call):
     ]
     return (
         f"{' '.join(incoming)} {left} {right} bias[{out}] pre[{out}] residual_like[{out}] -> grad_grad_out[{out} | k] "
-        "grad_input[+input] grad_other[+other] grad_bias[...] grad_pre[...] grad_residual_like[...]"
+        "grad_input[+input] grad_other[+other] grad_bias[+bias] grad_pre[...] grad_residual_like[...]"
     )
 
 
@@ -228,9 +228,12 @@ TABLE = {
     "tile::embedding_backward": Rule(
         "grad_out[*r d] weight[v d] indices[*r] -> grad_weight[+weight]", special={"v": special.looked_up_backward}
     ),
+    "tile::embedding_double_backward": Rule(
+        "grad_grad_weight[V d] weight[V d] indices[*r] -> grad_grad_out[*r d] grad_weight[...]"
+    ),
     "tile::matmul": Rule(_matmul, when=_LINEAR),
     "tile::matmul_backward": Rule(_matmul_backward),
-    "tile::matmul_double_backward": Rule(_matmul_double_backward),
+    "tile::matmul_double_backward": Rule(_matmul_double_backward, when=_LINEAR),
     "tile::matmul_epilogue": Rule(_matmul_epilogue),
     "tile::matmul_epilogue_backward": Rule(_matmul_epilogue_backward),
     "tile::scaled_matmul": Rule(_scaled_matmul, shared=("scale_input", "scale_other")),
