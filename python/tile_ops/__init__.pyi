@@ -467,8 +467,7 @@ def gated_matmul(
     - Errors as of `tile::matmul`: ValueError for shapes and activations, TypeError for dtypes.
     - Gradient. Saved are the arguments and both products before the activation, in input's dtype. One
       kernel makes the gradients of both products, three products those of the arguments, each only
-      where it is wanted; input's gradient is one sum over both halves, rounded once. Double backward is
-      an error.
+      where it is wanted; input's gradient is one sum over both halves, rounded once.
     - vmap: a batched input is one more leading axis; batched weights are a loop.
     - autocast lowers all three arguments, as torch's matmul.
     - Determinism: sums are taken in one order, whatever the threads.
@@ -671,7 +670,7 @@ def matmul_epilogue(
       operand 'bias'; use it, or do not give it`), TypeError for dtypes.
     - Gradient. Input, other and operands that are tensors, each only where it is wanted, by the
       derivative of the text: one kernel, two products, and sums over what was broadcast. Saved: the
-      arguments, and where a derivative reads `acc`, that in input's dtype. Double backward is an error.
+      arguments, and where a derivative reads `acc`, that in input's dtype.
     - vmap: one more leading axis of all tensors; vectors in a loop. autocast lowers all tensors, as
       torch's matmul.
     - Determinism: sums are taken in one order, whatever the threads.
