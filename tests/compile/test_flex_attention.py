@@ -1,6 +1,7 @@
 """flex_attention: what its functions compute of scores, forward and gradients, against eager in float64."""
 
 import numerics
+from combinations import by_turns, long
 import pytest
 import tile_ops
 import torch
@@ -108,6 +109,7 @@ def captured(score, grad=False):
 NO_TEXT = {"bias of distance": "no text: a captured tensor that is read at computed places"}
 FORMS = pytest.mark.parametrize("form", ["tile", "torch"])
 GRADS = pytest.mark.parametrize("grad", [False, True])
+FORMS_BY_TURNS = pytest.mark.parametrize("form, grad", by_turns(["tile", "torch"], {"gradient": True, "result": False}))
 PARTS = "attention", "_attention_saving", "attention_backward"
 SCORED = "_attention_with_score", "_attention_with_score_saving", "_attention_with_score_backward"
 OURS = {f"tile.{name}.default" for name in (*PARTS, *SCORED)}
@@ -124,15 +126,19 @@ def compare(form, call, *arguments, why=None):
             assert not called and graph.steps in ({"flex_attention": why or "options ask for it"}, {})
 
 
-@FORMS
-@pytest.mark.parametrize("score", SCORES)
+IN_STEPS = ("plain", "bias of positions")  # those of `make test`
+
+
+@pytest.mark.parametrize(
+    "score, form",
+    [(score, "tile") for score in SCORES]
+    + [(score, "torch") if score in IN_STEPS else long(score, "torch") for score in SCORES],
+)
 def test_scores(score, form):
     compare(form, attention(score), *inputs(), *captured(score), why=NO_TEXT.get(score) if form == "tile" else None)
 
 
-@FORMS
-@pytest.mark.parametrize("score", ["plain", "softcap"])
-@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("mask, score, form", by_turns(MASKS.keys(), ["plain", "softcap"], ["tile", "torch"], kept=2))
 def test_masks(mask, score, form):
     compare(form, attention(score, mask), *inputs())
 
@@ -140,16 +146,15 @@ def test_masks(mask, score, form):
 TRAINED = [("plain", "window"), ("alibi", "causal"), ("softcap", "rows without keys"), ("bias", "prefix"), ("clamped", "none")]
 
 
-@FORMS
-@pytest.mark.parametrize("score, mask", TRAINED)
+@pytest.mark.parametrize(
+    "score, mask, form",
+    [(*each, "tile") for each in TRAINED] + [(*TRAINED[0], "torch"), *(long(*each, "torch") for each in TRAINED[1:])],
+)
 def test_gradients(score, mask, form):
     compare(form, attention(score, mask), *inputs(grad=True), *captured(score))
 
 
-@pytest.mark.parametrize(
-    "score",
-    ["alibi", *(pytest.param(each, marks=pytest.mark.long) for each in ("bias", "bias of positions", "bias of distance"))],
-)
+@pytest.mark.parametrize("score", ["alibi", *map(long, ("bias", "bias of positions", "bias of distance"))])
 @GRADS
 def test_gradients_of_what_is_captured(score, grad):
     """Without a gradient of what is captured, a text can compute some."""
@@ -157,20 +162,21 @@ def test_gradients_of_what_is_captured(score, grad):
     compare("tile", attention(score, "causal"), *inputs(grad=True), *captured(score, grad=grad), why=why)
 
 
-@FORMS
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize(
+    "dtype, form",
+    [(torch.bfloat16, "tile"), (torch.bfloat16, "torch"), (torch.float64, "tile")]
+    + [long(torch.float64, "torch"), long(torch.float16, "tile"), long(torch.float16, "torch")],
+)
 def test_dtypes(dtype, form):
     compare(form, attention("relative", "window"), *inputs(dtype, grad=True))
 
 
-@FORMS
-@GRADS
+@FORMS_BY_TURNS
 def test_heads_that_share_keys(grad, form):
     compare(form, attention("softcap", "causal", enable_gqa=True, scale=0.3), *inputs(key_heads=2, grad=grad))
 
 
-@FORMS
-@GRADS
+@FORMS_BY_TURNS
 def test_the_logarithm_of_the_sum(grad, form):
     compare(form, attention("softcap", "causal", return_lse=True), *inputs(grad=grad))
 
@@ -193,8 +199,7 @@ def test_the_largest_score(monkeypatch):
     torch.testing.assert_close((out, *rest), (expected, *theirs))
 
 
-@FORMS
-@GRADS
+@FORMS_BY_TURNS
 def test_one_batch_of_keys_serves_all(form, grad):
     query, key, value = inputs(grad=grad)
     key, value = (each.detach()[:1].clone().requires_grad_(grad) for each in (key, value))
@@ -219,8 +224,10 @@ def by_head(query, key, value):
     return flex_attention(query, key, value, lambda score, b, h, q, k: score + (q - k) * h)
 
 
-@FORMS
-@pytest.mark.parametrize("rows, keys", [(1, 1), (1, 9), (9, 1)])
+@pytest.mark.parametrize(
+    "rows, keys, form",
+    [(1, 1, "tile"), (1, 9, "tile"), (9, 1, "tile"), (1, 1, "torch"), long(1, 9, "torch"), long(9, 1, "torch")],
+)
 def test_small_sizes(rows, keys, form):
     compare(form, by_head, *inputs(rows=rows, keys=keys))
 

@@ -7,6 +7,7 @@ import re
 import attention_reference
 import compiled_calls
 import numerics
+from combinations import by_turns
 import pytest
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,7 @@ CALL = re.compile(
     r".*window=\[(-?\d+), (-?\d+)\]"
 )
 INFINITY = float("inf")
+WAYS = {"inference": False, "training": True}
 
 
 @pytest.fixture(autouse=True)
@@ -156,8 +158,7 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name, trains", by_turns(MASKS.keys(), WAYS))
 def test_masks_of_places_are_options(name, trains):
     make, expected = MASKS[name]
     agrees(make, tensors(37, 37, trains), expected)
@@ -276,9 +277,7 @@ PADDINGS = {
 }
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("way", PADDINGS)
+@pytest.mark.parametrize("way, side, trains", by_turns(PADDINGS.keys(), ["left", "right"], WAYS, kept=2))
 def test_padding_stays_a_mask_beside_the_window(way, side, trains):
     def function(query, key, value, seen):
         places = torch.arange(40, device=query.device)
