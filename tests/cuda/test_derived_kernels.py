@@ -4,6 +4,7 @@ import ctypes
 import re
 
 import emulate
+from combinations import by_turns
 import pytest
 import torch
 from derive.kernels import CASES
@@ -28,8 +29,7 @@ class Emulated:
         emulate.run_ir(text, grid, given)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name, dtype", by_turns(CASES.keys(), [torch.float32, torch.bfloat16]))
 def test_gradients_on_the_emulator(name, dtype, monkeypatch):
     case = CASES[name]
     arguments = arguments_of(case, dtype)

@@ -6,6 +6,7 @@ import re
 
 import emulate
 import emulate_operators
+from combinations import by_turns
 import pytest
 import tile_ops
 import tile_ops.language as tl
@@ -192,8 +193,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name, parts", by_turns(OPERATORS.keys(), [1, 2]))
 def test_operators(name, parts):
     """In parts, the launch that adds their sums loads the operands."""
     function, shapes, named = OPERATORS[name]

@@ -1,5 +1,6 @@
 """Tests by a kernel's text what the passes of the GPU target do: precision, barriers, what registers hold."""
 
+from combinations import long
 import pytest
 import tile_ops
 import torch
@@ -60,7 +61,7 @@ def test_a_kernel_first_waits_for_those_before_it():
     assert "early" not in older and "kernels_before" not in older
 
 
-@pytest.mark.parametrize("arch", [90, 100, 120])
+@pytest.mark.parametrize("arch", [90, 100, long(120)])
 def test_no_memory_access_precedes_the_wait(arch):
     heads, weight = of(1, 4, 256, 64), of(4096)
     for operator, *arguments in [
