@@ -68,7 +68,7 @@ def test_biases_run_on_warpgroup_instructions(name, depth, dtype):
 @pytest.mark.parametrize(
     "depth, dtype",
     [
-        pytest.param(64, torch.float16, marks=pytest.mark.slow),
+        pytest.param(64, torch.float16, marks=pytest.mark.long),
         pytest.param(192, torch.bfloat16, marks=pytest.mark.long),
         pytest.param(32, torch.float32, marks=pytest.mark.long),
     ],

@@ -151,7 +151,7 @@ def check(options, heads, dtype=torch.bfloat16, depth=64):
     ],
 )
 def test_groups_are_split(options, long):
-    for heads in LAUNCHES if long or options == "plain" else (8, 1):
+    for heads in LAUNCHES if long or options == "plain" else (1,):
         check(options, heads)
 
 
