@@ -1,7 +1,6 @@
 """Combinations of tests' parameters, of which `make test` runs some and `make test-long` all."""
 
 import itertools
-
 import pytest
 
 

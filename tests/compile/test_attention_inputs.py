@@ -1,10 +1,10 @@
 """Attention whose operands torch's fused forms do not take: it becomes ours all the same, with its gradient."""
 
-from combinations import by_turns
 import pytest
 import tile_ops  # noqa: F401 registers the backend
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from numerics import check_call
 from test_attention_patterns import INFERENCE, NOTHING, TRAINING, agrees, calls_in, compiled, no_caches, tensors  # noqa: F401
 from tile_ops._compile import attention_inputs, patterns

@@ -3,11 +3,11 @@
 import functools
 
 import compiled_calls
-from combinations import by_turns
 import pytest
 import torch
 import torch.nn.functional as F
 from attention_reference import causal_mask
+from combinations import by_turns
 from numerics import check, check_call
 from tile_ops._compile import choice, patterns
 from tile_ops._compile.active import Compile

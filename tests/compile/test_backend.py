@@ -2,10 +2,10 @@
 
 import math
 
-from combinations import long
 import pytest
 import torch
 import torch.nn.functional as F
+from combinations import long
 from compiled_calls import check, check_draws, compiled, same
 
 pytestmark = pytest.mark.usefixtures("uncached")

@@ -1,10 +1,10 @@
 """flex_attention: what its functions compute of scores, forward and gradients, against eager in float64."""
 
 import numerics
-from combinations import by_turns, long
 import pytest
 import tile_ops
 import torch
+from combinations import by_turns, long
 from compiled_calls import check, compiled
 from torch.nn.attention import flex_attention as flex
 from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
@@ -109,6 +109,7 @@ def captured(score, grad=False):
 NO_TEXT = {"bias of distance": "no text: a captured tensor that is read at computed places"}
 FORMS = pytest.mark.parametrize("form", ["tile", "torch"])
 GRADS = pytest.mark.parametrize("grad", [False, True])
+MOSTLY_OURS = pytest.mark.parametrize("form", ["tile", long("torch")])
 FORMS_BY_TURNS = pytest.mark.parametrize("form, grad", by_turns(["tile", "torch"], {"gradient": True, "result": False}))
 PARTS = "attention", "_attention_saving", "attention_backward"
 SCORED = "_attention_with_score", "_attention_with_score_saving", "_attention_with_score_backward"
@@ -207,7 +208,7 @@ def test_one_batch_of_keys_serves_all(form, grad):
     compare(form, attention("relative", "causal"), query, key, value)
 
 
-@FORMS
+@MOSTLY_OURS
 def test_the_result_lies_in_memory_as_the_query(form):
     query, key, value = (each.transpose(1, 2).contiguous().transpose(1, 2) for each in inputs())
     call = attention("relative")
@@ -242,7 +243,7 @@ def test_empty_sizes(rows, keys, batch, form):
     assert all(torch.equal(each.grad, torch.zeros_like(each)) for each in arguments)
 
 
-@FORMS
+@MOSTLY_OURS
 def test_lengths_that_vary(form):
     def call(query, key, value):
         return flex_attention(query, key, value, lambda score, b, h, q, k: torch.where(q >= k, score, -float("inf")))
@@ -266,7 +267,7 @@ def test_autocast(form):
     numerics.check(ours, theirs, call(*inputs(torch.float64)))
 
 
-@FORMS
+@MOSTLY_OURS
 def test_under_activation_checkpointing(form):
     """Eager attention has wrong gradients there."""
     call = attention("softcap", "causal")

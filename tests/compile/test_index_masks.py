@@ -7,10 +7,10 @@ import re
 import attention_reference
 import compiled_calls
 import numerics
-from combinations import by_turns
 import pytest
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from tile_ops._compile import index_masks, patterns
 from tile_ops._compile.active import Compile
 from torch._inductor.decomposition import select_decomp_table

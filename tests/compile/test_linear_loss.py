@@ -4,11 +4,11 @@ import pathlib
 import sys
 
 import compiled_calls
-from combinations import by_turns, long
 import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from combinations import by_turns, long
 from numerics import check_call
 from tile_ops._compile import choice
 from tile_ops._compile.active import Compile
@@ -428,7 +428,7 @@ def test_options_decide():
     assert why_not() == set()
 
 
-@pytest.mark.parametrize("name", ["Llama", long("Qwen3"), long("GPT-2"), "BERT", "ViT-L"])
+@pytest.mark.parametrize("name", ["Llama", long("Qwen3"), long("GPT-2"), "BERT", long("ViT-L")])
 def test_a_model_computes_its_own_loss(name, device):
     pytest.importorskip("transformers")
     made = model_families.make(name, device.type, scale="tiny")

@@ -1,8 +1,8 @@
 """Compiled reductions of rows and columns that are longer than a tile, in whole tiles and with a rest."""
 
-from combinations import by_turns
 import pytest
 import torch
+from combinations import by_turns
 from compiled_calls import compiled
 
 REDUCTIONS = {

@@ -3,9 +3,9 @@
 import pathlib
 import sys
 
-from combinations import long
 import pytest
 import torch
+from combinations import long
 from test_index_masks import ALL, CAUSAL, options_in
 from torch._inductor.utils import run_and_get_code
 

@@ -1,11 +1,11 @@
 """Two products of one left side become one call where elementwise operators read both, with gradients and other readers."""
 
 import compiled_calls
-from combinations import by_turns
 import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from numerics import check_call
 from tile_ops._compile import pairs
 from tile_ops._compile.active import Compile

@@ -5,11 +5,11 @@ import pathlib
 import sys
 
 import compiled_calls
-from combinations import by_turns
 import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from numerics import check_call
 from tile_ops._compile import scheduling, templates
 

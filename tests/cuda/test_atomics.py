@@ -2,9 +2,9 @@
 
 import atomic_cases
 import emulate
-from combinations import long
 import pytest
 import torch
+from combinations import long
 from random_meaning import FLOATS, INTEGERS
 from tile_ops import _C
 

@@ -1,11 +1,11 @@
 """Attention with masks of many tiles, with the kernels that a GPU gets: they run on warpgroup instructions, which read a mask's
 bits where it hides a part of a tile, and a floating one where it has other numbers than 0 and -inf."""
 
-from combinations import long
 import pytest
 import tile_ops
 import torch
 from attention_reference import causal_mask, distances, inputs, peer
+from combinations import long
 from emulate_operators import Emulation
 from numerics import check_call
 
@@ -68,7 +68,7 @@ def test_biases_run_on_warpgroup_instructions(name, depth, dtype):
 @pytest.mark.parametrize(
     "depth, dtype",
     [
-        pytest.param(64, torch.float16, marks=pytest.mark.long),
+        pytest.param(64, torch.float16, marks=pytest.mark.slow),
         pytest.param(192, torch.bfloat16, marks=pytest.mark.long),
         pytest.param(32, torch.float32, marks=pytest.mark.long),
     ],

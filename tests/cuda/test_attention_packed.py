@@ -1,9 +1,9 @@
 """Attention over packed samples with the kernels that a GPU gets: they run on warpgroup instructions, whose copies end where a
 sample does."""
 
-from combinations import by_turns, long
 import pytest
 import torch
+from combinations import by_turns, long
 from emulate_operators import Emulation
 from numerics import check_call
 from packed_samples import each_alone, ours, packed

@@ -2,10 +2,10 @@
 
 import gate_calls
 import gates
-from combinations import long
 import pytest
 import torch
 from attention_reference import inputs
+from combinations import long
 from emulate_operators import Emulation
 from numerics import check_call
 from score_texts import BATCH, HEADS, KEYS, ROWS, operands_of, peer

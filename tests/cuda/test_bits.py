@@ -2,8 +2,8 @@
 
 import bit_cases
 import emulate
-from combinations import long
 import pytest
+from combinations import long
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 clusters."""
 
 import emulate
-from combinations import by_turns
 import pytest
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from emulate import Case
 from emulate_operators import Emulation
 from test_shapes import kernel

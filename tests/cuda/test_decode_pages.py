@@ -1,10 +1,10 @@
 """Decoding over pages on the emulator: sizes of pages that tiles of keys do not divide, strides of caches, what lies in memory
 behind a sequence, and how loops copy rows."""
 
-from combinations import by_turns, long
 import pytest
 import torch
 from attention_reference import triples
+from combinations import by_turns, long
 from emulate_operators import Emulation
 from numerics import check
 

@@ -4,9 +4,9 @@ import ctypes
 import re
 
 import emulate
-from combinations import by_turns
 import pytest
 import torch
+from combinations import by_turns
 from derive.kernels import CASES
 from derive.test_gradients import arguments_of, gradients_of
 from tile_ops._derive import traced as derived_kernels

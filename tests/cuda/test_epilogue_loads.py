@@ -6,11 +6,11 @@ import re
 
 import emulate
 import emulate_operators
-from combinations import by_turns
 import pytest
 import tile_ops
 import tile_ops.language as tl
 import torch
+from combinations import by_turns
 from divisions import OTHERS, divided
 from python_examples import passed
 from test_wgmma import NAMES, kernel

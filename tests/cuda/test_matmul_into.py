@@ -2,10 +2,10 @@
 
 import emulate_operators
 import epilogues
-from combinations import by_turns
 import pytest
 import tile_ops
 import torch
+from combinations import by_turns
 from divisions import OTHERS, THIN, divided
 from numerics import check
 

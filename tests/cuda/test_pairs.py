@@ -5,11 +5,11 @@ import dataclasses
 
 import emulate
 import emulate_operators
-from combinations import by_turns
 import pytest
 import tile_ops
 import tile_ops.language as tl
 import torch
+from combinations import by_turns
 from divisions import OTHERS, divided
 from test_wgmma import OPERATORS, Product, check_operator, hot_loop, with_epilogue
 from tile_ops import _C

@@ -5,9 +5,9 @@ import itertools
 
 import emulate
 import numpy
-from combinations import long
 import pytest
 import torch
+from combinations import long
 from emulate import Case, same_on_both
 from test_shapes import DTYPES, SHAPES, kernel, pad, transposed, values
 from tile_ops import _C

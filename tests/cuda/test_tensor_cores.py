@@ -1,14 +1,13 @@
 """The products of tests/prims on the emulator, by the tensor cores; computed operands; what NVRTC makes of them."""
 
 import emulate
-from combinations import long
 import pytest
 import tile_ops
 import torch
+from combinations import long
 from prims import test_products as prims
 from prims.test_products import PAIRS, TORCH
 from tile_ops import _C
-
 
 # Other pairs of bytes differ in the instruction's name alone; test_every_number_of_8_bits_and_sums_that_wrap has them all.
 MIXED = ("u8", "i8", "i32"), ("f8e4m3", "f8e5m2", "f32")

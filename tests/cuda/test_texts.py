@@ -1,9 +1,9 @@
 """Tests by a kernel's text what the passes of the GPU target do: precision, barriers, what registers hold."""
 
-from combinations import long
 import pytest
 import tile_ops
 import torch
+from combinations import long
 from emulate import Case, run
 from test_shapes import kernel
 from tile_ops import _C

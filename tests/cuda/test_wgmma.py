@@ -8,10 +8,10 @@ import subprocess
 
 import emulate
 import emulate_operators
-from combinations import by_turns
 import pytest
 import tile_ops
 import torch
+from combinations import by_turns
 from tile_ops import _C
 
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16"}

@@ -1,10 +1,10 @@
 """tile::linear_cross_entropy: numerics against torch on the whole logits, memory, what it owes torch, errors."""
 
-from combinations import long
 import pytest
 import tile_ops  # noqa: F401
 import torch
 import torch.nn.functional as F
+from combinations import long
 from memory import MIB, allocated
 from numerics import check_call
 from opinfo import DTYPES

@@ -1,10 +1,10 @@
 """tile::matmul_epilogue against torch: texts, shapes, strides, gradients and errors."""
 
 import epilogues
-from combinations import long
 import pytest
 import tile_ops
 import torch
+from combinations import long
 from numerics import check, check_call
 from opinfo import DTYPES
 

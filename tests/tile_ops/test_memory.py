@@ -2,9 +2,9 @@
 that, so that a copy of one would show."""
 
 import operators
-from combinations import by_turns
 import pytest
 import torch
+from combinations import by_turns
 from memory import MIB, allocated
 from operators.tensors import COLUMNS, ROWS, rotation
 

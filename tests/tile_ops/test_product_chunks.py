@@ -1,10 +1,10 @@
 """Gradients of products whose matrix in the middle is made in chunks: against float64, each alone, the same twice."""
 
-from combinations import long
 import pytest
 import tile_ops  # noqa: F401
 import torch
 from activations import ACTIVATIONS
+from combinations import long
 from numerics import leaves, own_leaves, widen
 
 ops = torch.ops.tile
