@@ -4,6 +4,7 @@ import pytest
 import tile_ops  # noqa: F401 registers the backend
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from numerics import check_call
 from test_attention_patterns import INFERENCE, NOTHING, TRAINING, agrees, calls_in, compiled, no_caches, tensors  # noqa: F401
 from tile_ops._compile import attention_inputs, patterns
@@ -13,7 +14,8 @@ from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-TRAINS = pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
+WAYS = {"inference": False, "training": True}
+TRAINS = pytest.mark.parametrize("trains", WAYS.values(), ids=WAYS)
 aten = torch.ops.aten
 
 
@@ -28,10 +30,8 @@ MASKS = {
 }
 
 
-@TRAINS
-@pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("shape", [(40, 37), (33, 1), (1, 21), (1, 1)], ids=str)
-def test_keys_of_a_mask_need_not_lie_side_by_side(shape, name, trains):
+@pytest.mark.parametrize("name, shape, trains", by_turns(MASKS.keys(), [(40, 37), (33, 1), (1, 21), (1, 1)], WAYS, kept=2))
+def test_keys_of_a_mask_need_not_lie_side_by_side(name, shape, trains):
     def function(query, key, value):
         mask = MASKS[name](2, *shape, query.device)
         if mask.is_floating_point():
@@ -62,8 +62,9 @@ def batches(count, rows, keys, depth, trains=True, dtype=torch.float32):
     return [torch.randn(count, length, depth, dtype=dtype).requires_grad_(trains) for length in (rows, keys, keys)]
 
 
-@TRAINS
-@pytest.mark.parametrize("mask", ["none", "causal", "matrix", "one a batch", "of all batches", "floats"])
+@pytest.mark.parametrize(
+    "mask, trains", by_turns(["none", "causal", "matrix", "one a batch", "of all batches", "floats"], WAYS)
+)
 def test_three_dimensions_become_ours(mask, trains):
     given = {
         "matrix": torch.rand(40, 37) > 0.3,

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_reference import causal_mask
+from combinations import by_turns
 from numerics import check, check_call
 from tile_ops._compile import choice, patterns
 from tile_ops._compile.active import Compile
@@ -17,6 +18,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 aten = torch.ops.aten
 OURS = ("tile.attention.default", "tile._attention_saving.default", "tile.attention_backward.default")
 TORCH = "aten._scaled_dot_product"
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+WAYS = {"inference": False, "training": True}
 INFERENCE, TRAINING, NOTHING = (1, 0, 0), (0, 1, 1), (0, 0, 0)
 
 
@@ -68,22 +71,19 @@ def tensors(heads, key_heads, rows, keys, depth, dtype=torch.float32, trains=Tru
     return tensor(heads, rows, depth), tensor(key_heads, keys, depth), tensor(key_heads, keys, width or depth)
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
-@pytest.mark.parametrize("dense", [False, True], ids=["heads side by side", "dense heads"])
-def test_a_call_and_its_gradient_become_ours(dense, dtype, trains):
+@pytest.mark.parametrize(
+    "dtype, dense, trains", by_turns(DTYPES, {"heads side by side": False, "dense heads": True}, WAYS, kept=2)
+)
+def test_a_call_and_its_gradient_become_ours(dtype, dense, trains):
     args = tensors(3, 3, 37, 37, 20, dtype, trains, dense=dense)
     agrees(F.scaled_dot_product_attention, args, TRAINING if trains else INFERENCE)
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize(
-    "shape",
-    [(4, 4, 37, 70, 16), (4, 4, 70, 37, 16), (4, 2, 33, 33, 8), (1, 1, 1, 1, 1), (2, 2, 1, 130, 64), (2, 1, 130, 1, 3)],
-    ids=str,
-)
-@pytest.mark.parametrize("is_causal", [False, True], ids=["all keys", "causal"])
-def test_lengths_and_heads_may_differ(is_causal, shape, trains):
+SHAPES = [(4, 4, 37, 70, 16), (4, 4, 70, 37, 16), (4, 2, 33, 33, 8), (1, 1, 1, 1, 1), (2, 2, 1, 130, 64), (2, 1, 130, 1, 3)]
+
+
+@pytest.mark.parametrize("shape, is_causal, trains", by_turns(SHAPES, {"all keys": False, "causal": True}, WAYS, kept=2))
+def test_lengths_and_heads_may_differ(shape, is_causal, trains):
     function = functools.partial(F.scaled_dot_product_attention, is_causal=is_causal, scale=0.3, enable_gqa=True)
     agrees(lambda *args: function(*args), tensors(*shape, trains=trains), TRAINING if trains else INFERENCE)
 
@@ -103,8 +103,7 @@ def masks(rows, keys):
     }
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("name", masks(1, 1))
+@pytest.mark.parametrize("name, trains", by_turns(masks(1, 1).keys(), WAYS))
 def test_masks_are_passed_on(name, trains):
     mask = masks(40, 37)[name]
     agrees(F.scaled_dot_product_attention, (*tensors(4, 4, 40, 37, 16, trains=trains), mask), TRAINING if trains else INFERENCE)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from combinations import long
 from compiled_calls import check, check_draws, compiled, same
 
 pytestmark = pytest.mark.usefixtures("uncached")
@@ -45,7 +46,7 @@ def elementary(x):
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, slow(torch.float64), slow(torch.float16)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, slow(torch.float64), long(torch.float16)])
 def test_elementary_functions(dtype, device):
     check(elementary, (torch.randn(3, 211) * 2).to(dtype))
 
@@ -71,7 +72,7 @@ def unlike(x):
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, slow(torch.float64), slow(torch.float16)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, long(torch.float64), long(torch.float16)])
 def test_infinities_and_nan(dtype, device):
     check(unlike, torch.tensor(SPECIAL, dtype=dtype))
 
@@ -108,7 +109,7 @@ def arithmetic(x, y):
     return *(each for result in results for each in (result if isinstance(result, tuple) else (result,))), x.abs(), -x
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint8, slow(torch.int16), slow(torch.int32)])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint8, long(torch.int16), long(torch.int32)])
 def test_integers(dtype, device):
     info = torch.iinfo(dtype)
     x, y = (torch.randint(max(info.min, -1000), min(info.max, 1000), (33, 65)).to(dtype) for _ in range(2))
@@ -317,7 +318,7 @@ def test_indices(device):
     check(lambda x: (x[i].sin(), x.gather(1, wide) * 2, F.embedding(i % 50, x).exp()), leaf)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0,), (0, 5), (5, 0), (2, 0, 3), (1, 7), (7, 1), (1, 1, 5, 1)])
+@pytest.mark.parametrize("shape", [(), (1,), long((1, 1)), (0,), long((0, 5)), (5, 0), (2, 0, 3), (1, 7), (7, 1), (1, 1, 5, 1)])
 def test_sizes_of_zero_and_one(shape, device):
     def small(x):
         found = [x + 1, x * x.exp(), x.sum(), x.mean(), x[None].sum(-1), x.flatten() * 2]

@@ -4,6 +4,7 @@ import numerics
 import pytest
 import tile_ops
 import torch
+from combinations import by_turns, long
 from compiled_calls import check, compiled
 from torch.nn.attention import flex_attention as flex
 from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
@@ -108,6 +109,8 @@ def captured(score, grad=False):
 NO_TEXT = {"bias of distance": "no text: a captured tensor that is read at computed places"}
 FORMS = pytest.mark.parametrize("form", ["tile", "torch"])
 GRADS = pytest.mark.parametrize("grad", [False, True])
+MOSTLY_OURS = pytest.mark.parametrize("form", ["tile", long("torch")])
+FORMS_BY_TURNS = pytest.mark.parametrize("form, grad", by_turns(["tile", "torch"], {"gradient": True, "result": False}))
 PARTS = "attention", "_attention_saving", "attention_backward"
 SCORED = "_attention_with_score", "_attention_with_score_saving", "_attention_with_score_backward"
 OURS = {f"tile.{name}.default" for name in (*PARTS, *SCORED)}
@@ -124,15 +127,19 @@ def compare(form, call, *arguments, why=None):
             assert not called and graph.steps in ({"flex_attention": why or "options ask for it"}, {})
 
 
-@FORMS
-@pytest.mark.parametrize("score", SCORES)
+IN_STEPS = ("plain", "bias of positions")  # those of `make test`
+
+
+@pytest.mark.parametrize(
+    "score, form",
+    [(score, "tile") for score in SCORES]
+    + [(score, "torch") if score in IN_STEPS else long(score, "torch") for score in SCORES],
+)
 def test_scores(score, form):
     compare(form, attention(score), *inputs(), *captured(score), why=NO_TEXT.get(score) if form == "tile" else None)
 
 
-@FORMS
-@pytest.mark.parametrize("score", ["plain", "softcap"])
-@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("mask, score, form", by_turns(MASKS.keys(), ["plain", "softcap"], ["tile", "torch"], kept=2))
 def test_masks(mask, score, form):
     compare(form, attention(score, mask), *inputs())
 
@@ -140,16 +147,15 @@ def test_masks(mask, score, form):
 TRAINED = [("plain", "window"), ("alibi", "causal"), ("softcap", "rows without keys"), ("bias", "prefix"), ("clamped", "none")]
 
 
-@FORMS
-@pytest.mark.parametrize("score, mask", TRAINED)
+@pytest.mark.parametrize(
+    "score, mask, form",
+    [(*each, "tile") for each in TRAINED] + [(*TRAINED[0], "torch"), *(long(*each, "torch") for each in TRAINED[1:])],
+)
 def test_gradients(score, mask, form):
     compare(form, attention(score, mask), *inputs(grad=True), *captured(score))
 
 
-@pytest.mark.parametrize(
-    "score",
-    ["alibi", *(pytest.param(each, marks=pytest.mark.long) for each in ("bias", "bias of positions", "bias of distance"))],
-)
+@pytest.mark.parametrize("score", ["alibi", *map(long, ("bias", "bias of positions", "bias of distance"))])
 @GRADS
 def test_gradients_of_what_is_captured(score, grad):
     """Without a gradient of what is captured, a text can compute some."""
@@ -157,20 +163,21 @@ def test_gradients_of_what_is_captured(score, grad):
     compare("tile", attention(score, "causal"), *inputs(grad=True), *captured(score, grad=grad), why=why)
 
 
-@FORMS
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize(
+    "dtype, form",
+    [(torch.bfloat16, "tile"), (torch.bfloat16, "torch"), (torch.float64, "tile")]
+    + [long(torch.float64, "torch"), long(torch.float16, "tile"), long(torch.float16, "torch")],
+)
 def test_dtypes(dtype, form):
     compare(form, attention("relative", "window"), *inputs(dtype, grad=True))
 
 
-@FORMS
-@GRADS
+@FORMS_BY_TURNS
 def test_heads_that_share_keys(grad, form):
     compare(form, attention("softcap", "causal", enable_gqa=True, scale=0.3), *inputs(key_heads=2, grad=grad))
 
 
-@FORMS
-@GRADS
+@FORMS_BY_TURNS
 def test_the_logarithm_of_the_sum(grad, form):
     compare(form, attention("softcap", "causal", return_lse=True), *inputs(grad=grad))
 
@@ -193,8 +200,7 @@ def test_the_largest_score(monkeypatch):
     torch.testing.assert_close((out, *rest), (expected, *theirs))
 
 
-@FORMS
-@GRADS
+@FORMS_BY_TURNS
 def test_one_batch_of_keys_serves_all(form, grad):
     query, key, value = inputs(grad=grad)
     key, value = (each.detach()[:1].clone().requires_grad_(grad) for each in (key, value))
@@ -202,7 +208,7 @@ def test_one_batch_of_keys_serves_all(form, grad):
     compare(form, attention("relative", "causal"), query, key, value)
 
 
-@FORMS
+@MOSTLY_OURS
 def test_the_result_lies_in_memory_as_the_query(form):
     query, key, value = (each.transpose(1, 2).contiguous().transpose(1, 2) for each in inputs())
     call = attention("relative")
@@ -219,8 +225,10 @@ def by_head(query, key, value):
     return flex_attention(query, key, value, lambda score, b, h, q, k: score + (q - k) * h)
 
 
-@FORMS
-@pytest.mark.parametrize("rows, keys", [(1, 1), (1, 9), (9, 1)])
+@pytest.mark.parametrize(
+    "rows, keys, form",
+    [(1, 1, "tile"), (1, 9, "tile"), (9, 1, "tile"), (1, 1, "torch"), long(1, 9, "torch"), long(9, 1, "torch")],
+)
 def test_small_sizes(rows, keys, form):
     compare(form, by_head, *inputs(rows=rows, keys=keys))
 
@@ -235,7 +243,7 @@ def test_empty_sizes(rows, keys, batch, form):
     assert all(torch.equal(each.grad, torch.zeros_like(each)) for each in arguments)
 
 
-@FORMS
+@MOSTLY_OURS
 def test_lengths_that_vary(form):
     def call(query, key, value):
         return flex_attention(query, key, value, lambda score, b, h, q, k: torch.where(q >= k, score, -float("inf")))
@@ -259,7 +267,7 @@ def test_autocast(form):
     numerics.check(ours, theirs, call(*inputs(torch.float64)))
 
 
-@FORMS
+@MOSTLY_OURS
 def test_under_activation_checkpointing(form):
     """Eager attention has wrong gradients there."""
     call = attention("softcap", "causal")

@@ -10,6 +10,7 @@ import numerics
 import pytest
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from tile_ops._compile import index_masks, patterns
 from tile_ops._compile.active import Compile
 from torch._inductor.decomposition import select_decomp_table
@@ -23,6 +24,7 @@ CALL = re.compile(
     r".*window=\[(-?\d+), (-?\d+)\]"
 )
 INFINITY = float("inf")
+WAYS = {"inference": False, "training": True}
 
 
 @pytest.fixture(autouse=True)
@@ -156,8 +158,7 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name, trains", by_turns(MASKS.keys(), WAYS))
 def test_masks_of_places_are_options(name, trains):
     make, expected = MASKS[name]
     agrees(make, tensors(37, 37, trains), expected)
@@ -276,9 +277,7 @@ PADDINGS = {
 }
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("way", PADDINGS)
+@pytest.mark.parametrize("way, side, trains", by_turns(PADDINGS.keys(), ["left", "right"], WAYS, kept=2))
 def test_padding_stays_a_mask_beside_the_window(way, side, trains):
     def function(query, key, value, seen):
         places = torch.arange(40, device=query.device)

@@ -8,6 +8,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from combinations import by_turns, long
 from numerics import check_call
 from tile_ops._compile import choice
 from tile_ops._compile.active import Compile
@@ -20,6 +21,7 @@ import model_families  # noqa: E402
 
 OURS = ("tile.linear_cross_entropy.default(", "tile._linear_cross_entropy_saving.default(")
 OPTIONS = {"losses": "tile"}
+WAYS = {"inference": False, "training": True}
 
 
 @pytest.fixture(autouse=True)
@@ -114,16 +116,18 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.float16], ids=str)
-@pytest.mark.parametrize("name", FORMS)
+DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.float16]
+
+
+@pytest.mark.parametrize("name, dtype, trains", by_turns(FORMS.keys(), DTYPES, WAYS, kept=2))
 def test_views_casts_and_slices_may_stand_between(name, dtype, trains):
     agrees(FORMS[name], tensors(dtype=dtype, trains=trains))
 
 
-@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
-@pytest.mark.parametrize("smoothing", [0.0, 0.2], ids=["sharp", "smooth"])
-@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize(
+    "reduction, smoothing, bias",
+    by_turns(["none", "mean", "sum"], {"sharp": 0.0, "smooth": 0.2}, {"no bias": False, "bias": True}, kept=2),
+)
 def test_options_of_the_loss(reduction, smoothing, bias):
     def function(hidden, weight, target, bias):
         logits = wide(F.linear(hidden, weight, bias)).view(-1, 50)
@@ -134,9 +138,8 @@ def test_options_of_the_loss(reduction, smoothing, bias):
     agrees(function, (hidden, weight, target, torch.randn(50, requires_grad=True) if bias else None))
 
 
-@pytest.mark.parametrize("lead", [(0, 9), (2, 0), (1, 1), (3, 1), (1, 70)], ids=str)
-@pytest.mark.parametrize("reduction", ["none", "sum"])
-def test_any_number_of_rows(reduction, lead):
+@pytest.mark.parametrize("lead, reduction", by_turns([(0, 9), (2, 0), (1, 1), (3, 1), (1, 70)], ["none", "sum"]))
+def test_any_number_of_rows(lead, reduction):
     def function(hidden, weight, target):
         return F.cross_entropy(F.linear(hidden, weight).flatten(0, 1), target.flatten(), reduction=reduction)
 
@@ -425,7 +428,7 @@ def test_options_decide():
     assert why_not() == set()
 
 
-@pytest.mark.parametrize("name", ["Llama", "Qwen3", "GPT-2", "BERT", "ViT-L"])
+@pytest.mark.parametrize("name", ["Llama", long("Qwen3"), long("GPT-2"), "BERT", long("ViT-L")])
 def test_a_model_computes_its_own_loss(name, device):
     pytest.importorskip("transformers")
     made = model_families.make(name, device.type, scale="tiny")

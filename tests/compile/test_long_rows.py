@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from combinations import by_turns
 from compiled_calls import compiled
 
 REDUCTIONS = {
@@ -15,8 +16,7 @@ REDUCTIONS = {
 }
 
 
-@pytest.mark.parametrize("columns", [16384, 20002, 32768, 65536])
-@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("name, columns", by_turns(REDUCTIONS.keys(), [16384, 20002, 32768, 65536], kept=2))
 def test_a_reduction_of_long_rows_agrees_with_float64(name, columns, device):
     x = torch.randn(5, columns, device=device)
     result = compiled(REDUCTIONS[name])(x)
@@ -44,8 +44,7 @@ ALONG = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", ALONG)
+@pytest.mark.parametrize("name, shape", by_turns(ALONG.keys(), SHAPES.keys(), kept=3))
 def test_reductions_along_other_axes_agree_with_float64(name, shape, device):
     (sizes, axes), function = SHAPES[shape], ALONG[name]
     x = torch.randn(sizes, device=device)

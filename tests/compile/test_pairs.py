@@ -5,6 +5,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from numerics import check_call
 from tile_ops._compile import pairs
 from tile_ops._compile.active import Compile
@@ -13,6 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 aten = torch.ops.aten
 OURS = {"products": "tile"}
+WAYS = {"inference": False, "training": True}
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +56,12 @@ def kept(x, gate, up):
 SHAPES = [(33, 20, 45), (1, 1, 1), (2, 64, 70), (130, 7, 1), (1, 300, 257)]
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("function", [swiglu, geglu, kept], ids=lambda each: each.__name__)
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize(
+    "function, dtype, trains", by_turns({"swiglu": swiglu, "geglu": geglu, "kept": kept}, DTYPES, WAYS, kept=2)
+)
 def test_a_pair_is_one_call(function, dtype, trains):
     rows, depth, columns = SHAPES[0]
     shapes = [(3, rows, depth), (depth, columns), (depth, columns), (columns,), (columns,)]
@@ -66,8 +71,7 @@ def test_a_pair_is_one_call(function, dtype, trains):
     agrees(function, *arguments)
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
+@pytest.mark.parametrize("shape, trains", by_turns(SHAPES[1:], WAYS))
 def test_shapes(shape, trains):
     rows, depth, columns = shape
     arguments = tensors((rows, depth), (depth, columns), (depth, columns), (columns,), (columns,), trains=trains)

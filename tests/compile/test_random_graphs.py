@@ -10,7 +10,7 @@ from random_graphs import Program, difference, make, shrink
 
 pytestmark = pytest.mark.usefixtures("uncached")
 A_GRAPH = 25  # programs that are compiled together
-GRAPHS, LONG = 12, 120
+GRAPHS, LONG = 3, 120
 
 
 def run(programs, device):

@@ -9,6 +9,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from numerics import check_call
 from tile_ops._compile import scheduling, templates
 
@@ -63,9 +64,10 @@ def test_a_residual_is_added_by_the_product(name):
     assert [each.launches for each in graph.kernels] == [3], graph
 
 
-@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(
+    "name, dtype, trains",
+    by_turns(BLOCKS.keys(), [torch.float32, torch.bfloat16], {"training": True, "inference": False}, kept=2),
+)
 def test_blocks_agree(name, dtype, trains):
     function = functools.partial(block, *BLOCKS[name])
     check_call(compiled_calls.compiled(lambda *args: function(*args), options=OURS), function, arguments(dtype, trains))

@@ -4,6 +4,7 @@ import atomic_cases
 import emulate
 import pytest
 import torch
+from combinations import long
 from random_meaning import FLOATS, INTEGERS
 from tile_ops import _C
 
@@ -89,7 +90,7 @@ store %b, %w, %z {steps=[1]}
     assert "Order::release" in launch.program["text"] and "Order::acquire" in launch.program["text"]
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@pytest.mark.parametrize("arch", [long(80), 90])
 @pytest.mark.parametrize(
     "name, dtype, scope",
     [

@@ -26,7 +26,7 @@ def check(args, kept, p=P, **options):
     "depth, dtype, options",
     [
         (128, torch.bfloat16, {"is_causal": True}),
-        pytest.param(64, torch.float16, {}, marks=pytest.mark.slow),
+        pytest.param(64, torch.float16, {}, marks=pytest.mark.long),
         pytest.param(64, torch.bfloat16, {"window": (60, 20), "softcap": 5.0}, marks=pytest.mark.long),
     ],
     ids=str,

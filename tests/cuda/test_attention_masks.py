@@ -5,6 +5,7 @@ import pytest
 import tile_ops
 import torch
 from attention_reference import causal_mask, distances, inputs, peer
+from combinations import long
 from emulate_operators import Emulation
 from numerics import check_call
 
@@ -31,7 +32,10 @@ def check_on_warpgroup_instructions(mask, depth=128, dtype=torch.bfloat16, **opt
     assert emulation.paths() == dict.fromkeys(PRODUCTS, "wgmma")
 
 
-@pytest.mark.parametrize("name", masks())
+REPEATED = "window", "padding"  # numbers beside these are added below
+
+
+@pytest.mark.parametrize("name", [long(name) if name in REPEATED else name for name in masks()])
 def test_bool_masks_run_on_warpgroup_instructions(name):
     check_on_warpgroup_instructions(masks()[name])
 

@@ -3,6 +3,7 @@ sample does."""
 
 import pytest
 import torch
+from combinations import by_turns, long
 from emulate_operators import Emulation
 from numerics import check_call
 from packed_samples import each_alone, ours, packed
@@ -25,21 +26,22 @@ def check(name, options, heads=2, key_heads=1, depth=64, dtype=torch.bfloat16, l
     assert emulation.paths() == dict.fromkeys(products, "wgmma")
 
 
-@pytest.mark.parametrize("name", LENGTHS)
-@pytest.mark.parametrize("align", ["bottom_right", "top_left"])
+@pytest.mark.parametrize("name, align", by_turns(LENGTHS.keys(), ["bottom_right", "top_left"]))
 def test_causal_samples(name, align):
     check(name, {"is_causal": True, "causal_align": align})
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"window": (9, 4)}, pytest.param({"softcap": 2.0, "window": (70, -1)}, marks=pytest.mark.slow)], ids=str
+    "options",
+    [{}, long({"window": (9, 4)}), pytest.param({"softcap": 2.0, "window": (70, -1)}, marks=pytest.mark.slow)],
+    ids=str,
 )
 def test_options(options):
     check("odd", options)
 
 
 @pytest.mark.slow  # compiles more kernels for the emulator
-@pytest.mark.parametrize("depth, dtype", [(128, torch.bfloat16), (64, torch.float16), (256, torch.bfloat16)], ids=str)
+@pytest.mark.parametrize("depth, dtype", [long(128, torch.bfloat16), (64, torch.float16), (256, torch.bfloat16)], ids=str)
 def test_head_dims(depth, dtype):
     check("odd", {"is_causal": True}, 2, 2, depth, dtype)
 

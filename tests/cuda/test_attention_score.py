@@ -5,6 +5,7 @@ import gates
 import pytest
 import torch
 from attention_reference import inputs
+from combinations import long
 from emulate_operators import Emulation
 from numerics import check_call
 from score_texts import BATCH, HEADS, KEYS, ROWS, operands_of, peer
@@ -23,15 +24,13 @@ def check(text, depth=64, rows=ROWS, keys=KEYS, path="wgmma", **options):
     assert set(emulation.paths().values()) == {path}
 
 
-@pytest.mark.parametrize(
-    "text", [SLOPES, pytest.param(CAPPED, marks=pytest.mark.slow), pytest.param(POSITIONS, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("text", [SLOPES, long(CAPPED), long(POSITIONS)])
 def test_texts_of_positions(text):
     check(text, is_causal=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", [128, 256])
+@pytest.mark.parametrize("depth", [long(128), 256])
 def test_deep_heads(depth):
     check(SLOPES, depth)
 
@@ -42,14 +41,14 @@ def test_a_mask_beside_a_text():
     check(SLOPES, rows=140, keys=304, attn_bias=mask)
 
 
-@pytest.mark.parametrize("text", [QUOTIENTS, pytest.param(TABLES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("text", [QUOTIENTS, long(TABLES)])
 def test_operands_that_vary_by_position(text):
     """No tiles of theirs are copied ahead, so kernels on warpgroup instructions do not take them."""
     check(text, path="mma.sync")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, long(torch.float64)], ids=str)
 def test_wide_floats(dtype):
     emulation = Emulation()
     args = inputs(1, 2, 1, 40, 50, 16, dtype=dtype)
@@ -57,7 +56,7 @@ def test_wide_floats(dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("heads", [4, 1])
+@pytest.mark.parametrize("heads", [long(4), 1])
 @pytest.mark.parametrize("text", [POSITIONS, SLOPES])
 def test_launches_of_some_heads_know_their_numbers(text, heads):
     emulation = Emulation()

@@ -5,6 +5,7 @@ import emulate
 import pytest
 import torch
 import torch.nn.functional as F
+from combinations import by_turns
 from emulate import Case
 from emulate_operators import Emulation
 from test_shapes import kernel
@@ -202,11 +203,15 @@ def group_norm(input, groups, weight, bias):
     return F.silu(F.group_norm(input, groups, weight, bias))
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("shape, groups", [((2, 20, 16, 16), 2), ((1, 64, 16, 16), 8), ((2, 12, 8, 64), 3)])
-def test_groups_in_a_cluster(shape, groups, dtype, channels_last):
+IMAGES = [((2, 20, 16, 16), 2), ((1, 64, 16, 16), 8), ((2, 12, 8, 64), 3)]
+
+
+@pytest.mark.parametrize(
+    "images, dtype, channels_last", by_turns(IMAGES, [torch.bfloat16, torch.float32], [False, True], kept=2)
+)
+def test_groups_in_a_cluster(images, dtype, channels_last):
     """Forward and backward are one kernel each, and the sums of the images; against float64."""
+    shape, groups = images
     x = (2 * torch.randn(shape) + 3).to(dtype)
     x = (x.contiguous(memory_format=torch.channels_last) if channels_last else x).requires_grad_()
     weight, bias = (torch.randn(shape[1]).to(dtype).requires_grad_() for _ in range(2))

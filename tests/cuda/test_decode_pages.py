@@ -4,6 +4,7 @@ behind a sequence, and how loops copy rows."""
 import pytest
 import torch
 from attention_reference import triples
+from combinations import by_turns, long
 from emulate_operators import Emulation
 from numerics import check
 
@@ -49,7 +50,7 @@ def copies_rows(emulation):
     return "copy_rows_async<" in emulation.programs[0]["text"]
 
 
-@pytest.mark.parametrize("page", [1, 3, 16, 48, 100])
+@pytest.mark.parametrize("page", [1, 3, 16, long(48), 100])
 def test_tiles_have_keys_of_several_pages(page):
     emulation = check_pages([130, 0, 77], page)
     assert copies_rows(emulation)
@@ -67,14 +68,13 @@ def test_layouts(layout):
 
 
 @pytest.mark.slow  # compiles more kernels for the emulator
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("page", [5, 16])
+@pytest.mark.parametrize("dtype, page", by_turns([torch.float16, torch.float32, torch.float64], [5, 16]))
 def test_dtypes(dtype, page):
     check_pages([90, 30], page, dtype=dtype)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", [20, 40, 128, 256])
+@pytest.mark.parametrize("depth", [20, long(40), long(128), 256])
 def test_head_dims(depth):
     check_pages([90, 30], 8, depth)
 

@@ -21,7 +21,7 @@ def paths_of_gradients(emulation):
     [
         pytest.param(256, torch.bfloat16, {"is_causal": True}, marks=pytest.mark.slow),
         pytest.param(256, torch.float16, {}, marks=long),
-        pytest.param(192, torch.bfloat16, {"window": (40, 10)}, marks=pytest.mark.slow),
+        pytest.param(192, torch.bfloat16, {"window": (40, 10)}, marks=long),
         pytest.param(160, torch.bfloat16, {"is_causal": True, "causal_align": "bottom_right"}, marks=long),
         pytest.param(136, torch.float16, {}, marks=long),
     ],

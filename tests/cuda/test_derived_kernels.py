@@ -6,6 +6,7 @@ import re
 import emulate
 import pytest
 import torch
+from combinations import by_turns
 from derive.kernels import CASES
 from derive.test_gradients import arguments_of, gradients_of
 from tile_ops._derive import traced as derived_kernels
@@ -28,8 +29,7 @@ class Emulated:
         emulate.run_ir(text, grid, given)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name, dtype", by_turns(CASES.keys(), [torch.float32, torch.bfloat16]))
 def test_gradients_on_the_emulator(name, dtype, monkeypatch):
     case = CASES[name]
     arguments = arguments_of(case, dtype)

@@ -10,6 +10,7 @@ import pytest
 import tile_ops
 import tile_ops.language as tl
 import torch
+from combinations import by_turns
 from divisions import OTHERS, divided
 from python_examples import passed
 from test_wgmma import NAMES, kernel
@@ -192,8 +193,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name, parts", by_turns(OPERATORS.keys(), [1, 2]))
 def test_operators(name, parts):
     """In parts, the launch that adds their sums loads the operands."""
     function, shapes, named = OPERATORS[name]

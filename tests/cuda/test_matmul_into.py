@@ -5,6 +5,7 @@ import epilogues
 import pytest
 import tile_ops
 import torch
+from combinations import by_turns
 from divisions import OTHERS, THIN, divided
 from numerics import check
 
@@ -171,8 +172,7 @@ CODE = {
 }
 
 
-@pytest.mark.parametrize("arch", [80, 90, 100])
-@pytest.mark.parametrize("name", CODE)
+@pytest.mark.parametrize("name, arch", by_turns(CODE.keys(), [90, 80, 100], kept=2))
 def test_registers(name, arch):
     """NVRTC compiles the text, registers hold all values, and products run on warpgroup instructions where there are any."""
     kinds, text, dtypes = CODE[name]

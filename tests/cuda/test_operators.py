@@ -44,15 +44,17 @@ def programs(request):
     emulate.functions(emulation.programs)
 
 
-# Attention of these depths runs in bfloat16, and float32 at other depths.
-LONG_IN_FLOAT32 = {"attention_of_80", "attention_of_96", "attention_of_176", "attention_of_256", "attention_of_deep_odd_depth"}
+# Cases that `make test` runs in float32, too: the first of each operator, and those with other kernels in that dtype.
+IN_FLOAT32 = {next(iter(calls)) for calls in operators.rows_with("emulated").values()}
+IN_FLOAT32 |= {"matmul_in_stages", "attention_in_stages", "attention_with_options", "attention_with_mask", "attention_deep"}
 
 
 def marks_of(name, dtype):
-    """`make quick` runs bfloat16, and `make test` float32 as well; long sums take minutes, so it runs only one of them."""
+    """`make quick` runs bfloat16, and `make test` some cases in float32; long sums take minutes, so it runs only one of
+    them."""
     if (name, dtype) == ("matmul_of_long_sums_of_batches", DTYPES[0]):
         return pytest.mark.slow
-    if "long_sums" in name or dtype in DTYPES[2:] or (name in LONG_IN_FLOAT32 and dtype == DTYPES[1]):
+    if "long_sums" in name or dtype in DTYPES[2:] or (dtype == DTYPES[1] and name not in IN_FLOAT32):
         return pytest.mark.long
     return pytest.mark.slow if dtype == DTYPES[1] else ()
 

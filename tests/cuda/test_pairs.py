@@ -9,6 +9,7 @@ import pytest
 import tile_ops
 import tile_ops.language as tl
 import torch
+from combinations import by_turns
 from divisions import OTHERS, divided
 from test_wgmma import OPERATORS, Product, check_operator, hot_loop, with_epilogue
 from tile_ops import _C
@@ -123,9 +124,11 @@ def test_a_hint_makes_pairs_of_a_kernel_in_python():
     torch.testing.assert_close(out.double(), a.double() @ b.double(), rtol=2**-8, atol=2**-6)
 
 
+TILES = [(128, 256, 64), (256, 128, 64), (128, 192, 64), (64, 128, 64)]
+
+
 @pytest.mark.slow  # NVRTC
-@pytest.mark.parametrize("majors", ["nn", "nt", "tn", "tt"])
-@pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64), (128, 192, 64), (64, 128, 64)], ids=str)
+@pytest.mark.parametrize("tile, majors", by_turns(TILES, ["nn", "nt", "tn", "tt"]))
 def test_code_of_large_tiles(tile, majors, tmp_path):
     """The loop has the instructions of CTAs that run alone, and those of a second arrival. It has no memory fence."""
     program = in_pairs(Product((512, 512, 512), tile, majors)).program

@@ -59,8 +59,9 @@ CASES = {
 }
 
 
+TRANSPOSED = dict.fromkeys(("wgmma", "one row"), pytest.mark.slow)
 ORDERS = [
-    pytest.param(name, order, id=f"{name}, {order}", marks=[pytest.mark.slow] if order == "nt" else [])
+    pytest.param(name, order, id=f"{name}, {order}", marks=TRANSPOSED.get(name, pytest.mark.long) if order == "nt" else ())
     for name, (shapes, *_) in CASES.items()
     for order in ("nn", "nt")
     if order == "nn" or len(shapes[1]) > 1

@@ -26,7 +26,9 @@ def run(seeds, placed):
                 pytest.fail(f"seed {seed}, made smaller: {what_is_wrong(program, passes, placed)}\n{program.text}")
 
 
-@pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, GROUPS))])
+@pytest.mark.parametrize(
+    "group", [0, pytest.param(1, marks=pytest.mark.slow), *(pytest.param(k, marks=pytest.mark.long) for k in range(2, GROUPS))]
+)
 def test_random_programs(group, long):
     run(range(group, 1000 if long else 100, GROUPS), surrounded)
 

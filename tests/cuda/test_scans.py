@@ -7,6 +7,7 @@ import emulate
 import numpy
 import pytest
 import torch
+from combinations import long
 from emulate import Case, same_on_both
 from test_shapes import DTYPES, SHAPES, kernel, pad, transposed, values
 from tile_ops import _C
@@ -95,7 +96,7 @@ def test_four_tiles_at_once():
     same_on_both(launches)
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", [d if d in DTYPES or d == "u64" else long(d) for d in ALL])
 def test_running_sums_in_every_dtype(dtype):
     """Whole numbers, of which every dtype holds the sums."""
     op = "bitwise_xor" if dtype == "bool" else "maximum" if dtype in ("i8", "bf16", "f16") else "add"
@@ -173,7 +174,7 @@ store %c, %r0, %z, %z {{steps=[64, 96]}}"""
     same_on_both(launches)
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("dtype", [long("f16"), "bf16", "f32", long("f64")])
 def test_sums_against_float64(dtype):
     """As near as torch's, and the same each time; 16-bit tiles are summed as float32 by their kernel."""
     wide = {"f16": "f32", "bf16": "f32"}.get(dtype, dtype)
@@ -204,7 +205,10 @@ store %b, %b0, %z, %z {{steps=[{m}, {n}]}}"""
 SPECIAL = float("nan"), float("-inf"), float("inf"), 0.0, -0.0, 1.0
 
 
-@pytest.mark.parametrize("dtype", [d for d in [*ALL, "i16", "u8", "u32"] if d != "bool"])
+ENDS = "bf16", "f32", "i8", "i32", "u64"  # of each kind of dtypes some
+
+
+@pytest.mark.parametrize("dtype", [d if d in ENDS else long(d) for d in [*ALL, "i16", "u8", "u32"] if d != "bool"])
 def test_indices_of_extremes(dtype):
     """Ties, NaN, infinities and the ends of integers, over each axis."""
     own = {**ALL, "i16": torch.int16, "u8": torch.uint8, "u32": torch.uint32}[dtype]
@@ -256,7 +260,7 @@ def test_rows_in_a_cluster_are_combined_in_order(columns, dtypes, body):
             assert torch.equal(got, expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("dtype", [torch.float32, long(torch.float64), torch.bfloat16, long(torch.int8)])
 def test_indices_of_extremes_in_a_cluster(dtype):
     name = {value: key for key, value in ALL.items()}[dtype]
     x, at = torch.randint(-3, 4, (3, 4096)).to(dtype), torch.zeros(3, dtype=torch.int32)

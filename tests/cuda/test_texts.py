@@ -3,6 +3,7 @@
 import pytest
 import tile_ops
 import torch
+from combinations import long
 from emulate import Case, run
 from test_shapes import kernel
 from tile_ops import _C
@@ -60,7 +61,7 @@ def test_a_kernel_first_waits_for_those_before_it():
     assert "early" not in older and "kernels_before" not in older
 
 
-@pytest.mark.parametrize("arch", [90, 100, 120])
+@pytest.mark.parametrize("arch", [90, long(100), long(120)])
 def test_no_memory_access_precedes_the_wait(arch):
     heads, weight = of(1, 4, 256, 64), of(4096)
     for operator, *arguments in [

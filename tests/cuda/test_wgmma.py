@@ -11,6 +11,7 @@ import emulate_operators
 import pytest
 import tile_ops
 import torch
+from combinations import by_turns
 from tile_ops import _C
 
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -218,8 +219,9 @@ def hot_loop(cubin, path):
     return collections.Counter(min((loop for loop in loops if "HGMMA" in loop), key=len))
 
 
-@pytest.mark.parametrize("majors", ["nn", "nt", "tn", "tt"])
-@pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64), (64, 128, 64)], ids=str)
+@pytest.mark.parametrize(
+    "tile, majors", by_turns([(128, 256, 64), (256, 128, 64), (64, 128, 64)], ["nn", "nt", "tn", "tt"], kept=2)
+)
 def test_code_of_large_tiles(tile, majors, tmp_path):
     """No register is spilled, ptxas does not serialise products, and addresses stay in uniform registers."""
     program = Product((512, 512, 512), tile, majors).program

@@ -1,11 +1,9 @@
 """The parts of tuning: copies of tensors, measuring, what a choice rests on, and the disk."""
 
-import os
 import pathlib
-import subprocess
-import sys
 import threading
 
+import fresh_process
 import pytest
 import tile_ops.language as tl
 import torch
@@ -93,10 +91,9 @@ print("stored" if kernel.table(x, out).stored else "measured")
 
 
 def run_program(path, folder, **variables):
-    environment = {**os.environ, "TILE_CACHE_DIR": str(folder), **variables}
-    done = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    status, written = fresh_process.run(path, path.parent, TILE_CACHE_DIR=str(folder), **variables)
+    assert status == 0, written
+    return written.strip()
 
 
 @pytest.mark.slow

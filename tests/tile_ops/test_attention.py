@@ -6,6 +6,7 @@ import pytest
 import tile_ops  # noqa: F401
 import torch
 from attention_reference import causal_mask, inputs, peer
+from combinations import long
 from numerics import check_call
 from opinfo import DTYPES, check_samples
 from threads import with_torch_threads
@@ -283,7 +284,9 @@ def test_attention_is_deterministic():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("heads, key_heads, rows, dropout_p", [(64, 64, 4096, 0.2), (128, 64, 4096, 0.0), (8, 8, 21000, 0.2)])
+@pytest.mark.parametrize(
+    "heads, key_heads, rows, dropout_p", [long(64, 64, 4096, 0.2), (128, 64, 4096, 0.0), (8, 8, 21000, 0.2)]
+)
 def test_gradients_of_many_queries_of_16_bits(heads, key_heads, rows, dropout_p, device):
     """A GPU keeps some heads' sums at a time next to the result, or, on a CPU, there are two passes."""
     torch.use_deterministic_algorithms(False)  # a GPU keeps no such sums for them

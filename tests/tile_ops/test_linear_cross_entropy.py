@@ -4,6 +4,7 @@ import pytest
 import tile_ops  # noqa: F401
 import torch
 import torch.nn.functional as F
+from combinations import long
 from memory import MIB, allocated
 from numerics import check_call
 from opinfo import DTYPES
@@ -43,8 +44,15 @@ def test_shapes(shape, classes, options, dtype):
     check_call(op, theirs, args, kwargs | options)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("shape, classes", [((5000, 8), 3000), pytest.param((3, 40), 200000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "shape, classes, dtype",
+    [
+        ((5000, 8), 3000, torch.float32),
+        pytest.param((3, 40), 200000, torch.bfloat16, marks=pytest.mark.slow),
+        long((5000, 8), 3000, torch.bfloat16),
+        long((3, 40), 200000, torch.float32),
+    ],
+)
 def test_chunks(shape, classes, dtype):
     args, kwargs = make(shape, classes, dtype)
     check_call(op, theirs, args, kwargs | {"label_smoothing": 0.1, "z_loss": 1e-3})
@@ -185,12 +193,12 @@ def test_which_gradients_the_forward_computes():
 @pytest.mark.parametrize(
     "layout, dtype",
     [
-        ("rows", torch.float32),
         ("rows", torch.bfloat16),
-        ("transposed weight", torch.float32),
         ("parts of memory", torch.float32),
-        pytest.param("transposed weight", torch.bfloat16, marks=pytest.mark.long),
-        pytest.param("parts of memory", torch.bfloat16, marks=pytest.mark.long),
+        long("rows", torch.float32),
+        long("parts of memory", torch.bfloat16),
+        long("transposed weight", torch.float32),
+        long("transposed weight", torch.bfloat16),
     ],
 )
 def test_logits_in_the_memory_of_the_gradient(layout, dtype):
@@ -207,7 +215,7 @@ def test_logits_in_the_memory_of_the_gradient(layout, dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, long(torch.bfloat16)])
 def test_rows_in_groups_without_a_gradient_of_weight(dtype):
     classes = 33 * MIB // 64 // dtype.itemsize
     (input, weight, target), kwargs = make((150, 8), classes, dtype)

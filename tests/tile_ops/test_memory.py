@@ -4,6 +4,7 @@ that, so that a copy of one would show."""
 import operators
 import pytest
 import torch
+from combinations import by_turns
 from memory import MIB, allocated
 from operators.tensors import COLUMNS, ROWS, rotation
 
@@ -17,8 +18,7 @@ def of_results(results):
     return sum(r.numel() * r.itemsize for r in results)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name, dtype", by_turns(CALLS.keys(), [torch.float32, torch.bfloat16]))
 def test_memory(name, dtype, tmp_path, device):
     function, tensors = CALLS[name]()
     tensors = [x.to(dtype).requires_grad_() for x in tensors]
