@@ -4,6 +4,7 @@ import argparse
 import pathlib
 import subprocess
 import sys
+import time
 import types
 
 import pytest
@@ -300,8 +301,10 @@ def test_the_table_of_models(table_file, capfd):
 
 
 def test_others_stand_still_while_a_case_is_measured(tmp_path):
-    def state(process):
-        return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    def becomes(process, state):
+        """Waits for a state of the process, which takes a signal a moment later."""
+        path = pathlib.Path(f"/proc/{process.pid}/stat")
+        return any(path.read_text().rpartition(")")[2].split()[0] == state or time.sleep(0.05) for _ in range(200))
 
     text = f"""
 import case_tasks, sys
@@ -314,8 +317,8 @@ sys.stdin.readline()
     options = {"start_new_session": True, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(["sleep", "100"], start_new_session=True) as other:
         with subprocess.Popen([sys.executable, "-c", text], cwd=BENCHMARKS, **options) as own:
-            assert own.stdout.readline() == "alone\n" and state(other) == "T"
+            assert own.stdout.readline() == "alone\n" and becomes(other, "T")
             print(file=own.stdin, flush=True)
-            assert own.stdout.readline() == "ended\n" and state(other) == "S"
+            assert own.stdout.readline() == "ended\n" and becomes(other, "S")
             print(file=own.stdin, flush=True)
         other.kill()
