@@ -5,7 +5,6 @@
 One process, medians of interleaved rounds, random data in bfloat16 on a GPU and float32 on a CPU, printed as a table. Gradients are
 those of one call of torch.autograd.grad behind a forward that is not timed. --write: into results/derivatives-<chip>.md."""
 
-import argparse
 import re
 
 import measure
@@ -13,7 +12,7 @@ import tile_ops
 import tile_ops.language as tl
 import torch
 import torch.autograd.forward_ad as fwAD
-from report import Table, cpu_name, digits, driver, file_name
+from report import Table, digits, file_name, machine, of_device
 
 tile = torch.ops.tile
 GRADIENT, PRODUCT, ATTENTION, TANGENT = 0.85, 0.95, 0.7, 3.3  # bars: by hand / derived; with tangents / alone
@@ -188,15 +187,10 @@ def cases(device):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = of_device(__doc__)
     options.add_argument("--only", metavar="REGEX", default="")
-    options.add_argument("--seconds", type=float, default=0.3)
-    options.add_argument("--write", action="store_true")
     options = options.parse_args()
-    cuda = options.device == "cuda"
-    chip = torch.cuda.get_device_name() if cuda else cpu_name()
-    where = f"{chip}, driver {driver()}" if cuda else f"{chip}, {torch.get_num_threads()} threads"
+    chip, where = machine(options.device)
     lines = [
         f"{where}, torch {torch.__version__}. Medians of interleaved rounds, random data. peer: our gradient written by hand,"
     ]
@@ -214,7 +208,7 @@ def main():
         times = [digits(1e6 * found[each]) for each in ("derived", "peer")]
         table.add(name, *times, digits(found["peer"] / found["derived"]), "" if bar is None else digits(bar))
     if options.write:
-        table.write(file_name("derivatives", chip if cuda else "cpu"))
+        table.write(file_name("derivatives", chip))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@
 One process, medians of interleaved rounds, random data, printed as a table. --write: into
 results/expressions-<chip>.md."""
 
-import argparse
-
 import measure
 import tile_ops
 import tile_ops.language as tl
 import torch
-from report import Table, cpu_name, digits, driver, file_name
+from report import Table, digits, file_name, machine, of_device
 
 
 @tile_ops.elementwise("bench::chain(Tensor x, Tensor y, float scale) -> Tensor")
@@ -93,14 +91,9 @@ def cases(device):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    options.add_argument("--seconds", type=float, default=0.3)
-    options.add_argument("--write", action="store_true")
+    options = of_device(__doc__)
     options = options.parse_args()
-    cuda = options.device == "cuda"
-    chip = torch.cuda.get_device_name() if cuda else cpu_name()
-    where = f"{chip}, driver {driver()}" if cuda else f"{chip}, {torch.get_num_threads()} threads"
+    chip, where = machine(options.device)
     lines = [f"{where}, torch {torch.__version__}. Medians of interleaved rounds, random data. Ratios above 1: ours takes less"]
     lines += ["time. Made by `python benchmarks/expressions.py --write`."]
     head = ["case", "ours us", "eager us", "torch.compile us", "eager / ours", "torch.compile / ours", "GB/s"]
@@ -113,7 +106,7 @@ def main():
         times = [digits(1e6 * each) for each in (ours, eager, compiled)]
         table.add(name, *times, digits(eager / ours), digits(compiled / ours), digits(moved / ours * 1e-9))
     if options.write:
-        table.write(file_name("expressions", chip if cuda else "cpu"))
+        table.write(file_name("expressions", chip))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Tables of times, printed row by row and written into results/, and the names of machines."""
 
+import argparse
 import math
 import pathlib
 import platform
@@ -30,6 +31,27 @@ def driver():
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
         return "unknown"
+
+
+def of_device(doc):
+    """Returns the options --device, --seconds and --write of a script with one table, for its own ones to be added."""
+    import torch
+
+    options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options.add_argument("--seconds", type=float, default=0.3)
+    options.add_argument("--write", action="store_true")
+    return options
+
+
+def machine(device):
+    """Returns (the chip in a file's name, the words that begin a table) of this machine's "cpu" or "cuda"."""
+    import torch
+
+    if device == "cuda":
+        chip = torch.cuda.get_device_name()
+        return chip, f"{chip}, driver {driver()}"
+    return "cpu", f"{cpu_name()}, {torch.get_num_threads()} threads"
 
 
 def file_name(kind, chip):
