@@ -1,16 +1,12 @@
 """Forward mode with the kernels that a GPU gets, run by the emulator: the numerics rule at small shapes."""
 
-import emulate
-import operators
 import pytest
 import torch
 from emulate_operators import Emulation
+from emulated_rows import cases, compile_at_once, made
 from forward_mode import reference_of, tangents_of, with_named_tangents
 from numerics import check, largest, widen
 
-CALLS = {
-    name: (operators.TABLE[row], make) for row, calls in operators.rows_with("emulated").items() for name, make in calls.items()
-}
 NAMES = (
     "softmax",
     "softmax_of_columns",
@@ -30,13 +26,10 @@ NAMES = (
     "attention_of_packed",
     "attention_decode",
 )
-DTYPES = (torch.bfloat16, torch.float32)
 
 
 def call(emulation, name, dtype):
-    row, make = CALLS[name]
-    torch.manual_seed(0)  # the same kernels each time
-    args, kwargs = make(dtype)
+    row, args, kwargs = made(name, dtype)
     args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
     tangents = tangents_of(args, kwargs)
     operator = getattr(torch.ops.tile, f"_{row.name}_forward_mode")
@@ -46,22 +39,10 @@ def call(emulation, name, dtype):
 
 @pytest.fixture(scope="module")
 def programs(request):
-    """Returns the launches of the selected tests, compiled at once."""
-    emulation = Emulation(runs=False)
-    for item in request.session.items:
-        if getattr(item, "module", None) is request.module and hasattr(item, "callspec"):
-            call(emulation, **item.callspec.params)
-    emulate.functions(emulation.programs)
+    compile_at_once(request, call)
 
 
-@pytest.mark.parametrize(
-    "name, dtype",
-    [
-        pytest.param(name, dtype, marks=pytest.mark.slow if dtype == torch.float32 else (), id=f"{name}-{str(dtype)[6:]}")
-        for name in NAMES
-        for dtype in DTYPES
-    ],
-)
+@pytest.mark.parametrize("name, dtype", cases(NAMES))
 def test_tangents(name, dtype, programs):
     emulation = Emulation()
     row, args, kwargs, tangents, ours = call(emulation, name, dtype)

@@ -2,18 +2,14 @@
 
 import contextlib
 
-import emulate
-import operators
 import pytest
 import torch
 import torch._refs
 from double_backward import second_gradients
 from emulate_operators import Emulation, on_host, running, to_gpu, to_host
+from emulated_rows import cases, compile_at_once, made
 from numerics import largest, widen
 
-CALLS = {
-    name: (operators.TABLE[row], make) for row, calls in operators.rows_with("emulated").items() for name, make in calls.items()
-}
 CONSTANTS = {"rope": ("cos", "sin"), "attention": ("alibi_slopes",)}
 NAMES = (
     "softmax",
@@ -30,7 +26,6 @@ NAMES = (
     "attention_in_stages",
     "attention_with_options",
 )
-DTYPES = (torch.bfloat16, torch.float32)
 
 
 def computed(function, of_shapes):
@@ -75,9 +70,7 @@ def summed_by_autograd():
 
 
 def call(emulation, name, dtype):
-    row, make = CALLS[name]
-    torch.manual_seed(0)  # the same kernels each time
-    args, kwargs = make(dtype)
+    row, args, kwargs = made(name, dtype)
     names = [argument.name for argument in getattr(torch.ops.tile, row.name).default._schema.arguments]
     values = {**dict(zip(names, args)), **kwargs}
     constants = [values[each] for each in CONSTANTS.get(row.name, ()) if each in values]
@@ -89,22 +82,10 @@ def call(emulation, name, dtype):
 
 @pytest.fixture(scope="module")
 def programs(request):
-    """Returns the launches of the selected tests, compiled at once."""
-    emulation = Emulation(runs=False)
-    for item in request.session.items:
-        if getattr(item, "module", None) is request.module and hasattr(item, "callspec"):
-            call(emulation, **item.callspec.params)
-    emulate.functions(emulation.programs)
+    compile_at_once(request, call)
 
 
-@pytest.mark.parametrize(
-    "name, dtype",
-    [
-        pytest.param(name, dtype, marks=pytest.mark.slow if dtype == torch.float32 else (), id=f"{name}-{str(dtype)[6:]}")
-        for name in NAMES
-        for dtype in DTYPES
-    ],
-)
+@pytest.mark.parametrize("name, dtype", cases(NAMES))
 def test_second_gradients(name, dtype, programs):
     emulation = Emulation()
     row, args, kwargs, constants, ours = call(emulation, name, dtype)
