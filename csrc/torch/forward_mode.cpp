@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "driver/driver.h"
 #include "runtime/launch_observer.h"
 #include "runtime/tangent_memory.h"
 #include "torch/overlap.h"
@@ -288,12 +287,7 @@ struct ForwardRunKernel final : c10::OperatorKernel {
     const size_t base = stack->size() - op->forward->arguments;
     guarded(op->body->name, [&] {
       require_usable(*op);
-      const std::optional<at::Device> device = require_one_device(*op->forward, stack->data() + base);
-      c10::OptionalDeviceGuard guard;
-      if (device && device->is_cuda()) {
-        Driver::require_own_process();
-        guard.reset_device(*device);
-      }
+      const ArgumentsDevice device(*op->forward, stack->data() + base);
       BoxedValues results(stack->begin() + static_cast<std::ptrdiff_t>(base),
                           stack->begin() + static_cast<std::ptrdiff_t>(base + op->arguments));
       allocate_results(*op, results);

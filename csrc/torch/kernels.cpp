@@ -51,6 +51,13 @@ std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10
     fail_devices(op, values, device);
   return device;
 }
+ArgumentsDevice::ArgumentsDevice(const OperatorRecord& op, const c10::IValue* values) {
+  const std::optional<at::Device> device = require_one_device(op, values);
+  is_cpu_ = device && device->is_cpu();
+  if (!device || !device->is_cuda()) return;
+  Driver::require_own_process();  // torch's own error would say less
+  if (c10::impl::getDeviceGuardImpl(device->type())->getDevice() != *device) guard_.reset_device(*device);
+}
 
 namespace {
 
@@ -180,19 +187,12 @@ struct RunKernel final : c10::OperatorKernel {
     const size_t base = stack->size() - op->arguments;
     guarded(body.name, [&] {
       require_usable(*op);
-      const std::optional<at::Device> device = require_one_device(*op, stack->data() + base);
-      // Makes the arguments' device current, because a CUDA stream belongs to a device.
-      c10::OptionalDeviceGuard guard;
-      if (device && !device->is_cpu()) {
-        Driver::require_own_process();  // torch's own error would say less
-        if (c10::impl::getDeviceGuardImpl(device->type())->getDevice() != *device)
-          guard.reset_device(*device);
-      }
+      const ArgumentsDevice device(*op, stack->data() + base);
       if (op->mutates) require_apart(*op, stack->data() + base);
       stack->reserve(stack->size() + body.results + body.saved);
       const size_t results = stack->size();
       allocate_results(*op, *stack);
-      if (device && device->is_cpu()) ask_for_huge_pages(*stack, results);
+      if (device.is_cpu()) ask_for_huge_pages(*stack, results);
       try {
         fill_results(*op, base, *stack);
       } catch (const MisalignedArray&) {

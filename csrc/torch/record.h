@@ -1,5 +1,7 @@
 // The record of one operator, and code shared by the dispatcher kernels in the other files.
 #pragma once
+#include <c10/core/DeviceGuard.h>
+
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -121,6 +123,16 @@ std::string gradient_of(const std::string& name);
 
 // Returns the device of all tensors, or none if there is no tensor.
 std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values);
+// Makes the device of all tensors current during its lifetime, because a CUDA stream belongs to a device.
+class ArgumentsDevice {
+ public:
+  ArgumentsDevice(const OperatorRecord& op, const c10::IValue* values);
+  bool is_cpu() const { return is_cpu_; }
+
+ private:
+  c10::OptionalDeviceGuard guard_;
+  bool is_cpu_;
+};
 // The stack holds the arguments; the results are appended, including those of a hidden twin.
 void allocate_results(const OperatorRecord& op, BoxedValues& stack);
 // Fills the results that allocate_results has appended to the arguments from stack[base] on.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "driver/driver.h"
 #include "runtime/launch_observer.h"
 #include "torch/context.h"
 #include "torch/overlap.h"
@@ -125,12 +124,7 @@ struct ReverseRunKernel final : ReverseKernelOf {
     const size_t base = base_of(*stack);
     guarded(op->body->name, [&] {
       require_usable(*op);
-      const std::optional<at::Device> device = require_one_device(*op->reverse, stack->data() + base);
-      c10::OptionalDeviceGuard guard;
-      if (device && device->is_cuda()) {
-        Driver::require_own_process();
-        guard.reset_device(*device);
-      }
+      const ArgumentsDevice device(*op->reverse, stack->data() + base);
       ReverseCall call(*op, stack->data() + base);
       std::vector<at::Tensor> gradients = call.allocate();
       call.run(gradients);

@@ -29,29 +29,27 @@ bool is_empty(const ArrayArgument& array) {
 class ReverseRecord::Recorder final : public LaunchRecord {
  public:
   explicit Recorder(ReverseRecord& record) : record_(record) {
-    before_ = current_;
-    current_ = this;
     callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(see).needsInputs(true).scopes(
         {at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   }
-  ~Recorder() override {
-    at::removeCallback(callback_);
-    current_ = before_;
-  }
+  ~Recorder() override { at::removeCallback(callback_); }
   char* note(void* storage) override { return record_.note(static_cast<c10::StorageImpl*>(storage)); }
   void add(RecordedLaunch launch) override { record_.add_launch(std::move(launch)); }
   void require_no_error() const {
     if (!error_.empty()) fail(kind_, error_);
   }
-  static Recorder* current() { return current_; }
+  // Null while the record itself computes.
+  static Recorder* of_thread() {
+    Derivation* const derivation = Derivation::of_thread();
+    return derivation ? static_cast<Recorder*>(derivation->record()) : nullptr;
+  }
 
   ReverseRecord& record_;
-  bool own = false;  // true: the calls of torch are those of the record
 
  private:
   static std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& function) {
-    Recorder* const recorder = current_;
-    if (!recorder || recorder->own || !recorder->error_.empty()) return nullptr;
+    Recorder* const recorder = of_thread();
+    if (!recorder || !recorder->error_.empty()) return nullptr;
     try {
       recorder->record_.see_call(function);
     } catch (const Error& error) {
@@ -62,21 +60,18 @@ class ReverseRecord::Recorder final : public LaunchRecord {
     }
     return nullptr;
   }
-  static thread_local Recorder* current_;
-  Recorder* before_;
   at::CallbackHandle callback_;
   std::string error_;  // of a call of torch, which cannot raise it
   ErrorKind kind_ = ErrorKind::runtime;
 };
-thread_local ReverseRecord::Recorder* ReverseRecord::Recorder::current_ = nullptr;
 
 ReverseRecord::ReverseRecord(const std::string& name)
     : name_(name), recorder_(std::make_unique<Recorder>(*this)) {}
 ReverseRecord::~ReverseRecord() = default;
 
 ReverseRecord* ReverseRecord::of_thread() {
-  Recorder* const recorder = Recorder::current();
-  return recorder && Derivation::of_thread() == recorder ? &recorder->record_ : nullptr;
+  Recorder* const recorder = Recorder::of_thread();
+  return recorder ? &recorder->record_ : nullptr;
 }
 
 void record_step(OwnGradient step) {
@@ -197,7 +192,6 @@ void ReverseRecord::add(ReverseStep step) {
 
 void ReverseRecord::run(ReverseStep& step) {
   if (std::exchange(step.done, true)) return;
-  const bool was = recorder_ && std::exchange(recorder_->own, true);
   const Derivation::Pause pause;
   std::vector<ArgumentRef> refs;
   if (step.own) {
@@ -207,7 +201,6 @@ void ReverseRecord::run(ReverseStep& step) {
       std::visit([&](const auto& each) { refs.emplace_back(each); }, argument);
     step.launch->run(refs);
   }
-  if (recorder_) recorder_->own = was;
 }
 void ReverseRecord::run_pending() {
   for (ReverseStep& step : steps_) run(step);
