@@ -105,9 +105,11 @@ def fits_for_all(limits, rows, depth, columns, trains):
     return False
 
 
-# cuBLAS is slow where rows of a 16-bit result begin at no multiple of 16 bytes, as the logits of 50257 classes: GPT-2's training step
-# takes 2.5 times as long in eager mode as under inductor, which pads them (`benchmarks/models.py --only 'GPT-2, training'`).
-_LEAST_PADDED = 4096  # rows and columns of a result
+# cuBLAS is slow where rows of 16-bit matrices begin at no multiple of 16 bytes, as the logits of 50257 classes and their gradients:
+# GPT-2's training step takes 2.5 times as long in eager mode as under inductor, which pads them
+# (`benchmarks/models.py --only 'GPT-2, training'`).
+_LEAST_PADDED = 4096  # an extent that is padded
+_LEAST_USES = 512  # products of each element that is copied
 
 
 @functools.cache
@@ -115,9 +117,15 @@ def _pads(device, dtype):
     return device.type == "cuda" and dtype in _16_BITS and _is_measured(device)
 
 
-def pays_to_pad(device, dtype, rows, columns):
-    """Returns True if torch's product is faster with columns that are padded to a multiple of 8, although the result is copied."""
-    return columns % 8 != 0 and columns >= _LEAST_PADDED and rows >= _LEAST_PADDED // 8 and _pads(device, dtype)
+def pays_to_pad(device, dtype, extents):
+    """Returns which extents of torch's product are padded to a multiple of 8 because it is faster, although operands are copied.
+
+    extents: rows, depth, columns."""
+    if not _pads(device, dtype):
+        return False, False, False
+    rows, depth, columns = extents
+    uses = columns, min(rows, columns), rows
+    return tuple(each >= _LEAST_PADDED and each % 8 != 0 and use >= _LEAST_USES for each, use in zip(extents, uses))
 
 
 def described(device, dtype, depth, columns, kind):

@@ -135,10 +135,13 @@ def test_a_step_of_few_rows_has_an_epilogue(rows, products):
     assert len(graph.products) == products
 
 
-@pytest.mark.parametrize("bias", [False, True])
-def test_products_have_more_columns_where_that_pays(bias, monkeypatch):
+@pytest.fixture
+def padding(monkeypatch):
     monkeypatch.setattr(_products, "_pads", lambda device, dtype: True)
 
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_products_have_more_columns_where_that_pays(bias, padding):
     def function(x, weight, bias):
         logits = torch.nn.functional.linear(x, weight, bias)
         return logits, logits.amax(-1)
@@ -148,3 +151,37 @@ def test_products_have_more_columns_where_that_pays(bias, monkeypatch):
     assert re.search(r"empty_strided_\w+\(\(512, 4104\), \(4104, 1\)", code)
     assert logits.stride() == (4104, 1)  # as where inductor pads
     check(function, *args, options={"products": "torch"})
+
+
+@pytest.mark.parametrize("function", [lambda x, y: x @ y, lambda x, y: x.tanh() @ y.exp(), lambda x, y: (x + 1, x @ y)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_have_more_rows_and_columns_where_that_pays(function, transposed, padding, monkeypatch):
+    monkeypatch.setattr(_products, "_LEAST_PADDED", 64)
+    monkeypatch.setattr(_products, "_LEAST_USES", 16)
+    x, y = torch.randn(67, 69), torch.randn(69, 71)
+    if transposed:
+        x, y = x.t().contiguous().t(), y.t().contiguous().t()
+    _, (code,) = run_and_get_code(compiled(function, options={"products": "torch"}), x, y)
+    assert re.search(r"empty_strided_\w+\(\(72, 72\)", code)  # the product, before it is cut
+    check(function, x, y, options={"products": "torch"})
+
+
+def test_gradients_of_both_operands_read_one_padded_matrix(padding, monkeypatch):
+    """The gradient of logits, of 4099 classes, has more columns: as rows of one product, and as the depth of the other."""
+    x, weight, target = torch.randn(512, 512), torch.randn(4099, 512), torch.randint(4099, (512,))
+
+    def function(x, weight):
+        return torch.nn.functional.cross_entropy(torch.nn.functional.linear(x, weight) * 0.1, target)
+
+    def run():
+        args = x.clone().requires_grad_(), weight.clone().requires_grad_()
+        compiled(function, options={"products": "torch", "losses": "torch"})(*args).backward()
+        return [each.grad for each in args]
+
+    found, codes = run_and_get_code(run)
+    wide = [code.count("empty_strided_cpu((512, 4104), (4104, 1)") for code in codes]
+    assert wide == [1, 1], codes[-1]
+    assert "empty_strided_cpu((512, 4099)" not in codes[-1]
+    args = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    expected = torch.autograd.grad(function(*args), args)
+    same(found, list(expected), rtol=1e-4, atol=1e-6)

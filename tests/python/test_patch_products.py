@@ -213,7 +213,7 @@ def test_the_report_of_an_activation_on_a_gpu(monkeypatch):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_padded_columns_change_no_result(bias, monkeypatch):
-    monkeypatch.setattr(_products, "pays_to_pad", lambda device, dtype, rows, columns: True)
+    monkeypatch.setattr(_products, "pays_to_pad", lambda device, dtype, extents: (False, False, True))
     with torch.device(CPU):
         layer, x = (
             nn.Linear(12, 13, bias=bias, dtype=torch.float64),

@@ -101,11 +101,22 @@ def test_texts_of_a_report(machine):
     assert _products.described(GPU, BF16, 1111, 5000, PLAIN) == ""
 
 
-def test_columns_of_torchs_products_that_are_padded(machine):
+def test_extents_of_torchs_products_that_are_padded(machine):
     machine()
-    assert _products.pays_to_pad(GPU, BF16, 4096, 50257) and _products.pays_to_pad(GPU, HALF, 512, 4097)
-    for other in ((GPU, BF16, 4096, 50304), (GPU, FLOAT, 4096, 50257), (CPU, BF16, 4096, 50257), (GPU, BF16, 8, 50257)):
-        assert not _products.pays_to_pad(*other)
-    assert not _products.pays_to_pad(GPU, BF16, 4096, 1001)
+    none = False, False, False
+    assert _products.pays_to_pad(GPU, BF16, (4096, 768, 50257)) == (False, False, True)
+    assert _products.pays_to_pad(GPU, HALF, (512, 8, 4097)) == (False, False, True)
+    assert _products.pays_to_pad(GPU, BF16, (4096, 50257, 768)) == (False, True, False)
+    assert _products.pays_to_pad(GPU, BF16, (50257, 4096, 768)) == (True, False, False)
+    assert _products.pays_to_pad(GPU, BF16, (50257, 4097, 4099)) == (True, True, True)
+    for other in (
+        (GPU, BF16, (4096, 768, 50304)),
+        (GPU, FLOAT, (4096, 768, 50257)),
+        (CPU, BF16, (4096, 768, 50257)),
+        (GPU, BF16, (8, 768, 50257)),
+        (GPU, BF16, (4096, 50257, 8)),
+        (GPU, BF16, (4096, 1001, 1001)),
+    ):
+        assert _products.pays_to_pad(*other) == none
     machine(arch=(8, 0))
-    assert not _products.pays_to_pad(GPU, BF16, 4096, 50257)
+    assert _products.pays_to_pad(GPU, BF16, (4096, 768, 50257)) == none

@@ -9,12 +9,12 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._ordered_set import OrderedSet
 
 from .._inductor.graph import is_call, value_of
-from .._products import pays_to_pad
 from . import ahead, calls
 from .active import Refused, current
 from .choice import is_ours, pays_to_fuse, product_of_buffers
 from .compat import hint, is_reduction
 from .epilogue import MOST_RESULTS, Sum, kept_results, text_of
+from .padding import padded
 from .pairs import MOST_STEPS, is_elementwise, is_view, two_products
 
 aten = torch.ops.aten
@@ -149,22 +149,6 @@ def _adds_a_matrix(added):
     return len(size) == 2 and not V.graph.sizevars.statically_known_equals(size[0], 1)
 
 
-def _padded(own, *operands):
-    """Returns torch's product, a view of one with more columns if that is faster, or None.
-
-    Inductor pads products by a pass of its own, which starts programs to measure them, and we turn it off.
-    """
-    *bias, input, other = operands
-    columns = other.get_size()[-1]
-    if len(other.get_size()) != 2 or not isinstance(columns, sympy.Integer) or any(len(each.get_size()) != 1 for each in bias):
-        return None
-    if not pays_to_pad(input.get_device(), input.get_dtype(), hint(input.get_size()[0]), int(columns)):
-        return None
-    pad, more = lowering.lowerings[aten.constant_pad_nd.default], -int(columns) % 8
-    product = own(*(pad(each, [0, more], 0) for each in bias), input, pad(other, [0, more], 0))
-    return lowering.lowerings[aten.slice.Tensor](product, 1, 0, columns)
-
-
 def _lower(target, own):
     def lowered(*args, **kwargs):
         compile = current()
@@ -174,7 +158,7 @@ def _lower(target, own):
         node = V.graph.current_node
         wanted = has_epilogue(node) or (len(args) == 3 and _adds_a_matrix(args[0]))
         if not wanted or not is_ours(compile, product_of_buffers(input, other)):
-            return _padded(own, *args) or own(*args, **kwargs)
+            return padded(own, *args) or own(*args, **kwargs)
         made = ir.TensorBox.create(TileProduct(input, other))
         return made if len(args) == 2 else lowering.lowerings[aten.add.Tensor](made, args[0])
 

@@ -122,7 +122,7 @@ def _torchs_product(input, weight, bias, depth, columns):
     if columns % 8 == 0 or is_dynamo_compiling() or not plain(input):  # inductor pads
         return F.linear(input, weight, bias)
     dtype = torch.get_autocast_dtype("cuda") if input.is_cuda and torch.is_autocast_enabled("cuda") else input.dtype
-    if not _products.pays_to_pad(input.device, dtype, input.numel() // depth, columns):
+    if not _products.pays_to_pad(input.device, dtype, (input.numel() // depth, depth, columns))[2]:
         return F.linear(input, weight, bias)
     more = -columns % 8
     bias = None if bias is None else F.pad(bias, (0, more))
