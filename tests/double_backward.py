@@ -18,8 +18,12 @@ def second_gradients(function, args, kwargs, seed=1, constants=(), place=lambda 
     results = function(*call_args, **call_kwargs)
     results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if r is not None and r.requires_grad]
     inputs = [x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad]
-    generator = torch.Generator().manual_seed(seed)
-    random = lambda like: place(torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.dtype))  # noqa: E731
+    generator = torch.Generator("cpu").manual_seed(seed)
+
+    def random(like):  # the same numbers on every device
+        numbers = torch.randn(like.shape, generator=generator, dtype=torch.float64, device="cpu")
+        return place(numbers.to(torch.get_default_device(), like.dtype))
+
     incoming = [random(r).requires_grad_() for r in results]
     gradients = torch.autograd.grad(results, inputs, incoming, create_graph=True, allow_unused=True)
     gradients = [g if g is None or g.requires_grad else None for g in gradients]

@@ -26,10 +26,12 @@ namespace {
 TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside beside) {
   const int extent = gpu_depth(query, depth);
   const bool small = is_small(query);
-  if (query.scalar_type() == at::kDouble) {
-    const int64_t needed = 12 * 32 * extent * 8;  // what 32 rows took at most, of several products
-    const int side = most_shared_bytes(to_array_argument(query)) < needed ? 16 : 32;
-    return {side, side, extent};
+  const bool is_double = query.scalar_type() == at::kDouble;
+  if (is_double || is_recorded()) {
+    // Several products are in shared memory: with 32 rows they took at most so many tiles.
+    const int64_t needed = (is_double ? 12 * 8 : 8 * 4) * 32 * extent;
+    if (most_shared_bytes(to_array_argument(query)) < needed) return {16, 16, extent};
+    if (is_double) return {32, 32, extent};
   }
   if (is_differentiated()) return {extent > 64 || is_recorded() ? 32 : 64, 32, extent};
   if (extent > 128) return {32, 32, extent};
