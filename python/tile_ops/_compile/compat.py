@@ -41,6 +41,15 @@ def size_hint(size):
 _simplified = functools.lru_cache(4096)(sympy.simplify)
 
 
+def concatenated(boxes, axis):
+    """Returns boxes side by side in one memory, where those are computed that are not in memory yet."""
+    # Before torch 2.13 the current node must be a concatenation.
+    node = torch.fx.Graph().call_function(torch.ops.aten.cat.default, ([],))
+    node.meta = V.graph.current_node.meta
+    with V.graph.set_current_node(node):
+        return ir.TensorBox(ir.ConcatKernel.create(boxes, axis))
+
+
 class GraphFacts:
     """Answers the questions of axes.py about sizes by inductor's graph."""
 

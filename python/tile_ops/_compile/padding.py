@@ -9,7 +9,7 @@ from torch._inductor.ir import is_storage_and_layout
 from torch._inductor.virtualized import V
 
 from .._products import pays_to_pad
-from .compat import hint
+from .compat import concatenated, hint
 
 aten = torch.ops.aten
 
@@ -43,7 +43,7 @@ def _beside_zeros(matrix, axis, count):
     sizes = list(matrix.get_size())
     sizes[axis] = count
     zeros = lowering.lowerings[aten.full.default](sizes, 0, dtype=matrix.get_dtype(), device=matrix.get_device())
-    return ir.TensorBox(ir.ConcatKernel.create([matrix, zeros], axis))
+    return concatenated([matrix, zeros], axis)
 
 
 def _with_more(matrix, rows, columns):
