@@ -1,9 +1,14 @@
 """Tests patched models of transformers and diffusers under torch.compile(fullgraph=True): losses, results and gradients."""
 
 import pytest
+import tile_ops
 import torch
+import torch.nn as nn
+import torch.nn.functional as F
 from patch_calls import patch
+from patch_cases import MLP, OwnNorm
 from patch_models import TEXT, calls, gpt2, images, noise, picture, text, unet, vae, vit
+from tile_ops._patching import calls as patched_calls
 
 
 def with_labels(inputs):
@@ -35,3 +40,42 @@ def test_one_graph(make, inputs, no_tf32):
     top = max(grad.abs().max().item() for grad in grads.values())
     for name, grad in grads.items():
         torch.testing.assert_close(compiled_grads[name], grad, rtol=1e-4, atol=1e-5 * top)
+
+
+class Parts(nn.Module):
+    """Parts that inductor fuses on a GPU, and a norm of groups, which stays ours."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer_norm, self.rms_norm, self.group_norm = nn.LayerNorm(16), nn.RMSNorm(16), nn.GroupNorm(2, 4)
+        self.dropout, self.softmax = nn.Dropout(0.5), nn.Softmax(-1)
+
+    def forward(self, x):
+        return F.log_softmax(self.softmax(self.dropout(self.rms_norm(self.layer_norm(self.group_norm(x))))), -1)
+
+
+def ours_in(model, *inputs):
+    """Returns the names of our operators in the graph of a model."""
+    graphs = []
+
+    def backend(module, _):
+        graphs.append(module.graph)
+        return module
+
+    torch._dynamo.reset()
+    torch.compile(model, backend=backend, fullgraph=True)(*inputs)
+    (graph,) = graphs
+    return {str(node.target).split(".")[1] for node in graph.nodes if str(node.target).startswith("tile.")}
+
+
+@pytest.mark.at_home
+def test_inductor_computes_what_it_fuses_on_a_gpu(monkeypatch):
+    parts, mlp, norm = Parts(), MLP(nn.SiLU()), OwnNorm(8)
+    for model in (parts, mlp, norm):
+        tile_ops.patch(model, products="torch")
+    x, rows = torch.randn(3, 4, 16), torch.randn(3, 8)
+    assert ours_in(parts, x) == {"group_norm", "layer_norm", "rms_norm", "dropout", "softmax", "log_softmax"}
+    assert ours_in(mlp, rows) == {"swiglu"} and ours_in(norm, rows) == {"rms_norm"}
+    monkeypatch.setattr(patched_calls, "fused_by_compiler", lambda tensor: torch.compiler.is_dynamo_compiling())
+    assert ours_in(parts, x) == {"group_norm"}
+    assert not ours_in(mlp, rows) and not ours_in(norm, rows)

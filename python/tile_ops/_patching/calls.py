@@ -50,6 +50,14 @@ def taken(*tensors):
     return same or torch.is_autocast_enabled(first.device.type)
 
 
+def fused_by_compiler(tensor):
+    """Returns True in a graph of torch.compile on a GPU, where norms, softmaxes and gates are torch's.
+
+    Inductor fuses them with their neighbours and computes them again in the backward pass; operators of ours would stand
+    between, and keep their inputs."""
+    return is_dynamo_compiling() and tensor.is_cuda
+
+
 def or_torch(original):
     """Returns a decorator: if our function returns NotImplemented or raises, the call goes to `original`."""
 
@@ -131,7 +139,7 @@ def _torchs_product(input, weight, bias, depth, columns):
 
 def gated(gate, up, activation):
     """Computes activation(gate) * up, in one launch if our operators take both."""
-    if activation not in GATES or not taken(gate, up) or gate.shape != up.shape:
+    if activation not in GATES or not taken(gate, up) or gate.shape != up.shape or fused_by_compiler(gate):
         return ACTIVATIONS[activation](gate) * up
     name, options = GATES[activation]
     return getattr(ops, name)(gate, up, **options)
@@ -139,12 +147,16 @@ def gated(gate, up, activation):
 
 @or_torch(F.layer_norm)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return ops.layer_norm(input, normalized_shape, weight, bias, eps) if taken(input, weight, bias) else NotImplemented
+    if not taken(input, weight, bias) or fused_by_compiler(input):
+        return NotImplemented
+    return ops.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 @or_torch(F.rms_norm)
 def rms_norm(input, normalized_shape, weight=None, eps=None):
-    return ops.rms_norm(input, normalized_shape, weight, eps) if taken(input, weight) else NotImplemented
+    if not taken(input, weight) or fused_by_compiler(input):
+        return NotImplemented
+    return ops.rms_norm(input, normalized_shape, weight, eps)
 
 
 @or_torch(activated(F.group_norm))
@@ -166,7 +178,9 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
 
 @or_torch(F.dropout)
 def dropout(input, p=0.5, training=True, inplace=False):
-    return functional.dropout(input, p, training, inplace) if taken(input) else NotImplemented
+    if not taken(input) or fused_by_compiler(input):
+        return NotImplemented
+    return functional.dropout(input, p, training, inplace)
 
 
 def _softmax(original, ours):
@@ -176,7 +190,7 @@ def _softmax(original, ours):
             unknown.pop("_stacklevel", None)
             rest = rest[1:]
         dtype = rest[0] if rest else dtype
-        if dim is None or type(dim) is not int or len(rest) > 1 or unknown or not taken(input):
+        if dim is None or type(dim) is not int or len(rest) > 1 or unknown or not taken(input) or fused_by_compiler(input):
             return NotImplemented
         return ours(input, dim, dtype)
 

@@ -121,7 +121,7 @@ class OtherRMSNorm(Swapped):
 
     def forward(self, x):
         weight, width = self.weight, x.shape[-1]
-        if not calls.taken(x, weight) or weight.dtype != x.dtype or weight.shape[0] != width:
+        if not calls.taken(x, weight) or weight.dtype != x.dtype or weight.shape[0] != width or calls.fused_by_compiler(x):
             return super().forward(x)
         if x.dtype == torch.float64 and not self.tile_wide:  # torch sums in float32 there, ours would sum in float64
             return super().forward(x)
