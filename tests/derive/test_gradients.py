@@ -7,7 +7,7 @@ import torch
 
 from derive.cases import CASES
 
-SUBJECTS = ["", "_of_attention", "_of_elements", "_of_losses", "_of_neighbours", "_of_products", "_of_programs"]
+SUBJECTS = ["", "_of_attention", "_of_control", "_of_elements", "_of_losses", "_of_neighbours", "_of_products", "_of_programs"]
 SUBJECTS += ["_of_recurrences", "_of_rows"]
 for subject in SUBJECTS:  # each adds its cases
     importlib.import_module(f"derive.kernels{subject}")
@@ -41,7 +41,9 @@ def test_gradients_equal_torchs(name, dtype):
     case = CASES[name]
     arguments = arguments_of(case, dtype)
     exact = [
-        each.detach().double().requires_grad_() if isinstance(each, torch.Tensor) and each.is_floating_point() else each
+        each.detach().double().requires_grad_(each.requires_grad)
+        if isinstance(each, torch.Tensor) and each.is_floating_point()
+        else each
         for each in arguments
     ]
     results, gradients = gradients_of(case.operator, arguments)
