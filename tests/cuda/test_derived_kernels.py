@@ -7,7 +7,8 @@ import emulate
 import pytest
 import torch
 from combinations import by_turns
-from derive.test_gradients import CASES, arguments_of, gradients_of
+from derive.kernels import CASES
+from derive.test_gradients import arguments_of, gradients_of
 from tile_ops._derive import traced as derived_kernels
 
 

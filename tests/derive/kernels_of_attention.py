@@ -72,7 +72,7 @@ def alibi_reference(q, k, v, slopes):
 
 
 @case(lambda make: (*heads(make, 7, 7), make(2)), alibi_reference)
-@tile_ops.op("derived::alibi(Tensor q, Tensor k, Tensor v, Tensor slopes) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::alibi(Tensor q, Tensor k, Tensor v, Tensor slopes) -> Tensor", outputs="q", grad="auto")
 def alibi(q, k, v, slopes, out):
     alibi_kernel[grid_of(q, 4)](q, k, v, slopes, out, 4, power(k.shape[2]), q.shape[3])
 
@@ -101,7 +101,7 @@ def capped_reference(q, k, v, bias, cap):
 
 
 @case(lambda make: (*heads(make, 6, 7), make(2, 6, 7), 1.5), capped_reference)
-@tile_ops.op("derived::capped(Tensor q, Tensor k, Tensor v, Tensor bias, float cap) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::capped(Tensor q, Tensor k, Tensor v, Tensor bias, float cap) -> Tensor", outputs="q", grad="auto")
 def capped(q, k, v, bias, cap, out):
     capped_kernel[grid_of(q, 4)](q, k, v, bias, out, cap, 4, 4, q.shape[3])
 
@@ -130,7 +130,7 @@ def window_reference(q, k, v, window):
 
 
 @case(lambda make: (*heads(make, 14, 14), 6), window_reference)
-@tile_ops.op("derived::window(Tensor q, Tensor k, Tensor v, int window) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::window(Tensor q, Tensor k, Tensor v, int window) -> Tensor", outputs="q", grad="auto")
 def window(q, k, v, window, out):
     window_kernel[grid_of(q, 4)](q, k, v, out, window, 4, q.shape[3])
 
@@ -151,7 +151,7 @@ def shared_heads_reference(q, k, v):
 
 
 @case(lambda make: heads(make, 6, 6, heads=6), shared_heads_reference)
-@tile_ops.op("derived::shared_heads(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::shared_heads(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
 def shared_heads(q, k, v, out):
     shared_heads_kernel[grid_of(q, 4)](q, k, v, out, 4, power(k.shape[2]), q.shape[3])
 
@@ -176,7 +176,7 @@ def cross_arguments(make):
 
 
 @case(cross_arguments, cross_reference)
-@tile_ops.op("derived::cross(Tensor q, Tensor k, Tensor v, Tensor kept) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::cross(Tensor q, Tensor k, Tensor v, Tensor kept) -> Tensor", outputs="q", grad="auto")
 def cross(q, k, v, kept, out):
     cross_kernel[grid_of(q, 4)](q, k, v, kept, out, 4, power(k.shape[2]), q.shape[3])
 
@@ -199,7 +199,7 @@ def relative_reference(q, k, v, table):
 
 
 @case(lambda make: (*heads(make, 6, 7), make(2, 5)), relative_reference)
-@tile_ops.op("derived::relative(Tensor q, Tensor k, Tensor v, Tensor table) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::relative(Tensor q, Tensor k, Tensor v, Tensor table) -> Tensor", outputs="q", grad="auto")
 def relative(q, k, v, table, out):
     relative_kernel[grid_of(q, 4)](q, k, v, table, out, 4, power(k.shape[2]), q.shape[3])
 
@@ -231,7 +231,7 @@ def sink_outputs(q):
 
 @case(lambda make: (*heads(make, 6, 5), make(2)), sink_reference)
 @tile_ops.op(
-    "derived::sink(Tensor q, Tensor k, Tensor v, Tensor sink) -> (Tensor out, Tensor lse)", outputs=sink_outputs, grad="auto"
+    "gradients::sink(Tensor q, Tensor k, Tensor v, Tensor sink) -> (Tensor out, Tensor lse)", outputs=sink_outputs, grad="auto"
 )
 def sink(q, k, v, sink, out, lse):
     sink_kernel[grid_of(q, 4)](q, k, v, sink, out, lse, 4, power(k.shape[2]), q.shape[3])
@@ -266,7 +266,7 @@ def decoding_reference(q, k, v):
 
 
 @case(lambda make: (make(2, 4), make(2, 11, 4), make(2, 11, 4)), decoding_reference)
-@tile_ops.op("derived::decoding(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::decoding(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
 def decoding(q, k, v, out):
     count, dtype = tl.cdiv(k.shape[1], 4), torch.float64 if q.dtype == torch.float64 else torch.float32
     parts, lse = q.new_empty(len(q), count, q.shape[1], dtype=dtype), q.new_empty(len(q), count, dtype=dtype)
@@ -297,7 +297,7 @@ def linear_attention_reference(q, k, v):
 
 
 @case(lambda make: heads(make, 11, 11), linear_attention_reference)
-@tile_ops.op("derived::linear_attention(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::linear_attention(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
 def linear_attention(q, k, v, out):
     linear_attention_kernel[q.shape[1], q.shape[0]](q, k, v, out, 4, q.shape[3])
 
@@ -322,7 +322,7 @@ def differential_reference(q, k, v, factor):
 
 
 @case(lambda make: (*heads(make, 6, 5), make(2)), differential_reference)
-@tile_ops.op("derived::differential(Tensor q, Tensor k, Tensor v, Tensor factor) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::differential(Tensor q, Tensor k, Tensor v, Tensor factor) -> Tensor", outputs="q", grad="auto")
 def differential(q, k, v, factor, out):
     differential_kernel[grid_of(q, 4)](q, k, v, factor, out, 4, power(k.shape[2]), q.shape[3] // 2)
 
@@ -343,6 +343,6 @@ def packed_reference(q, k, v, begins, scale):
 
 
 @case(lambda make: (*(make(9, 4) for _ in range(3)), torch.tensor([0, 0, 0, 3, 4, 4, 4, 4, 4]), 0.5), packed_reference)
-@tile_ops.op("derived::packed(Tensor q, Tensor k, Tensor v, Tensor begins, float scale) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::packed(Tensor q, Tensor k, Tensor v, Tensor begins, float scale) -> Tensor", outputs="q", grad="auto")
 def packed(q, k, v, begins, scale, out):
     packed_kernel[tl.cdiv(len(q), 4)](q, k, v, begins, out, scale, 4, power(len(k)), q.shape[1])

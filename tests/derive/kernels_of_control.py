@@ -26,13 +26,13 @@ def optional_reference(x, bias, square):
 
 
 @case(lambda make: (make(21), make(21), False), optional_reference)
-@tile_ops.op("derived::with_bias(Tensor x, Tensor? bias, bool square) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::with_bias(Tensor x, Tensor? bias, bool square) -> Tensor", outputs="x", grad="auto")
 def with_bias(x, bias, square, out):
     optional_kernel[tl.cdiv(len(x), 8)](x, out, bias=bias, scale=1.5, SQUARE=square)
 
 
 @case(lambda make: (make(21), None, True), optional_reference)
-@tile_ops.op("derived::without_bias(Tensor x, Tensor? bias, bool square) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::without_bias(Tensor x, Tensor? bias, bool square) -> Tensor", outputs="x", grad="auto")
 def without_bias(x, bias, square, out):
     optional_kernel[tl.cdiv(len(x), 8)](x, out, bias=bias, scale=1.5, SQUARE=square)
 
@@ -57,7 +57,7 @@ def affine_reference(x, a, b, scale, shift):
 
 
 @case(lambda make: tuple(make(21) for _ in range(5)), affine_reference)
-@tile_ops.op("derived::affine(Tensor x, Tensor a, Tensor b, Tensor scale, Tensor shift) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::affine(Tensor x, Tensor a, Tensor b, Tensor scale, Tensor shift) -> Tensor", outputs="x", grad="auto")
 def affine(x, a, b, scale, shift, out):
     affine_kernel[tl.cdiv(len(x), 8)](x, (a, b), Affine(scale, shift, 0.5), out, 8)
 
@@ -75,7 +75,7 @@ def listed_kernel(arrays, weights, out, N: tl.Constant[int]):
     lambda x, y, z, weights: x * weights[0] + y * weights[1] + z * weights[2],
     float32=True,
 )
-@tile_ops.op("derived::listed(Tensor x, Tensor y, Tensor z, Tensor weights) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::listed(Tensor x, Tensor y, Tensor z, Tensor weights) -> Tensor", outputs="x", grad="auto")
 def listed(x, y, z, weights, out):
     listed_kernel[tl.cdiv(len(x), 8)]([x, y, z], weights, out, 8)
 
@@ -111,7 +111,7 @@ def twice(x):
 
 
 @case(lambda make: (make(22), make(22)), sided_reference)
-@tile_ops.op("derived::sided(Tensor x, Tensor y) -> (Tensor out, Tensor other)", outputs=twice, grad="auto")
+@tile_ops.op("gradients::sided(Tensor x, Tensor y) -> (Tensor out, Tensor other)", outputs=twice, grad="auto")
 def sided(x, y, out, other):
     sided_kernel[tl.cdiv(len(x), 4)](x, y, out, other, 4)
 
@@ -131,7 +131,7 @@ def returning_reference(x, count):
 
 
 @case(lambda make: (make(29), torch.tensor(2)), returning_reference)
-@tile_ops.op("derived::returning(Tensor x, Tensor count) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::returning(Tensor x, Tensor count) -> Tensor", outputs="x", grad="auto")
 def returning(x, count, out):
     out.zero_()
     returning_kernel[tl.cdiv(len(x), 8)](x, count, out, 8)
@@ -162,7 +162,7 @@ def triangular_reference(x):
 
 
 @case(lambda make: (make(20),), triangular_reference)
-@tile_ops.op("derived::triangular(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::triangular(Tensor x) -> Tensor", outputs="x", grad="auto")
 def triangular(x, out):
     triangular_kernel[tl.cdiv(len(x), 4)](x, out, 4)
 
@@ -192,7 +192,7 @@ def clipped_reference(x, limit, steps):
 
 
 @case(lambda make: (make(18), torch.tensor(9.0), 4), clipped_reference)
-@tile_ops.op("derived::clipped(Tensor x, Tensor limit, int steps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::clipped(Tensor x, Tensor limit, int steps) -> Tensor", outputs="x", grad="auto")
 def clipped(x, limit, steps, out):
     clipped_kernel[tl.cdiv(len(x), 4)](x, limit, out, steps, 4)
 
@@ -216,7 +216,7 @@ def skipping_reference(x, skipped):
 
 
 @case(lambda make: (make(3, 18), torch.tensor([0, 1, 0, 0, 1])), skipping_reference)
-@tile_ops.op("derived::skipping(Tensor x, Tensor skipped) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::skipping(Tensor x, Tensor skipped) -> Tensor", outputs=row_outputs, grad="auto")
 def skipping(x, skipped, out):
     skipping_kernel[len(x)](x, skipped, out, 4)
 
@@ -235,7 +235,7 @@ def no_iterations_reference(x, y, begin, end):
 
 
 @case(lambda make: (make(13), make(13), 3, 1), no_iterations_reference)
-@tile_ops.op("derived::no_iterations(Tensor x, Tensor y, int begin, int end) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::no_iterations(Tensor x, Tensor y, int begin, int end) -> Tensor", outputs="x", grad="auto")
 def no_iterations(x, y, begin, end, out):
     no_iterations_kernel[tl.cdiv(len(x), 8)](x, y, out, begin, end, 8)
 
@@ -257,7 +257,7 @@ def masked_reference(x, kept):
 
 @case(lambda make: (make(21), torch.randn(21) > 0), masked_reference)
 @tile_ops.op(
-    "derived::masked(Tensor x, Tensor kept) -> (Tensor out, Tensor sums)",
+    "gradients::masked(Tensor x, Tensor kept) -> (Tensor out, Tensor sums)",
     outputs=lambda x: (torch.empty_like(x), x.new_empty(tl.cdiv(len(x), 8))),
     grad="auto",
 )
@@ -273,7 +273,7 @@ def column_sums_kernel(x, out, M: tl.Constant[int], N: tl.Constant[int]):
 
 
 @case(lambda make: (make(9, 6, change=transposed),), lambda x: (x * x).sum(0))
-@tile_ops.op("derived::column_sums(Tensor x) -> Tensor", outputs=lambda x: x.new_empty(x.shape[1]), grad="auto")
+@tile_ops.op("gradients::column_sums(Tensor x) -> Tensor", outputs=lambda x: x.new_empty(x.shape[1]), grad="auto")
 def column_sums(x, out):
     out.zero_()
     column_sums_kernel[tl.cdiv(x.shape[0], 4), tl.cdiv(x.shape[1], 4)](x, out, 4, 4)
@@ -293,7 +293,7 @@ def sliced_reference(x, begin, end):
 
 
 @case(lambda make: (make(3, 13, change=spread), 3, 12), sliced_reference)
-@tile_ops.op("derived::sliced(Tensor x, int begin, int end) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::sliced(Tensor x, int begin, int end) -> Tensor", outputs="x", grad="auto")
 def sliced(x, begin, end, out):
     out.zero_()
     sliced_kernel[len(x), tl.cdiv(end - begin, 4)](x, out, begin, end, 4)
@@ -319,7 +319,7 @@ def mixed_arguments(make):
 
 
 @case(mixed_arguments, mixed_reference)
-@tile_ops.op("derived::mixed(Tensor x, Tensor w, Tensor index) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::mixed(Tensor x, Tensor w, Tensor index) -> Tensor", outputs="x", grad="auto")
 def mixed(x, w, index, out):
     mixed_kernel[tl.cdiv(len(x), 8)](x, w, index, out, torch.empty_like(index, dtype=torch.int32), 8)
 
@@ -341,7 +341,7 @@ def reduced_reference(x):
 
 
 @case(lambda make: (make(3, 4, 6),), reduced_reference)
-@tile_ops.op("derived::reduced(Tensor x) -> Tensor", outputs=lambda x: x.new_empty(x.shape[:2]), grad="auto")
+@tile_ops.op("gradients::reduced(Tensor x) -> Tensor", outputs=lambda x: x.new_empty(x.shape[:2]), grad="auto")
 def reduced(x, out):
     reduced_kernel[len(x)](x, out, power(x.shape[2]))
 
@@ -361,7 +361,7 @@ def broadcast_reference(x, y, z):
 
 
 @case(lambda make: (make(4, 11), make(11), make(3)), broadcast_reference)
-@tile_ops.op("derived::broadcast(Tensor x, Tensor y, Tensor z) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::broadcast(Tensor x, Tensor y, Tensor z) -> Tensor", outputs="x", grad="auto")
 def broadcast(x, y, z, out):
     broadcast_kernel[tl.cdiv(x.shape[1], 4)](x, y, z, out, 4)
 
@@ -379,7 +379,7 @@ def volume_reference(x, w):
 
 
 @case(lambda make: (make(3, 5, 6), make(5, 1)), volume_reference)
-@tile_ops.op("derived::volume(Tensor x, Tensor w) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::volume(Tensor x, Tensor w) -> Tensor", outputs="x", grad="auto")
 def volume(x, w, out):
     volume_kernel[len(x), tl.cdiv(x.shape[1], 4), tl.cdiv(x.shape[2], 4)](x, w, out, 4)
 
@@ -393,6 +393,6 @@ def first_axis_kernel(x, out, R: tl.Constant[int], C: tl.Constant[int]):
 
 
 @case(lambda make: (make(9, 6),), lambda x: x * x[0] + x[0] ** 2)
-@tile_ops.op("derived::first_axis(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::first_axis(Tensor x) -> Tensor", outputs="x", grad="auto")
 def first_axis(x, out):
     first_axis_kernel[tl.cdiv(len(x), 4), tl.cdiv(x.shape[1], 4)](x, out, 4, 4)

@@ -23,7 +23,7 @@ def gelu_kernel(x, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(3, 13),), F.gelu)
-@tile_ops.op("derived::gelu(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::gelu(Tensor x) -> Tensor", outputs="x", grad="auto")
 def gelu(x, out):
     launch(gelu_kernel, x, out)
 
@@ -36,7 +36,7 @@ def tanh_gelu_kernel(x, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(3, 13),), lambda x: F.gelu(x, approximate="tanh"))
-@tile_ops.op("derived::tanh_gelu(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::tanh_gelu(Tensor x) -> Tensor", outputs="x", grad="auto")
 def tanh_gelu(x, out):
     launch(tanh_gelu_kernel, x, out)
 
@@ -51,7 +51,7 @@ def softplus_kernel(x, out, beta: float, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(37), 2.0), F.softplus)
-@tile_ops.op("derived::softplus(Tensor x, float beta) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::softplus(Tensor x, float beta) -> Tensor", outputs="x", grad="auto")
 def softplus(x, beta, out):
     launch(softplus_kernel, x, out, beta)
 
@@ -63,7 +63,7 @@ def mish_kernel(x, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(37),), F.mish)
-@tile_ops.op("derived::mish(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::mish(Tensor x) -> Tensor", outputs="x", grad="auto")
 def mish(x, out):
     launch(mish_kernel, x, out)
 
@@ -75,13 +75,13 @@ def elu_kernel(x, out, alpha: float, scale: tl.Constant[float], N: tl.Constant[i
 
 
 @case(lambda make: (make(37), 0.75), F.elu)
-@tile_ops.op("derived::elu(Tensor x, float alpha) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::elu(Tensor x, float alpha) -> Tensor", outputs="x", grad="auto")
 def elu(x, alpha, out):
     launch(elu_kernel, x, out, alpha, 1.0)
 
 
 @case(lambda make: (make(37), 1.5), lambda x, alpha: 1.25 * F.elu(x, alpha))
-@tile_ops.op("derived::scaled_elu(Tensor x, float alpha) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::scaled_elu(Tensor x, float alpha) -> Tensor", outputs="x", grad="auto")
 def scaled_elu(x, alpha, out):
     launch(elu_kernel, x, out, alpha, 1.25)
 
@@ -93,7 +93,7 @@ def hardswish_kernel(x, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(37, change=lambda x: 3 * x),), F.hardswish)
-@tile_ops.op("derived::hardswish(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::hardswish(Tensor x) -> Tensor", outputs="x", grad="auto")
 def hardswish(x, out):
     launch(hardswish_kernel, x, out)
 
@@ -117,7 +117,7 @@ def gated(kind, gate, up, out):
 
 
 @case(lambda make: (make(5, 11), make(5, 11)), lambda gate, up: F.gelu(gate) * up)
-@tile_ops.op("derived::geglu(Tensor gate, Tensor up) -> Tensor", outputs="gate", grad="auto")
+@tile_ops.op("gradients::geglu(Tensor gate, Tensor up) -> Tensor", outputs="gate", grad="auto")
 def geglu(gate, up, out):
     gated("gelu", gate, up, out)
 
@@ -127,13 +127,13 @@ def split_outputs(x):
 
 
 @case(lambda make: (make(5, 22, change=spread),), lambda x: x.chunk(2, 1)[0].relu() * x.chunk(2, 1)[1])
-@tile_ops.op("derived::reglu(Tensor x) -> Tensor", outputs=split_outputs, grad="auto")
+@tile_ops.op("gradients::reglu(Tensor x) -> Tensor", outputs=split_outputs, grad="auto")
 def reglu(x, out):
     gated("relu", x[:, : out.shape[1]], x[:, out.shape[1] :], out)
 
 
 @case(lambda make: (make(5, 22),), lambda x: F.glu(x, 1))
-@tile_ops.op("derived::glu(Tensor x) -> Tensor", outputs=split_outputs, grad="auto")
+@tile_ops.op("gradients::glu(Tensor x) -> Tensor", outputs=split_outputs, grad="auto")
 def glu(x, out):
     gated("sigmoid", x[:, out.shape[1] :], x[:, : out.shape[1]], out)
 
@@ -152,7 +152,7 @@ def horner_reference(x, coefficients):
 
 
 @case(lambda make: (make(21), make(5)), horner_reference)
-@tile_ops.op("derived::horner(Tensor x, Tensor coefficients) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::horner(Tensor x, Tensor coefficients) -> Tensor", outputs="x", grad="auto")
 def horner(x, coefficients, out):
     horner_kernel[tl.cdiv(len(x), 8)](x, coefficients, out, 8)
 
@@ -167,7 +167,7 @@ def newton_kernel(x, out, steps: int, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(21, change=torch.exp), 7), lambda x, steps: x.sqrt())
-@tile_ops.op("derived::newton(Tensor x, int steps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::newton(Tensor x, int steps) -> Tensor", outputs="x", grad="auto")
 def newton(x, steps, out):
     newton_kernel[tl.cdiv(len(x), 8)](x, out, steps, 8)
 
@@ -195,7 +195,7 @@ def nested_reference(x, outer):
 
 
 @case(lambda make: (make(21), 3), nested_reference)
-@tile_ops.op("derived::nested(Tensor x, int outer) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::nested(Tensor x, int outer) -> Tensor", outputs="x", grad="auto")
 def nested(x, outer, out):
     nested_kernel[tl.cdiv(len(x), 8)](x, out, outer, 8)
 
@@ -224,7 +224,7 @@ def chosen(name, mode, scale):
         chosen_kernel[tl.cdiv(len(x), 8)](x, y, out, mode, scale, 8)
 
     run.__name__ = name
-    schema = f"derived::{name}(Tensor x, Tensor y, int mode, float scale) -> Tensor"
+    schema = f"gradients::{name}(Tensor x, Tensor y, int mode, float scale) -> Tensor"
     case(lambda make: (make(21), make(21), mode, scale), chosen_reference)(tile_ops.op(schema, outputs="x", grad="auto")(run))
 
 
@@ -255,7 +255,7 @@ def functions_reference(a, b):
 
 
 @case(lambda make: (make(45), make(45)), functions_reference)
-@tile_ops.op("derived::functions(Tensor x, Tensor y) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::functions(Tensor x, Tensor y) -> Tensor", outputs="x", grad="auto")
 def functions(x, y, out):
     functions_kernel[tl.cdiv(len(x), 16)](x, y, out, 16)
 
@@ -275,7 +275,7 @@ def seeded_dropout_reference(x, seed, p):
 
 
 @case(lambda make: (make(37), torch.tensor([5]), 0.25), seeded_dropout_reference)
-@tile_ops.op("derived::seeded_dropout(Tensor x, Tensor seed, float p) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::seeded_dropout(Tensor x, Tensor seed, float p) -> Tensor", outputs="x", grad="auto")
 def seeded_dropout(x, seed, p, out):
     launch(seeded_dropout_kernel, x, out, seed, p)
 
@@ -291,7 +291,7 @@ def masked_dropout_kernel(x, kept, residual, out, p: float, N: tl.Constant[int])
     lambda make: (make(37), torch.randn(37) > 0, make(37), 0.5),
     lambda x, kept, residual, p: torch.where(kept, x / (1 - p), 0) + residual,
 )
-@tile_ops.op("derived::masked_dropout(Tensor x, Tensor kept, Tensor residual, float p) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::masked_dropout(Tensor x, Tensor kept, Tensor residual, float p) -> Tensor", outputs="x", grad="auto")
 def masked_dropout(x, kept, residual, p, out):
     masked_dropout_kernel[tl.cdiv(len(x), 16)](x, kept, residual, out, p, 16)
 
@@ -308,7 +308,7 @@ def interpolated_kernel(x, y, weight, out, R: tl.Constant[int], C: tl.Constant[i
     lambda make: (make(9, 6, change=transposed), make(9, 6, change=spread), make(6)),
     lambda x, y, weight: torch.lerp(x, y, weight.sigmoid().expand_as(x)),
 )
-@tile_ops.op("derived::interpolated(Tensor x, Tensor y, Tensor weight) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::interpolated(Tensor x, Tensor y, Tensor weight) -> Tensor", outputs="x", grad="auto")
 def interpolated(x, y, weight, out):
     interpolated_kernel[tl.cdiv(x.shape[0], 4), tl.cdiv(x.shape[1], 4)](x, y, weight, out, 4, 4)
 
@@ -337,7 +337,7 @@ def mandelbrot_reference(z, c):
 
 
 @case(lambda make: (make(2, 19, change=lambda x: x / 2), make(2, 19, change=lambda x: x / 2)), mandelbrot_reference)
-@tile_ops.op("derived::mandelbrot(Tensor z, Tensor c) -> Tensor", outputs="z", grad="auto")
+@tile_ops.op("gradients::mandelbrot(Tensor z, Tensor c) -> Tensor", outputs="z", grad="auto")
 def mandelbrot(z, c, out):
     mandelbrot_kernel[tl.cdiv(z.shape[1], 8)](z, c, out, 3, 8)
 
@@ -360,6 +360,6 @@ def dequantized_arguments(make):
 
 
 @case(dequantized_arguments, dequantized_reference)
-@tile_ops.op("derived::dequantized(Tensor codes, Tensor scales, Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::dequantized(Tensor codes, Tensor scales, Tensor x) -> Tensor", outputs="x", grad="auto")
 def dequantized(codes, scales, x, out):
     dequantized_kernel[x.shape[0]](codes, scales, x, out, 4, power(x.shape[1]))

@@ -35,7 +35,7 @@ def ignoring_cross_entropy_reference(x, target, ignored, smoothing):
 
 @case(lambda make: (make(6, 10), torch.tensor([3, -1, 9, 0, -1, 4]), -1, 0.25), ignoring_cross_entropy_reference)
 @tile_ops.op(
-    "derived::ignoring_cross_entropy(Tensor x, Tensor target, int ignored, float smoothing) -> Tensor",
+    "gradients::ignoring_cross_entropy(Tensor x, Tensor target, int ignored, float smoothing) -> Tensor",
     outputs=row_outputs,
     grad="auto",
 )
@@ -68,7 +68,9 @@ def two_row_outputs(x):
     lambda x, target: (F.cross_entropy(x, target, reduction="none"), x.logsumexp(1)),
 )
 @tile_ops.op(
-    "derived::chunked_cross_entropy(Tensor x, Tensor target) -> (Tensor loss, Tensor lse)", outputs=two_row_outputs, grad="auto"
+    "gradients::chunked_cross_entropy(Tensor x, Tensor target) -> (Tensor loss, Tensor lse)",
+    outputs=two_row_outputs,
+    grad="auto",
 )
 def chunked_cross_entropy(x, target, loss, lse):
     chunked_cross_entropy_kernel[x.shape[0]](x, target, loss, lse, 8)
@@ -91,7 +93,7 @@ def total_kernel(parts, out, factor: float, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(7, 5), make(7, 5, change=lambda x: x.softmax(1))), lambda x, p: F.cross_entropy(x, p, reduction="sum"))
-@tile_ops.op("derived::soft_cross_entropy(Tensor x, Tensor p) -> Tensor", outputs=scalar_outputs, grad="auto")
+@tile_ops.op("gradients::soft_cross_entropy(Tensor x, Tensor p) -> Tensor", outputs=scalar_outputs, grad="auto")
 def soft_cross_entropy(x, p, out):
     parts = x.new_empty(3, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
     soft_cross_entropy_kernel[3](x, p, parts, power(x.shape[1]))
@@ -115,7 +117,7 @@ def focal_reference(x, target, gamma, alpha):
 
 
 @case(lambda make: (make(37), torch.randn(37) > 0, 2.0, 0.25), focal_reference)
-@tile_ops.op("derived::focal(Tensor x, Tensor target, float gamma, float alpha) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::focal(Tensor x, Tensor target, float gamma, float alpha) -> Tensor", outputs="x", grad="auto")
 def focal(x, target, gamma, alpha, out):
     focal_kernel[tl.cdiv(len(x), 16)](x, target, out, gamma, alpha, 16)
 
@@ -136,7 +138,7 @@ def focal_rows_reference(x, target, gamma):
 
 
 @case(lambda make: (make(6, 9), torch.randint(9, (6,)), 1.5), focal_rows_reference)
-@tile_ops.op("derived::focal_rows(Tensor x, Tensor target, float gamma) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::focal_rows(Tensor x, Tensor target, float gamma) -> Tensor", outputs=row_outputs, grad="auto")
 def focal_rows(x, target, gamma, out):
     focal_rows_kernel[x.shape[0]](x, target, out, gamma, power(x.shape[1]))
 
@@ -155,7 +157,7 @@ def divergence_reference(x, y):
 
 
 @case(lambda make: (make(5, 7), make(5, 7)), divergence_reference)
-@tile_ops.op("derived::divergence(Tensor x, Tensor y) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::divergence(Tensor x, Tensor y) -> Tensor", outputs=row_outputs, grad="auto")
 def divergence(x, y, out):
     divergence_kernel[x.shape[0]](x, y, out, power(x.shape[1]))
 
@@ -168,7 +170,7 @@ def huber_kernel(x, y, parts, delta: float, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(37), make(37), 0.75), lambda x, y, delta: F.huber_loss(x, y, delta=delta, reduction="sum"))
-@tile_ops.op("derived::huber(Tensor x, Tensor y, float delta) -> Tensor", outputs=scalar_outputs, grad="auto")
+@tile_ops.op("gradients::huber(Tensor x, Tensor y, float delta) -> Tensor", outputs=scalar_outputs, grad="auto")
 def huber(x, y, delta, out):
     parts = x.new_empty(tl.cdiv(len(x), 16), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
     huber_kernel[len(parts)](x, y, parts, delta, 16)
@@ -183,7 +185,7 @@ def squared_error_kernel(x, y, weight, loss, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(37), make(37), make(37)), lambda x, y, weight: (weight * (x - y) ** 2).sum())
-@tile_ops.op("derived::squared_error(Tensor x, Tensor y, Tensor weight) -> Tensor", outputs=scalar_outputs, grad="auto")
+@tile_ops.op("gradients::squared_error(Tensor x, Tensor y, Tensor weight) -> Tensor", outputs=scalar_outputs, grad="auto")
 def squared_error(x, y, weight, out):
     total = x.new_zeros((), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
     squared_error_kernel[tl.cdiv(len(x), 16)](x, y, weight, total, 16)
@@ -205,7 +207,7 @@ def hinge_reference(x, target, margin):
 
 
 @case(lambda make: (make(6, 7), torch.randint(7, (6,)), 0.5), hinge_reference)
-@tile_ops.op("derived::hinge(Tensor x, Tensor target, float margin) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::hinge(Tensor x, Tensor target, float margin) -> Tensor", outputs=row_outputs, grad="auto")
 def hinge(x, target, margin, out):
     hinge_kernel[x.shape[0]](x, target, out, margin, power(x.shape[1]))
 
@@ -230,7 +232,7 @@ def anchor_outputs(anchor):
 
 @case(lambda make: (make(7, 5), make(7, 5), make(7, 5), 0.5), triplet_reference)
 @tile_ops.op(
-    "derived::triplet(Tensor anchor, Tensor positive, Tensor negative, float margin) -> Tensor",
+    "gradients::triplet(Tensor anchor, Tensor positive, Tensor negative, float margin) -> Tensor",
     outputs=anchor_outputs,
     grad="auto",
 )
@@ -253,7 +255,7 @@ def chosen_outputs(chosen):
 @case(
     lambda make: (make(5, 6), make(5, 6), 0.5), lambda chosen, rejected, beta: -F.logsigmoid((chosen - rejected).sum(1) * beta)
 )
-@tile_ops.op("derived::preference(Tensor chosen, Tensor rejected, float beta) -> Tensor", outputs=chosen_outputs, grad="auto")
+@tile_ops.op("gradients::preference(Tensor chosen, Tensor rejected, float beta) -> Tensor", outputs=chosen_outputs, grad="auto")
 def preference(chosen, rejected, beta, out):
     preference_kernel[chosen.shape[0]](chosen, rejected, out, beta, power(chosen.shape[1]))
 
@@ -274,7 +276,7 @@ def contrastive_kernel(x, y, loss, scale: float, R: tl.Constant[int], N: tl.Cons
     lambda make: (make(7, 4), make(7, 4), 0.5),
     lambda x, y, scale: F.cross_entropy(x @ y.T * scale, torch.arange(len(x), device=x.device), reduction="none"),
 )
-@tile_ops.op("derived::contrastive(Tensor x, Tensor y, float scale) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::contrastive(Tensor x, Tensor y, float scale) -> Tensor", outputs=row_outputs, grad="auto")
 def contrastive(x, y, scale, out):
     contrastive_kernel[tl.cdiv(x.shape[0], 4)](x, y, out, scale, 4, power(x.shape[0]), power(x.shape[1]))
 
@@ -294,6 +296,6 @@ def gaussian_reference(x, mean, deviation):
 
 
 @case(lambda make: (make(37), make(37), make(37)), gaussian_reference)
-@tile_ops.op("derived::gaussian(Tensor x, Tensor mean, Tensor deviation) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::gaussian(Tensor x, Tensor mean, Tensor deviation) -> Tensor", outputs="x", grad="auto")
 def gaussian(x, mean, deviation, out):
     gaussian_kernel[tl.cdiv(len(x), 8)](x, mean, deviation, out, 8)

@@ -25,7 +25,7 @@ def half_outputs(x):
 
 
 @case(lambda make: (make(2, 6, 10),), lambda x: F.avg_pool2d(x, 2))
-@tile_ops.op("derived::average_pool(Tensor x) -> Tensor", outputs=half_outputs, grad="auto")
+@tile_ops.op("gradients::average_pool(Tensor x) -> Tensor", outputs=half_outputs, grad="auto")
 def average_pool(x, out):
     average_pool_kernel[tl.cdiv(out.shape[1], 2), tl.cdiv(out.shape[2], 4), len(x)](x, out, 2, 4)
 
@@ -53,7 +53,7 @@ def max_pool_outputs(x, stride):
 
 
 @case(lambda make: (make(2, 7, 9, change=different), 2), lambda x, stride: F.max_pool2d(x, 3, stride, 1))
-@tile_ops.op("derived::max_pool(Tensor x, int stride) -> Tensor", outputs=max_pool_outputs, grad="auto")
+@tile_ops.op("gradients::max_pool(Tensor x, int stride) -> Tensor", outputs=max_pool_outputs, grad="auto")
 def max_pool(x, stride, out):
     max_pool_kernel[tl.cdiv(out.shape[1], 2), tl.cdiv(out.shape[2], 4), len(x)](x, out, stride, 3, 2, 4)
 
@@ -72,7 +72,7 @@ def pooled_rows_kernel(x, mean, most, N: tl.Constant[int], D: tl.Constant[int]):
 
 @case(lambda make: (make(3, 7, 5),), lambda x: (x.mean(1), x.amax(1)))
 @tile_ops.op(
-    "derived::pooled_rows(Tensor x) -> (Tensor mean, Tensor most)",
+    "gradients::pooled_rows(Tensor x) -> (Tensor mean, Tensor most)",
     outputs=lambda x: (x.new_empty(x.shape[0], x.shape[2]), x.new_empty(x.shape[0], x.shape[2])),
     grad="auto",
 )
@@ -109,7 +109,7 @@ def heat_reference(u, k, r):
 
 
 @case(lambda make: (make(7, 9, change=spread), make(7, 9, change=torch.exp), 0.25), heat_reference)
-@tile_ops.op("derived::heat(Tensor u, Tensor conductivity, float r) -> Tensor", outputs="u", grad="auto")
+@tile_ops.op("gradients::heat(Tensor u, Tensor conductivity, float r) -> Tensor", outputs="u", grad="auto")
 def heat(u, conductivity, r, out):
     out.zero_()
     heat_kernel[tl.cdiv(u.shape[0] - 2, 2), tl.cdiv(u.shape[1] - 2, 4)](u, conductivity, out, r, 2, 4)
@@ -134,7 +134,7 @@ def causal_convolution_reference(x, w, b):
 
 
 @case(lambda make: (make(2, 7, 5), make(5, 3), make(5)), causal_convolution_reference)
-@tile_ops.op("derived::causal_convolution(Tensor x, Tensor w, Tensor b) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::causal_convolution(Tensor x, Tensor w, Tensor b) -> Tensor", outputs="x", grad="auto")
 def causal_convolution(x, w, b, out):
     causal_convolution_kernel[tl.cdiv(x.shape[1], 4), tl.cdiv(x.shape[2], 4), len(x)](x, w, b, out, w.shape[1], 4, 4)
 
@@ -163,7 +163,7 @@ def convolution_outputs(x, w, stride):
 
 @case(lambda make: (make(2, 3, 5, 7), make(5, 3, 3, 3), make(5), 2), lambda x, w, b, stride: F.conv2d(x, w, b, stride, 1))
 @tile_ops.op(
-    "derived::convolution(Tensor x, Tensor w, Tensor b, int stride) -> Tensor", outputs=convolution_outputs, grad="auto"
+    "gradients::convolution(Tensor x, Tensor w, Tensor b, int stride) -> Tensor", outputs=convolution_outputs, grad="auto"
 )
 def convolution(x, w, b, stride, out):
     points = out.shape[2] * out.shape[3]
@@ -192,7 +192,7 @@ def transposed_convolution_reference(x, w, stride):
 
 @case(lambda make: (make(2, 6), make(2, 3), 2), transposed_convolution_reference)
 @tile_ops.op(
-    "derived::transposed_convolution(Tensor x, Tensor w, int stride) -> Tensor",
+    "gradients::transposed_convolution(Tensor x, Tensor w, int stride) -> Tensor",
     outputs=lambda x, w, stride: x.new_empty(len(x), (x.shape[1] - 1) * stride + w.shape[1]),
     grad="auto",
 )
@@ -215,7 +215,7 @@ def shuffled_outputs(x):
 
 
 @case(lambda make: (make(8, 3, 5),), lambda x: F.pixel_shuffle(x, 2))
-@tile_ops.op("derived::shuffled(Tensor x) -> Tensor", outputs=shuffled_outputs, grad="auto")
+@tile_ops.op("gradients::shuffled(Tensor x) -> Tensor", outputs=shuffled_outputs, grad="auto")
 def shuffled(x, out):
     shuffled_kernel[tl.cdiv(x.shape[1], 2), tl.cdiv(x.shape[2], 2), len(out)](x, out, 2)
 
@@ -239,7 +239,7 @@ def enlarged_kernel(x, out, R: tl.Constant[int], C: tl.Constant[int]):
 
 
 @case(lambda make: (make(2, 3, 4), 8, 7), lambda x, height, width: F.interpolate(x[None], (height, width), mode="bilinear")[0])
-@tile_ops.op("derived::enlarged(Tensor x, int height, int width) -> Tensor", outputs=image_outputs, grad="auto")
+@tile_ops.op("gradients::enlarged(Tensor x, int height, int width) -> Tensor", outputs=image_outputs, grad="auto")
 def enlarged(x, height, width, out):
     enlarged_kernel[tl.cdiv(height, 4), tl.cdiv(width, 4), len(x)](x, out, 4, 4)
 
@@ -262,7 +262,7 @@ def sampled_reference(x, points):
 
 @case(lambda make: (make(9), make(13, change=torch.sigmoid)), sampled_reference)
 @tile_ops.op(
-    "derived::sampled(Tensor x, Tensor points) -> Tensor", outputs=lambda points: torch.empty_like(points), grad="auto"
+    "gradients::sampled(Tensor x, Tensor points) -> Tensor", outputs=lambda points: torch.empty_like(points), grad="auto"
 )
 def sampled(x, points, out):
     sampled_kernel[tl.cdiv(len(points), 8)](x, points, out, 8)
@@ -286,7 +286,7 @@ def bag_reference(table, index, weight):
 
 @case(lambda make: (make(7, 5), torch.tensor([[1, 1, 6], [0, -1, -1], [3, 6, 1]]), make(3, 3)), bag_reference)
 @tile_ops.op(
-    "derived::bag(Tensor table, Tensor index, Tensor weight) -> Tensor",
+    "gradients::bag(Tensor table, Tensor index, Tensor weight) -> Tensor",
     outputs=lambda table, index: table.new_empty(len(index), table.shape[1]),
     grad="auto",
 )
@@ -308,7 +308,7 @@ def segments_kernel(x, segment, out, R: tl.Constant[int], D: tl.Constant[int]):
     lambda x, segment, count: zeros(x, count).index_add(0, segment, F.silu(x)),
 )
 @tile_ops.op(
-    "derived::segments(Tensor x, Tensor segment, int count) -> Tensor",
+    "gradients::segments(Tensor x, Tensor segment, int count) -> Tensor",
     outputs=lambda x, count: x.new_empty(count, x.shape[1]),
     grad="auto",
 )
@@ -339,7 +339,7 @@ def messages_reference(x, edges, weight):
 
 
 @case(lambda make: (make(5, 3), torch.tensor([[0, 1, 4, 4, 2, 0], [1, 2, 2, 0, 2, 4]]), make(6)), messages_reference)
-@tile_ops.op("derived::messages(Tensor x, Tensor edges, Tensor weight) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::messages(Tensor x, Tensor edges, Tensor weight) -> Tensor", outputs="x", grad="auto")
 def messages(x, edges, weight, out):
     out.zero_()
     messages_kernel[tl.cdiv(edges.shape[1], 4)](x, edges, weight, out, 4, power(x.shape[1]))
@@ -354,7 +354,7 @@ def permuted_rows_kernel(x, order, out, R: tl.Constant[int], D: tl.Constant[int]
 
 
 @case(lambda make: (make(7, 5), torch.randperm(7)), lambda x, order: x.exp()[order.argsort()])
-@tile_ops.op("derived::permuted_rows(Tensor x, Tensor order) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::permuted_rows(Tensor x, Tensor order) -> Tensor", outputs="x", grad="auto")
 def permuted_rows(x, order, out):
     permuted_rows_kernel[tl.cdiv(len(x), 4)](x, order, out, 4, power(x.shape[1]))
 
@@ -369,7 +369,9 @@ def taken_kernel(x, index, out, R: tl.Constant[int], K: tl.Constant[int]):
 
 
 @case(lambda make: (make(5, 7), torch.randint(7, (5, 3))), lambda x, index: x.gather(1, index) ** 2)
-@tile_ops.op("derived::taken(Tensor x, Tensor index) -> Tensor", outputs=lambda x, index: x.new_empty(index.shape), grad="auto")
+@tile_ops.op(
+    "gradients::taken(Tensor x, Tensor index) -> Tensor", outputs=lambda x, index: x.new_empty(index.shape), grad="auto"
+)
 def taken(x, index, out):
     taken_kernel[tl.cdiv(len(x), 4)](x, index, out, 4, power(index.shape[1]))
 
@@ -389,7 +391,7 @@ def rolled_reference(x, shift):
 
 
 @case(lambda make: (make(13), 3), rolled_reference)
-@tile_ops.op("derived::rolled(Tensor x, int shift) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::rolled(Tensor x, int shift) -> Tensor", outputs="x", grad="auto")
 def rolled(x, shift, out):
     rolled_kernel[tl.cdiv(len(x), 8)](x, out, shift, 8)
 
@@ -404,7 +406,7 @@ def overlapping_kernel(x, window, out, N: tl.Constant[int]):
 
 @case(lambda make: (make(20), make(8)), lambda x, window: x.unfold(0, 8, 4) * window)
 @tile_ops.op(
-    "derived::overlapping(Tensor x, Tensor window) -> Tensor",
+    "gradients::overlapping(Tensor x, Tensor window) -> Tensor",
     outputs=lambda x, window: x.new_empty(len(x) * 2 // len(window) - 1, len(window)),
     grad="auto",
 )

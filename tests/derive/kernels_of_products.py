@@ -41,7 +41,7 @@ def linear_kernel(x, w, b, residual, out, T: tl.Constant[int]):
     lambda make: (make(9, 13), make(11, 13, change=lambda x: x.mT), make(11), make(9, 11)),
     lambda x, w, b, residual: F.gelu(x @ w + b) + residual,
 )
-@tile_ops.op("derived::linear(Tensor x, Tensor w, Tensor b, Tensor residual) -> Tensor", outputs=product_outputs, grad="auto")
+@tile_ops.op("gradients::linear(Tensor x, Tensor w, Tensor b, Tensor residual) -> Tensor", outputs=product_outputs, grad="auto")
 def linear(x, w, b, residual, out):
     linear_kernel[grid_of(out, 8)](x, w, b, residual, out, 8)
 
@@ -61,13 +61,13 @@ def batched_outputs(a, b):
 
 
 @case(lambda make: (make(3, 5, 9), make(3, 9, 6, change=spread)), torch.bmm)
-@tile_ops.op("derived::batched(Tensor a, Tensor b) -> Tensor", outputs=batched_outputs, grad="auto")
+@tile_ops.op("gradients::batched(Tensor a, Tensor b) -> Tensor", outputs=batched_outputs, grad="auto")
 def batched(a, b, out):
     batched_kernel[(*grid_of(out, 4), a.shape[0])](a, b, out, 4)
 
 
 @case(lambda make: (make(3, 5, 9), make(1, 9, 6)), lambda a, b: a @ b)
-@tile_ops.op("derived::shared_factor(Tensor a, Tensor b) -> Tensor", outputs=batched_outputs, grad="auto")
+@tile_ops.op("gradients::shared_factor(Tensor a, Tensor b) -> Tensor", outputs=batched_outputs, grad="auto")
 def shared_factor(a, b, out):
     batched_kernel[(*grid_of(out, 4), a.shape[0])](a, b.expand(a.shape[0], -1, -1), out, 4)
 
@@ -90,7 +90,9 @@ def low_rank_kernel(x, w, down, up, out, scale: float, T: tl.Constant[int], R: t
     lambda x, w, down, up, scale: x @ w + scale * (x @ down) @ up,
 )
 @tile_ops.op(
-    "derived::low_rank(Tensor x, Tensor w, Tensor down, Tensor up, float scale) -> Tensor", outputs=product_outputs, grad="auto"
+    "gradients::low_rank(Tensor x, Tensor w, Tensor down, Tensor up, float scale) -> Tensor",
+    outputs=product_outputs,
+    grad="auto",
 )
 def low_rank(x, w, down, up, scale, out):
     low_rank_kernel[grid_of(out, 4)](x, w, down, up, out, scale, 4, power(down.shape[1]))
@@ -112,7 +114,7 @@ def feed_forward_kernel(x, gate, up, down, out, T: tl.Constant[int], D: tl.Const
     lambda make: (make(7, 5), make(5, 11), make(5, 11), make(11, 5)),
     lambda x, gate, up, down: (F.silu(x @ gate) * (x @ up)) @ down,
 )
-@tile_ops.op("derived::feed_forward(Tensor x, Tensor gate, Tensor up, Tensor down) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::feed_forward(Tensor x, Tensor gate, Tensor up, Tensor down) -> Tensor", outputs="x", grad="auto")
 def feed_forward(x, gate, up, down, out):
     feed_forward_kernel[tl.cdiv(x.shape[0], 4)](x, gate, up, down, out, 4, power(x.shape[1]))
 
@@ -136,7 +138,7 @@ def parts_kernel(parts, out, T: tl.Constant[int]):
 
 
 @case(lambda make: (make(7, 29, change=transposed), make(29, 6)), lambda x, w: x @ w)
-@tile_ops.op("derived::split(Tensor x, Tensor w) -> Tensor", outputs=product_outputs, grad="auto")
+@tile_ops.op("gradients::split(Tensor x, Tensor w) -> Tensor", outputs=product_outputs, grad="auto")
 def split(x, w, out):
     parts = x.new_empty(3, *out.shape, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
     split_kernel[(3, *grid_of(out, 4))](x, w, parts, 4)
@@ -152,7 +154,7 @@ def persistent_kernel(x, w, out, T: tl.Constant[int]):
 
 
 @case(lambda make: (make(9, 11), make(11, 10)), lambda x, w: (x @ w).tanh())
-@tile_ops.op("derived::persistent(Tensor x, Tensor w) -> Tensor", outputs=product_outputs, grad="auto")
+@tile_ops.op("gradients::persistent(Tensor x, Tensor w) -> Tensor", outputs=product_outputs, grad="auto")
 def persistent(x, w, out):
     persistent_kernel[4](x, w, out, 4)
 
@@ -171,7 +173,7 @@ def bilinear_outputs(x, w):
 
 
 @case(lambda make: (make(7, 3), make(2, 3, 5), make(7, 5)), lambda x, w, y: F.bilinear(x, y, w))
-@tile_ops.op("derived::bilinear(Tensor x, Tensor w, Tensor y) -> Tensor", outputs=bilinear_outputs, grad="auto")
+@tile_ops.op("gradients::bilinear(Tensor x, Tensor w, Tensor y) -> Tensor", outputs=bilinear_outputs, grad="auto")
 def bilinear(x, w, y, out):
     bilinear_kernel[tl.cdiv(x.shape[0], 4), w.shape[0]](x, w, y, out, 4, power(x.shape[1]), power(y.shape[1]))
 
@@ -190,7 +192,7 @@ def quadratic_outputs(x):
 
 
 @case(lambda make: (make(6, 5), make(5, 5), make(5)), lambda x, w, b: 0.5 * ((x @ w) ** 2).sum(1) + x @ b)
-@tile_ops.op("derived::quadratic(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=quadratic_outputs, grad="auto")
+@tile_ops.op("gradients::quadratic(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=quadratic_outputs, grad="auto")
 def quadratic(x, w, b, out):
     quadratic_kernel[x.shape[0]](x, w, b, out, power(x.shape[1]))
 
@@ -206,7 +208,7 @@ def outer_outputs(x, y):
 
 
 @case(lambda make: (make(9), make(6)), lambda x, y: torch.outer(x, y.tanh()))
-@tile_ops.op("derived::outer(Tensor x, Tensor y) -> Tensor", outputs=outer_outputs, grad="auto")
+@tile_ops.op("gradients::outer(Tensor x, Tensor y) -> Tensor", outputs=outer_outputs, grad="auto")
 def outer(x, y, out):
     outer_kernel[tl.cdiv(len(x), 4), tl.cdiv(len(y), 4)](x, y, out, 4, 4)
 
@@ -225,7 +227,7 @@ def pairs_outputs(x, y):
 
 
 @case(lambda make: (make(6, 3), make(9, 3)), lambda x, y: (((x[:, None] - y) ** 2).sum(2) + 1e-6).sqrt())
-@tile_ops.op("derived::distances(Tensor x, Tensor y) -> Tensor", outputs=pairs_outputs, grad="auto")
+@tile_ops.op("gradients::distances(Tensor x, Tensor y) -> Tensor", outputs=pairs_outputs, grad="auto")
 def distances(x, y, out):
     distances_kernel[grid_of(out, 4)](x, y, out, 4, power(x.shape[1]))
 
@@ -246,7 +248,7 @@ def radial_reference(x, y, width):
 
 
 @case(lambda make: (make(6, 3), make(9, 3), make(1, change=torch.exp)), radial_reference)
-@tile_ops.op("derived::radial(Tensor x, Tensor y, Tensor width) -> Tensor", outputs=pairs_outputs, grad="auto")
+@tile_ops.op("gradients::radial(Tensor x, Tensor y, Tensor width) -> Tensor", outputs=pairs_outputs, grad="auto")
 def radial(x, y, width, out):
     radial_kernel[grid_of(out, 4)](x, y, width, out, 4, power(x.shape[1]))
 
@@ -267,7 +269,7 @@ def gram_outputs(x):
 
 
 @case(lambda make: (make(10, 7),), lambda x: x.mT @ x / len(x))
-@tile_ops.op("derived::gram(Tensor x) -> Tensor", outputs=gram_outputs, grad="auto")
+@tile_ops.op("gradients::gram(Tensor x) -> Tensor", outputs=gram_outputs, grad="auto")
 def gram(x, out):
     gram_kernel[grid_of(out, 4)](x, out, 4)
 
@@ -288,7 +290,7 @@ def quantized_kernel(x, codes, scales, out, T: tl.Constant[int]):
     lambda x, codes, scales: x @ (codes * scales),
 )
 @tile_ops.op(
-    "derived::quantized(Tensor x, Tensor codes, Tensor scales) -> Tensor",
+    "gradients::quantized(Tensor x, Tensor codes, Tensor scales) -> Tensor",
     outputs=lambda x, codes: x.new_empty(x.shape[0], codes.shape[1]),
     grad="auto",
 )
@@ -315,7 +317,7 @@ def experts_reference(x, weights, expert):
 
 @case(lambda make: (make(14, 5), make(3, 5, 6), torch.tensor([1, 3, 0, 1])), experts_reference)
 @tile_ops.op(
-    "derived::experts(Tensor x, Tensor weights, Tensor expert) -> Tensor",
+    "gradients::experts(Tensor x, Tensor weights, Tensor expert) -> Tensor",
     outputs=lambda x, weights: x.new_empty(x.shape[0], weights.shape[2]),
     grad="auto",
 )
@@ -333,6 +335,6 @@ def normed_linear_kernel(x, w, out, eps: float, T: tl.Constant[int], D: tl.Const
 
 
 @case(lambda make: (make(6, 5), make(5, 9), 1e-5), lambda x, w, eps: F.rms_norm(x, x.shape[1:], eps=eps) @ w)
-@tile_ops.op("derived::normed_linear(Tensor x, Tensor w, float eps) -> Tensor", outputs=product_outputs, grad="auto")
+@tile_ops.op("gradients::normed_linear(Tensor x, Tensor w, float eps) -> Tensor", outputs=product_outputs, grad="auto")
 def normed_linear(x, w, eps, out):
     normed_linear_kernel[grid_of(out, 4)](x, w, out, eps, 4, power(x.shape[1]))

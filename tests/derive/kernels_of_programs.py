@@ -16,7 +16,7 @@ def program(arguments, reference, schema, outputs, float32=True):
     """Makes a case of a function `run`; schema: its parameters and results."""
 
     def add(run):
-        operator = tile_ops.op(f"derived::{run.__name__}{schema}", outputs=outputs, grad="auto")(run)
+        operator = tile_ops.op(f"gradients::{run.__name__}{schema}", outputs=outputs, grad="auto")(run)
         return case(arguments, reference, float32)(operator)
 
     return add

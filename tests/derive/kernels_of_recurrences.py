@@ -51,7 +51,7 @@ def average_reference(x, decay, first):
 
 
 @case(lambda make: (make(7, 10, change=transposed), make(10), make(10)), average_reference)
-@tile_ops.op("derived::average(Tensor x, Tensor decay, Tensor first) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::average(Tensor x, Tensor decay, Tensor first) -> Tensor", outputs="x", grad="auto")
 def average(x, decay, first, out):
     average_kernel[tl.cdiv(x.shape[1], 4)](x, decay, first, out, 4)
 
@@ -86,7 +86,7 @@ def gated_delta_reference(q, k, v, beta, gate):
 
 @case(lambda make: (make(2, 5, 4), make(2, 5, 4), make(2, 5, 3), make(2, 5), make(2, 5)), gated_delta_reference)
 @tile_ops.op(
-    "derived::gated_delta(Tensor q, Tensor k, Tensor v, Tensor beta, Tensor gate) -> Tensor",
+    "gradients::gated_delta(Tensor q, Tensor k, Tensor v, Tensor beta, Tensor gate) -> Tensor",
     outputs=lambda v: torch.empty_like(v),
     grad="auto",
 )
@@ -118,7 +118,7 @@ def selective_scan_reference(x, delta, a, b, c, d):
 
 @case(lambda make: (make(5, 6), make(5, 6), make(6, 3), make(5, 3), make(5, 3), make(6)), selective_scan_reference)
 @tile_ops.op(
-    "derived::selective_scan(Tensor x, Tensor delta, Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor",
+    "gradients::selective_scan(Tensor x, Tensor delta, Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor",
     outputs="x",
     grad="auto",
 )
@@ -152,7 +152,7 @@ def weighted_keys_reference(w, u, k, v):
 
 @case(lambda make: (make(6), make(6), make(5, 6), make(5, 6)), weighted_keys_reference)
 @tile_ops.op(
-    "derived::weighted_keys(Tensor w, Tensor u, Tensor k, Tensor v) -> Tensor",
+    "gradients::weighted_keys(Tensor w, Tensor u, Tensor k, Tensor v) -> Tensor",
     outputs=lambda v: torch.empty_like(v),
     grad="auto",
 )
@@ -186,7 +186,7 @@ def retention_reference(q, k, v):
 
 
 @case(lambda make: (make(2, 7, 4), make(2, 7, 4), make(2, 7, 4)), retention_reference)
-@tile_ops.op("derived::retention(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
+@tile_ops.op("gradients::retention(Tensor q, Tensor k, Tensor v) -> Tensor", outputs="q", grad="auto")
 def retention(q, k, v, out):
     retention_kernel[q.shape[0]](q, k, v, out, 4, q.shape[2])
 
@@ -213,7 +213,7 @@ def network_reference(x, w, first):
 
 @case(lambda make: (make(4, 5, 3), make(3, 3), make(5, 3)), network_reference)
 @tile_ops.op(
-    "derived::network(Tensor x, Tensor w, Tensor first) -> (Tensor out, Tensor last)",
+    "gradients::network(Tensor x, Tensor w, Tensor first) -> (Tensor out, Tensor last)",
     outputs=lambda x, first: (torch.empty_like(x), torch.empty_like(first)),
     grad="auto",
 )
@@ -250,7 +250,7 @@ def gated_unit_reference(gates, w):
 
 @case(lambda make: (make(3, 3, 5, 3), make(3, 3, 3)), gated_unit_reference)
 @tile_ops.op(
-    "derived::gated_unit(Tensor gates, Tensor w) -> Tensor",
+    "gradients::gated_unit(Tensor gates, Tensor w) -> Tensor",
     outputs=lambda gates: gates.new_empty(gates.shape[0], *gates.shape[2:]),
     grad="auto",
 )
@@ -269,7 +269,7 @@ def chunked_sum_kernel(x, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(3, 13),), lambda x: torch.log1p((x * x).cumsum(1)))
-@tile_ops.op("derived::chunked_sum(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::chunked_sum(Tensor x) -> Tensor", outputs="x", grad="auto")
 def chunked_sum(x, out):
     chunked_sum_kernel[x.shape[0]](x, out, 4)
 
@@ -303,7 +303,7 @@ def oscillator_reference(x, v, k, steps, dt):
 
 @case(lambda make: (make(13), make(13), make(13), 5, 0.25), oscillator_reference)
 @tile_ops.op(
-    "derived::oscillator(Tensor x, Tensor v, Tensor k, int steps, float dt) -> Tensor",
+    "gradients::oscillator(Tensor x, Tensor v, Tensor k, int steps, float dt) -> Tensor",
     outputs=lambda x: x.new_empty(2, len(x)),
     grad="auto",
 )
@@ -341,7 +341,7 @@ def chain_of_states_reference(scores, transitions, length):
 
 @case(lambda make: (make(3, 5, 3), make(3, 3), torch.tensor([5, 0, 2])), chain_of_states_reference)
 @tile_ops.op(
-    "derived::chain_of_states(Tensor scores, Tensor transitions, Tensor length) -> Tensor",
+    "gradients::chain_of_states(Tensor scores, Tensor transitions, Tensor length) -> Tensor",
     outputs=lambda scores: scores.new_empty(len(scores)),
     grad="auto",
 )
@@ -368,6 +368,6 @@ def ends_reference(x, r, steps):
 
 
 @case(lambda make: (make(3, 8), 0.25), lambda x, r: ends_reference(x, r, 3))
-@tile_ops.op("derived::ends(Tensor x, float r) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::ends(Tensor x, float r) -> Tensor", outputs="x", grad="auto")
 def ends(x, r, out):
     ends_kernel[x.shape[0]](x, out, r, 3, x.shape[1])

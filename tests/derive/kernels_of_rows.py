@@ -24,7 +24,7 @@ def log_softmax_kernel(x, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(5, 13, change=spread),), lambda x: x.log_softmax(-1))
-@tile_ops.op("derived::log_softmax(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::log_softmax(Tensor x) -> Tensor", outputs="x", grad="auto")
 def log_softmax(x, out):
     log_softmax_kernel[x.shape[0]](x, out, power(x.shape[1]))
 
@@ -50,7 +50,7 @@ def scaled_softmax_reference(x, temperature, mask):
 
 
 @case(scaled_softmax_arguments, scaled_softmax_reference)
-@tile_ops.op("derived::scaled_softmax(Tensor x, Tensor temperature, Tensor mask) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::scaled_softmax(Tensor x, Tensor temperature, Tensor mask) -> Tensor", outputs="x", grad="auto")
 def scaled_softmax(x, temperature, mask, out):
     scaled_softmax_kernel[tl.cdiv(x.shape[0], 4)](x, temperature, mask, out, 4, power(x.shape[1]))
 
@@ -68,7 +68,7 @@ def logsumexp_kernel(x, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(4, 21),), lambda x: x.logsumexp(1))
-@tile_ops.op("derived::logsumexp(Tensor x) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::logsumexp(Tensor x) -> Tensor", outputs=row_outputs, grad="auto")
 def logsumexp(x, out):
     logsumexp_kernel[x.shape[0]](x, out, 8)
 
@@ -82,7 +82,7 @@ def two_level_logsumexp_kernel(x, parts, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(4, 21),), lambda x: x.logsumexp(1))
-@tile_ops.op("derived::two_level_logsumexp(Tensor x) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::two_level_logsumexp(Tensor x) -> Tensor", outputs=row_outputs, grad="auto")
 def two_level_logsumexp(x, out):
     parts = x.new_empty(x.shape[0], tl.cdiv(x.shape[1], 8), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
     two_level_logsumexp_kernel[parts.shape](x, parts, 8)
@@ -111,7 +111,7 @@ def batch_norm_reference(x, w, b, eps):
 
 
 @case(lambda make: (make(11, 7), make(7), make(7), 1e-5), batch_norm_reference)
-@tile_ops.op("derived::batch_norm(Tensor x, Tensor w, Tensor b, float eps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::batch_norm(Tensor x, Tensor w, Tensor b, float eps) -> Tensor", outputs="x", grad="auto")
 def batch_norm(x, w, b, eps, out):
     batch_norm_kernel[tl.cdiv(x.shape[1], 4)](x, w, b, out, eps, 4, 4)
 
@@ -136,7 +136,7 @@ def normalized_kernel(x, mean, variance, w, b, out, eps: float, R: tl.Constant[i
 
 
 @case(lambda make: (make(11, 7, change=transposed), make(7), make(7), 1e-5), batch_norm_reference)
-@tile_ops.op("derived::batch_norm_of_two(Tensor x, Tensor w, Tensor b, float eps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::batch_norm_of_two(Tensor x, Tensor w, Tensor b, float eps) -> Tensor", outputs="x", grad="auto")
 def batch_norm_of_two(x, w, b, eps, out):
     mean, variance = x.new_empty(2, x.shape[1], dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
     moments_kernel[tl.cdiv(x.shape[1], 4)](x, mean, variance, 4, 4)
@@ -155,7 +155,7 @@ def instance_norm_kernel(x, out, eps: float, H: tl.Constant[int], W: tl.Constant
 
 
 @case(lambda make: (make(2, 3, 3, 5), 1e-5), lambda x, eps: F.instance_norm(x, eps=eps))
-@tile_ops.op("derived::instance_norm(Tensor x, float eps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::instance_norm(Tensor x, float eps) -> Tensor", outputs="x", grad="auto")
 def instance_norm(x, eps, out):
     instance_norm_kernel[x.shape[0], x.shape[1]](x, out, eps, power(x.shape[2]), power(x.shape[3]))
 
@@ -174,7 +174,7 @@ def weight_norm_reference(v, g):
 
 
 @case(lambda make: (make(7, 5), make(7)), weight_norm_reference)
-@tile_ops.op("derived::weight_norm(Tensor v, Tensor g) -> Tensor", outputs="v", grad="auto")
+@tile_ops.op("gradients::weight_norm(Tensor v, Tensor g) -> Tensor", outputs="v", grad="auto")
 def weight_norm(v, g, out):
     weight_norm_kernel[tl.cdiv(v.shape[0], 4)](v, g, out, 4, power(v.shape[1]))
 
@@ -187,7 +187,7 @@ def normalize_kernel(x, out, eps: float, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(7, 5), 0.25), lambda x, eps: F.normalize(x, dim=1, eps=eps))
-@tile_ops.op("derived::normalize(Tensor x, float eps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::normalize(Tensor x, float eps) -> Tensor", outputs="x", grad="auto")
 def normalize(x, eps, out):
     normalize_kernel[x.shape[0]](x, out, eps, power(x.shape[1]))
 
@@ -204,7 +204,7 @@ def cosine_kernel(x, y, out, N: tl.Constant[int]):
 
 
 @case(lambda make: (make(5, 19), make(5, 19)), lambda x, y: F.cosine_similarity(x, y, 1))
-@tile_ops.op("derived::cosine(Tensor x, Tensor y) -> Tensor", outputs=row_outputs, grad="auto")
+@tile_ops.op("gradients::cosine(Tensor x, Tensor y) -> Tensor", outputs=row_outputs, grad="auto")
 def cosine(x, y, out):
     cosine_kernel[x.shape[0]](x, y, out, 8)
 
@@ -229,7 +229,7 @@ def same_twice(x):
 
 @case(lambda make: (make(5, 12), make(5, 12), make(12), 1e-6), residual_norm_reference)
 @tile_ops.op(
-    "derived::residual_norm(Tensor x, Tensor residual, Tensor w, float eps) -> (Tensor out, Tensor total)",
+    "gradients::residual_norm(Tensor x, Tensor residual, Tensor w, float eps) -> (Tensor out, Tensor total)",
     outputs=same_twice,
     grad="auto",
 )
@@ -251,7 +251,7 @@ def gated_norm_reference(x, gate, w, eps):
 
 
 @case(lambda make: (make(5, 12), make(5, 12), make(12), 1e-5), gated_norm_reference)
-@tile_ops.op("derived::gated_norm(Tensor x, Tensor gate, Tensor w, float eps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::gated_norm(Tensor x, Tensor gate, Tensor w, float eps) -> Tensor", outputs="x", grad="auto")
 def gated_norm(x, gate, w, eps, out):
     gated_norm_kernel[x.shape[0], x.shape[1] // 4](x, gate, w, out, eps, 4, 4)
 
@@ -264,7 +264,7 @@ def tanh_norm_kernel(x, alpha, w, b, out, R: tl.Constant[int], C: tl.Constant[in
 
 
 @case(lambda make: (make(7, 9), make(), make(9), make(9)), lambda x, alpha, w, b: torch.tanh(alpha * x) * w + b)
-@tile_ops.op("derived::tanh_norm(Tensor x, Tensor alpha, Tensor w, Tensor b) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::tanh_norm(Tensor x, Tensor alpha, Tensor w, Tensor b) -> Tensor", outputs="x", grad="auto")
 def tanh_norm(x, alpha, w, b, out):
     tanh_norm_kernel[tl.cdiv(x.shape[0], 4), tl.cdiv(x.shape[1], 8)](x, alpha, w, b, out, 4, 8)
 
@@ -285,7 +285,7 @@ def modulated_reference(x, shift, scale, eps):
 
 
 @case(lambda make: (make(2, 5, 9), make(2, 9), make(2, 9), 1e-5), modulated_reference)
-@tile_ops.op("derived::modulated(Tensor x, Tensor shift, Tensor scale, float eps) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::modulated(Tensor x, Tensor shift, Tensor scale, float eps) -> Tensor", outputs="x", grad="auto")
 def modulated(x, shift, scale, eps, out):
     modulated_kernel[tl.cdiv(x.shape[1], 4), x.shape[0]](x, shift, scale, out, eps, 4, power(x.shape[2]))
 
@@ -304,7 +304,7 @@ def p_norm_outputs(x):
 
 
 @case(lambda make: (make(3, 5, 9), 4.0), lambda x, p: x.norm(p=p, dim=1))
-@tile_ops.op("derived::p_norm(Tensor x, float p) -> Tensor", outputs=p_norm_outputs, grad="auto")
+@tile_ops.op("gradients::p_norm(Tensor x, float p) -> Tensor", outputs=p_norm_outputs, grad="auto")
 def p_norm(x, p, out):
     p_norm_kernel[x.shape[0], tl.cdiv(x.shape[2], 4)](x, out, p, power(x.shape[1]), 4)
 
@@ -326,7 +326,7 @@ def exclusive_sum_reference(x):
 
 
 @case(lambda make: (make(3, 19),), exclusive_sum_reference)
-@tile_ops.op("derived::exclusive_sum(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::exclusive_sum(Tensor x) -> Tensor", outputs="x", grad="auto")
 def exclusive_sum(x, out):
     exclusive_sum_kernel[x.shape[0]](x, out, 8)
 
@@ -349,6 +349,6 @@ def soft_top_reference(x):
 
 
 @case(lambda make: (make(5, 7),), soft_top_reference)
-@tile_ops.op("derived::soft_top(Tensor x) -> Tensor", outputs="x", grad="auto")
+@tile_ops.op("gradients::soft_top(Tensor x) -> Tensor", outputs="x", grad="auto")
 def soft_top(x, out):
     soft_top_kernel[x.shape[0]](x, out, power(x.shape[1]))

@@ -5,7 +5,6 @@ import importlib
 import pytest
 import torch
 
-from tile_ops._derive import launch
 from tile_ops._operators import automatic
 
 from derive.cases import CASES
@@ -36,30 +35,30 @@ def gradients_of(function, arguments):
 
 
 class TorchOfNans:
-    """torch, whose empty tensors of floats hold NaN, so that elements which no kernel writes are found."""
+    """torch, whose empty_like() of floats holds NaN."""
 
     def __getattr__(self, name):
-        if name not in ("empty", "empty_like"):
-            return getattr(torch, name)
+        return getattr(torch, name)
 
-        def made(*arguments, **options):
-            memory = getattr(torch, name)(*arguments, **options)
-            return memory.fill_(torch.nan) if memory.is_floating_point() else memory
-
-        return made
+    def empty_like(self, x):
+        return torch.full_like(x, torch.nan) if x.is_floating_point() else torch.empty_like(x)
 
 
 @pytest.fixture(autouse=True)
 def memory_of_nans(monkeypatch):
+    """Gradients begin in memory that holds NaN, so that elements which no kernel writes are found."""
     monkeypatch.setattr(automatic, "torch", TorchOfNans())
-    monkeypatch.setattr(launch, "torch", TorchOfNans())
 
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16]
 PAIRS = [(name, dtype) for dtype in DTYPES for name in CASES if not (CASES[name].float32 and dtype == torch.float64)]
 
 
-def compare(case, dtype):
+@pytest.mark.parametrize("name, dtype", PAIRS, ids=str)
+def test_gradients_equal_torchs(name, dtype):
+    case = CASES[name]
+    if case.float32 and dtype == torch.float64:
+        dtype = torch.float32
     arguments = arguments_of(case, dtype)
     exact = [
         each.detach().double().requires_grad_(each.requires_grad)
@@ -74,23 +73,6 @@ def compare(case, dtype):
         assert ours.dtype != torch.float64 or dtype == torch.float64
         scale = reference.abs().max().clamp(min=1)
         assert ((ours.double() - reference).abs().max() / scale).item() < tolerance
-
-
-@pytest.mark.parametrize("name, dtype", PAIRS, ids=str)
-def test_gradients_equal_torchs(name, dtype):
-    compare(CASES[name], dtype)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_few_blocks_that_compute_all(name, monkeypatch):
-    monkeypatch.setattr(launch, "_blocks_at_once", lambda device: 1)
-    compare(CASES[name], torch.float32 if CASES[name].float32 else torch.float64)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_atomics_in_place_of_partial_sums(name, monkeypatch):
-    monkeypatch.setattr(launch, "_SMALL", -(1 << 40))
-    compare(CASES[name], torch.float32 if CASES[name].float32 else torch.float64)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not CASES[name].float32])
