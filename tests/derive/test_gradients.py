@@ -3,8 +3,9 @@
 import importlib
 
 import pytest
+import tile_ops
+import tile_ops.language as tl
 import torch
-
 from tile_ops._operators import automatic
 
 from derive.cases import CASES
@@ -79,3 +80,24 @@ def test_gradients_equal_torchs(name, dtype):
 def test_gradcheck(name):
     arguments = arguments_of(CASES[name], torch.float64)
     assert torch.autograd.gradcheck(CASES[name].operator, arguments, check_undefined_grad=False, nondet_tol=1e-9)
+
+
+@tl.kernel
+def late_choice_kernel(x, y, out, N: tl.Constant[int]):
+    inside = tl.arange(N, dtype=tl.int32) < x.shape[0]
+    p, q = tl.where(inside, tl.load(x, 0, N), float("-inf")), tl.where(inside, tl.load(y, 0, N), float("-inf"))
+    total = tl.log(tl.sum(tl.exp(p)))
+    tl.store(out, 0, tl.sum(tl.where(inside, tl.exp(p - total) * (p - q), 0)))
+
+
+def test_where_does_not_remove_nan():
+    x, y, out = torch.randn(5), torch.randn(5), torch.empty(1)
+    late_choice_kernel[1](x, y, out, 8)
+    grad_x, grad_y = torch.zeros(2, 5)
+    tile_ops.derive(late_choice_kernel)[1](x, y, out, 8, torch.ones(1), grad_x, grad_y)
+    x.requires_grad_(), y.requires_grad_()
+    p, q = (torch.nn.functional.pad(each, (0, 3), value=-torch.inf) for each in (x, y))
+    loss = torch.where(torch.arange(8) < 5, torch.exp(p - p.exp().sum().log()) * (p - q), 0).sum()
+    torch.testing.assert_close(out[0], loss.detach())
+    torch.testing.assert_close((grad_x, grad_y), torch.autograd.grad(loss, (x, y)), equal_nan=True)
+    assert grad_x.isnan().all() and grad_y.isfinite().all()
