@@ -82,7 +82,7 @@ def listed(x, y, z, weights, out):
 
 @tl.kernel
 def sided_kernel(x, y, out, other, N: tl.Constant[int]):
-    """Which arrays are read depends on the block; one result is stored in both branches of an `if`."""
+    """The block decides from which arrays its result is computed; one result is stored in both branches of an `if`."""
     i = tl.bid(0)
     first, second = tl.full((N,), 1.5, wide(x)), loaded(x, 0, N)
     if i % 3 == 0:

@@ -102,7 +102,7 @@ def soft_cross_entropy(x, p, out):
 
 @tl.kernel
 def focal_kernel(x, target, loss, gamma: float, alpha: float, N: tl.Constant[int]):
-    """Of binary labels: cross entropy times a power of the probability of being wrong."""
+    """Binary labels: cross entropy times a power of the probability of being wrong."""
     i = tl.bid(0)
     t, label = loaded(x, i, N), tl.load(target, i, N)
     z = tl.where(label, t, -t)
