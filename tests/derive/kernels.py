@@ -1,41 +1,13 @@
-"""Operators whose gradients are derived, each with torch's form of it and arguments."""
-
-import dataclasses
-from collections.abc import Callable
-from typing import Any
+"""Operators of elements, rows, products and recurrences whose gradients are derived."""
 
 import tile_ops
 import tile_ops.language as tl
 import torch
 import torch.nn.functional as F
 
-NEG_INF = tl.PaddingMode.NEG_INF
+from derive.cases import CASES, NEG_INF, case, power, row_outputs
 
-
-def power(n):
-    return 1 << max(0, n - 1).bit_length()
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """arguments: from a function of (shape, low, high) that makes random tensors."""
-
-    name: str
-    operator: Any
-    reference: Callable[..., Any]
-    arguments: Callable[..., tuple]
-    how: dict[str, str] = dataclasses.field(default_factory=dict)
-
-
-CASES: dict[str, Case] = {}
-
-
-def case(arguments, reference):
-    def add(operator):
-        CASES[operator.__name__] = Case(operator.__name__, operator, reference, arguments)
-        return operator
-
-    return add
+__all__ = ["CASES"]
 
 
 @tl.kernel
@@ -130,7 +102,7 @@ def long_softmax_kernel(x, out, N: tl.Constant[int]):
         tl.store(out, (row, k), tl.exp(t - top) / whole)
 
 
-@case(lambda make: (make(3, 21, dtype=torch.float32),), lambda x: x.softmax(-1))
+@case(lambda make: (make(3, 21, dtype=torch.float32),), lambda x: x.softmax(-1), float32=True)
 @tile_ops.op("derived::long_softmax(Tensor x) -> Tensor", outputs="x", grad="auto")
 def long_softmax(x, out):
     long_softmax_kernel[x.shape[0]](x, out, 8)
@@ -237,10 +209,6 @@ def cross_entropy_kernel(x, target, loss, N: tl.Constant[int]):
     top = tl.max(t)
     chosen = tl.gather(x, (row, tl.load(target, (row,), (1,))))
     tl.store(loss, (row,), tl.log(tl.sum(tl.exp(t - top))) + top - chosen)
-
-
-def row_outputs(x):
-    return torch.empty(x.shape[:1], dtype=x.dtype, device=x.device)
 
 
 @case(lambda make: (make(6, 10), torch.randint(10, (6,))), lambda x, y: F.cross_entropy(x, y, reduction="none"))
@@ -487,12 +455,6 @@ def products_kernel(x, out, N: tl.Constant[int]):
 @tile_ops.op("derived::products(Tensor x) -> Tensor", outputs=row_outputs, grad="auto")
 def products(x, out):
     products_kernel[x.shape[0]](x, out, power(x.shape[1]))
-
-
-@tl.kernel
-def column_sums_kernel(x, out, M: tl.Constant[int], N: tl.Constant[int]):
-    t = tl.load(x, (tl.bid(0), tl.bid(1)), (M, N))
-    tl.tiled_view(out, (N,)).atomic_store_add((tl.bid(1),), tl.sum(t * t, axis=0))
 
 
 @tl.kernel
