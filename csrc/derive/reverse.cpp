@@ -5,6 +5,7 @@
 
 #include "derive/activity.h"
 #include "derive/backward.h"
+#include "derive/factored_sums.h"
 #include "derive/ramp.h"
 #include "derive/reach.h"
 #include "ir/build.h"
@@ -145,6 +146,7 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
   }
   derived.grid_axes = grid_axes(derived.kernel);
   Backward(derived, activity, copies).run();
+  factor_sums(derived.function);
   verify(derived.function, "reverse");
   run_pass("dce", derived.function);
   std::unordered_set<const Value*> written;
