@@ -6,8 +6,8 @@
 
 namespace tile {
 
-// Returns the largest and smallest elements that cancel out, such as the maximum that a softmax subtracts: its
-// results are the same whatever number it is, but for rounding. Such a value has no derivative.
+// Returns the largest and smallest elements that cancel out, such as the maximum that a softmax subtracts:
+// its results are the same whatever number it is, but for rounding. Such a value has no derivative.
 std::unordered_set<const Value*> invariant_extremes(const Function& kernel);
 
 }  // namespace tile
