@@ -383,6 +383,12 @@ std::string Emitter::async_prologue() const {
   return text + "  const int half = block_of_cluster();\n  meet_pair(0);\n";
 }
 
+int Emitter::held() const {
+  if (configuration_.single_cta) return 1;
+  const int most = std::max(1, 2048 / plan_.threads());  // CTAs whose threads fit on a multiprocessor
+  return configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
+}
+
 std::string Emitter::text() const {
   const AsyncPlan* async = plan_.async();
   const int threads = async ? async->threads() : plan_.threads();
@@ -421,12 +427,9 @@ std::string Emitter::text() const {
   }
   const std::string declarations =
       join(parameters(), ", ", [&](const Parameter& parameter) { return declaration_of(parameter); });
-  const int most = std::max(1, 2048 / plan_.threads());  // CTAs whose threads fit on a multiprocessor
-  const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
-  text +=
-      str("\nTILE_KERNEL(", threads, ", ", configuration_.single_cta ? 1 : held, ") ", entry_, "(",
-          declarations, ") {\n", views, body_, plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
-          async && async->cluster > 1 ? "  meet_pair(0);\n" : "", "}\n\n", "}  // namespace tile\n");
+  text += str("\nTILE_KERNEL(", threads, ", ", held(), ") ", entry_, "(", declarations, ") {\n", views, body_,
+              plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
+              async && async->cluster > 1 ? "  meet_pair(0);\n" : "", "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

@@ -35,6 +35,8 @@ class Emitter {
           const LayoutPlan& plan, const Target& target, const Configuration& configuration);
   std::string text() const;  // the whole file
   const std::string& entry() const { return entry_; }
+  // Returns how many CTAs ptxas is to leave registers for on a multiprocessor.
+  int held() const;
   // Returns true if some element would have to move to another CTA of the cluster.
   bool leaves_block() const { return leaves_block_; }
   // Returns the first op that would have to move elements between the threads of a group or between groups,

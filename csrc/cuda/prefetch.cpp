@@ -69,28 +69,35 @@ bool Prefetches::fits_shared(const Op& load) const {
 }
 
 // Keeps the tiles in registers up to a limit of bytes per thread. The others wait in shared memory, the
-// largest first, as long as the usual number of CTAs still fits.
+// largest first, as long as the usual number of CTAs still fits. In loops that reduce beside large sums,
+// tiles of 16-bit and 8-bit elements wait there, too: in registers NVRTC packs their elements anew as soon as
+// they are loaded, and so waits for memory; all warps then meet in each reduction, and few CTAs fit beside
+// theirs.
 bool Prefetches::find_room() {
   constexpr int64_t most_bytes = 128;
   const int threads = emitter_.plan().threads();
+  const bool reduces = loop_sums(emitter_.function()).reduces;
+  const auto leaves_registers = [&](const Load& load) {
+    return reduces && info(load.op->results[0]->type.dtype).bytes < 4;
+  };
   std::vector<Load*> largest;
   int64_t in_registers = 0;
   for (Load& load : loads_) {
     in_registers += bytes(*load.op);
     largest.push_back(&load);
   }
-  if (in_registers <= most_bytes) return true;
   // A product's operands need shared memory themselves.
   bool multiplies = false;
   walk(loop_.region(), [&](const Op& op) { multiplies |= op.is("mma"); });
-  if (multiplies) return false;
+  if (multiplies) return in_registers <= most_bytes;
   std::stable_sort(largest.begin(), largest.end(),
                    [&](const Load* a, const Load* b) { return bytes(*a->op) > bytes(*b->op); });
   int64_t room = std::min(emitter_.staged_left(),
                           emitter_.target().shared_bytes / emitter_.plan().blocks() - emitter_.staged_mark());
+  const bool all_fit = in_registers <= most_bytes;
   for (Load* load : largest) {
     const int64_t own = bytes(*load->op);
-    if (!fits_shared(*load->op) || own * threads > room) continue;
+    if ((all_fit && !leaves_registers(*load)) || !fits_shared(*load->op) || own * threads > room) continue;
     load->shared = true;
     in_registers -= own;
     room -= own * threads;

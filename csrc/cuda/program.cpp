@@ -174,6 +174,7 @@ void Program::finish(const Emitter& emitter, const LayoutPlan& plan) {
   source = emitter.text();
   entry = emitter.entry();
   threads = plan.threads();
+  held = emitter.held();
   cluster = plan.cluster();
   multiplies = plan.multiplies();
   shared_bytes = static_cast<int>(emitter.shared_bytes());

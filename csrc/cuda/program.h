@@ -65,7 +65,7 @@ struct Configuration {
   bool draw = true;             // let CTAs draw blocks that differ in work; otherwise keep the grid
 };
 // The first configuration is the usual one; the others are for kernels that spill registers with
-// it.
+// it. Of equally good ones the first is taken (runtime/configuration_cost.h).
 inline constexpr Configuration configurations[] = {
     {},
     {.rematerialize = true},
@@ -75,6 +75,7 @@ inline constexpr Configuration configurations[] = {
     {.warps = 1, .single_cta = true},
     {.warps = -1, .single_cta = true},
     {.blocks = 1},
+    {.warps = 2, .single_cta = true},
 };
 // The same for kernels on warpgroup instructions, which come first where the arch has them.
 inline constexpr Configuration group_configurations[] = {
@@ -97,6 +98,7 @@ struct Program {
   std::string path, why;
   bool persistent = false;  // each CTA runs several blocks of the grid: as many are launched as run at once
   bool draws = false;       // the CTAs of a persistent kernel draw blocks from a counter of the launch
+  int held = 1;             // CTAs that ptxas is to leave registers for on a multiprocessor
   int cluster = 1;          // CTAs that share a tile: one of the user's grid, along the first axis
   // The axis of the grid along which the two CTAs of a pair run neighbouring blocks, or -1. Such a kernel is
   // persistent; its launch has the CTAs of a pair along the first axis, and the pairs along the second.
@@ -127,7 +129,8 @@ const std::vector<std::pair<std::string, std::string>>& device_library();
 // Facts of a launch key about array parameter P, as attributes of the function:
 //   array.P.unit     the axis whose stride is 1; absent if none is known
 //   array.P.aligned  1: the base and all other strides are multiples of 16 bytes
-//   array.P.words    1: it is not aligned, elements are smaller than 4 bytes, and the base and all other strides
+//   array.P.words    1: it is not aligned, elements are smaller than 4 bytes, and the base and all other
+//   strides
 //                    are multiples of these
 //   array.P.whole    1: the extent of the unit axis is a multiple of 16 bytes
 //   array.P.small    1: strides in bytes fit 32 bits, extents are below 2^29

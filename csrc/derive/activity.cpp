@@ -1,6 +1,7 @@
 // Finds active values, and checks what a kernel does with its arrays.
 #include "derive/activity.h"
 
+#include "derive/invariance.h"
 #include "derive/ramp.h"
 #include "derive/reach.h"
 #include "ir/walk.h"
@@ -20,7 +21,9 @@ template <class... A>
 
 Activity::Activity(const Function& kernel, const std::vector<size_t>& inputs,
                    const std::vector<size_t>& results)
-    : inputs_(inputs.begin(), inputs.end()), results_(results.begin(), results.end()) {
+    : inputs_(inputs.begin(), inputs.end()),
+      results_(results.begin(), results.end()),
+      invariant_(invariant_extremes(kernel)) {
   const auto& parameters = kernel.body().arguments;
   uses_.resize(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) parameter_[parameters[i]] = i;
@@ -117,7 +120,8 @@ void Activity::find(const Block& block) {
     bool any = false;
     for (const Value* operand : op.operands) any |= active(operand);
     if (any && op.primitive->adjoint != no_adjoint)
-      for (const Value* result : op.results) mark(result);
+      for (const Value* result : op.results)
+        if (!invariant_.contains(result)) mark(result);
   }
 }
 

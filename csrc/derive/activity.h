@@ -32,7 +32,7 @@ class Activity {
   std::vector<ArrayUses> uses_;
   std::unordered_map<const Value*, size_t> parameter_;
   std::unordered_set<size_t> inputs_, results_;
-  std::unordered_set<const Value*> active_;
+  std::unordered_set<const Value*> active_, invariant_;
   bool changed_ = false;
 };
 

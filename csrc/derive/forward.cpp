@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "derive/factored_sums.h"
+#include "derive/invariance.h"
 #include "dsl/tracer.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
@@ -19,7 +21,7 @@ bool may_have_tangent(const Type& type) { return is_floating(type.dtype); }
 // The values that may depend on an active parameter. Loops need to know it before their body is copied.
 class Activity {
  public:
-  Activity(const Function& kernel, const std::vector<bool>& active) {
+  Activity(const Function& kernel, const std::vector<bool>& active) : invariant_(invariant_extremes(kernel)) {
     for (size_t i = 0; i < active.size(); ++i)
       if (active[i]) values_.insert(kernel.body().arguments[i]);
     do {
@@ -28,6 +30,7 @@ class Activity {
     } while (changed_);
   }
   bool operator()(const Value* value) const { return values_.count(value) != 0; }
+  bool is_invariant(const Value* value) const { return invariant_.contains(value); }
 
  private:
   void mark(const Value* value, bool active) {
@@ -47,7 +50,7 @@ class Activity {
     if (op.primitive->tangent == no_tangent) return;
     bool active = false;
     for (const Value* operand : op.operands) active |= (*this)(operand);
-    for (const Value* result : op.results) mark(result, active);
+    for (const Value* result : op.results) mark(result, active && !is_invariant(result));
   }
   void mark_end(const Op& end, const Op& target) {
     for (size_t i = 0; i < end.operands.size() && i < target.results.size(); ++i)
@@ -70,6 +73,7 @@ class Activity {
   }
 
   std::unordered_set<const Value*> values_;
+  const std::unordered_set<const Value*> invariant_;
   bool changed_ = false;
 };
 
@@ -152,7 +156,7 @@ class Forward {
     }
     const Op& copy = build().create(*op.primitive, std::move(operands), op.attributes);
     for (size_t i = 0; i < op.results.size(); ++i) values_[op.results[i]] = copy.results[i];
-    if (!some) return;
+    if (!some || (op.results.size() == 1 && active_.is_invariant(op.result()))) return;
     require_kept(op, tangents);
     if (!op.primitive->tangent) {
       for (const Value* result : op.results)
@@ -244,6 +248,7 @@ Function forward(const Function& kernel, const std::vector<bool>& active) {
   Function expanded = clone(kernel);
   expand_unless(expanded, [](const Primitive& each) { return each.tangent != nullptr; });
   Function derived = Forward(expanded, active).run();
+  factor_sums(derived);
   verify(derived, "forward");
   return derived;
 }

@@ -2,13 +2,16 @@
 #include "runtime/gpu_code.h"
 
 #include <algorithm>
+#include <functional>
 #include <future>
 #include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "cuda/cluster.h"
 #include "driver/compile_log.h"
+#include "runtime/configuration_cost.h"
 #include "runtime/cuda_parameters.h"
 #include "runtime/kernel_record.h"
 #include "support/log.h"
@@ -38,9 +41,10 @@ struct Fault {
         allowed == spilled_bytes_allowed_to_wgmma ? small_spills_of_wgmma : spilled_bytes_allowed;
     return loss.empty() && spilled_bytes <= small;
   }
+  // Spills that are allowed are no worse than none.
   bool operator<(const Fault& other) const {
-    return std::tuple(any(), !loss.empty(), of_block) <
-           std::tuple(other.any(), !other.loss.empty(), other.of_block);
+    return std::tuple(any(), !loss.empty(), any() ? of_block : 0) <
+           std::tuple(other.any(), !other.loss.empty(), other.any() ? other.of_block : 0);
   }
 };
 
@@ -62,7 +66,41 @@ struct Candidate {
   std::string failure;          // the reason why there is no code
   std::optional<GpuCode> code;  // set if `failure` is empty
   Fault fault;
+  double cost = 0;   // estimated
+  size_t order = 0;  // of the configuration
 };
+
+// Of configurations without faults the one that is estimated to be fastest, else the least bad; of equally
+// good ones the first.
+bool is_better(const Candidate& candidate, const Candidate& other) {
+  if (!candidate.failure.empty() || !other.failure.empty()) return candidate.failure.empty();
+  if (candidate.fault < other.fault) return true;
+  return !candidate.fault.any() && !other.fault.any() && candidate.cost < other.cost;
+}
+
+// A configuration that is not compiled yet.
+struct Waiting {
+  ConfiguredProgram program;
+  size_t order;
+  double expected_cost;
+};
+// The configurations after the usual one, those first that are expected to be fast.
+std::vector<Waiting> by_expected_cost(std::vector<ConfiguredProgram> programs, const Candidate& usual,
+                                      const cuda::Target& target) {
+  const GpuCode& code = *usual.code;
+  const KernelResources known = resources_in(code.result.log, code.program.entry);
+  std::vector<Waiting> all;
+  for (ConfiguredProgram& made : programs) {
+    const KernelResources expected =
+        expected_resources(made.program, made.configuration, code.program, known);
+    const double cost = estimated_cost(made.program, made.configuration, expected, target);
+    all.push_back({std::move(made), all.size() + 1, cost});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Waiting& first, const Waiting& second) {
+    return first.expected_cost < second.expected_cost;
+  });
+  return all;
+}
 
 // Returns text such as "NVRTC 312.0 ms, 512 threads of 64 registers, 0 bytes spilled".
 std::string facts_of(const GpuCode& code) {
@@ -75,7 +113,9 @@ std::string why_not(const Candidate& candidate, const Candidate& chosen) {
   if (!candidate.failure.empty()) return candidate.failure;
   const Fault& fault = candidate.fault;
   if (!fault.loss.empty()) return "slower than it could be: " + fault.loss;
-  if (!fault.any()) return "one before it is as good";
+  if (!fault.any())
+    return candidate.cost > chosen.cost ? "fewer of its warps run at once, or wait longer"
+                                        : "one before it is as good";
   const std::string spills = str("spills more than ", fault.allowed, " bytes a thread");
   return chosen.fault.any() ? spills + ", and no less than the chosen one" : spills;
 }
@@ -122,7 +162,11 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
   };
   for (const cuda::Configuration& configuration : cuda::group_configurations) add(configuration);
   const bool has_wgmma = made[0].program.path == "wgmma";
+  // Of small tiles many threads would have no vector of 16 bytes each.
+  const int64_t vectors = cuda::live_tiles(function).largest / 16;
   for (cuda::Configuration configuration : cuda::configurations) {
+    if (configuration.warps > 1 && vectors < int64_t{made[0].program.threads} << configuration.warps)
+      continue;
     configuration.wgmma = !has_wgmma;
     add(configuration);
   }
@@ -155,21 +199,25 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
     GpuCode code{std::move(program), std::move(result)};
     const Fault fault =
         fault_of(code.result.log, code.program.entry, allowed_to(code.program.path), code.program.threads);
-    return Candidate{made.configuration, "", std::move(code), fault};
+    const double cost = estimated_cost(code.program, made.configuration,
+                                       resources_in(code.result.log, code.program.entry), target);
+    return Candidate{made.configuration, "", std::move(code), fault, cost};
   };
   progress.expect(1);
   std::vector<Candidate> tried;
   tried.push_back(compiled({{}, cuda::Program(function, target)}));
   if (tried[0].fault.any()) {
-    std::vector<ConfiguredProgram> others = programs_of(function, target);
-    others.erase(others.begin());
-    const auto keep = [&](const ConfiguredProgram& other, const std::function<Candidate()>& result) {
+    std::vector<ConfiguredProgram> programs = programs_of(function, target);
+    programs.erase(programs.begin());
+    std::vector<Waiting> others = by_expected_cost(std::move(programs), tried[0], target);
+    const auto keep = [&](const Waiting& other, const std::function<Candidate()>& result) {
       try {
         tried.push_back(result());
       } catch (const Error& error) {  // the usual configuration has compiled
         const std::string text = error.what();
-        tried.push_back({other.configuration, text.substr(0, text.find('\n')), {}, {}});
+        tried.push_back({other.program.configuration, text.substr(0, text.find('\n')), {}, {}});
       }
+      tried.back().order = other.order;
     };
     // Warpgroup instructions with small spills are still faster than others.
     const auto has_group_code = [&](auto is_good) {
@@ -179,21 +227,34 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
       });
     };
     const auto is_clean = [](const Fault& fault) { return !fault.any(); };
-    while (!others.empty() && others[0].program.path == "wgmma" && !has_group_code(is_clean)) {
-      keep(others[0], [&] { return compiled(others[0]); });
+    // Groups' kernels cost the same, and stand first.
+    while (!others.empty() && others[0].program.program.path == "wgmma" && !has_group_code(is_clean)) {
+      keep(others[0], [&] { return compiled(others[0].program); });
       others.erase(others.begin());
     }
     if (has_group_code([](const Fault& fault) { return fault.is_small(); })) others.clear();
-    progress.expect(static_cast<int>(others.size()));
-    std::vector<std::future<Candidate>> compiling;
-    for (const ConfiguredProgram& other : others)
-      compiling.push_back(std::async(std::launch::async | std::launch::deferred, compiled, other));
-    for (size_t i = 0; i < others.size(); ++i) keep(others[i], [&] { return compiling[i].get(); });
+    // Two at a time, until none is left that is expected to be faster than one without a fault.
+    constexpr size_t at_once = 2;
+    for (size_t first = 0; first < others.size(); first += at_once) {
+      const bool enough = std::any_of(tried.begin(), tried.end(), [&](const Candidate& candidate) {
+        return candidate.failure.empty() && !candidate.fault.any() &&
+               candidate.cost <= others[first].expected_cost;
+      });
+      if (enough) break;
+      const size_t end = std::min(first + at_once, others.size());
+      progress.expect(static_cast<int>(end - first));
+      std::vector<std::future<Candidate>> compiling;
+      for (size_t i = first; i < end; ++i)
+        compiling.push_back(
+            std::async(std::launch::async | std::launch::deferred, compiled, others[i].program));
+      for (size_t i = first; i < end; ++i) keep(others[i], [&] { return compiling[i - first].get(); });
+    }
+    std::stable_sort(tried.begin(), tried.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.order < y.order; });
   }
   Candidate* chosen = &tried[0];
   for (Candidate& candidate : tried)
-    if (candidate.failure.empty() && chosen->fault.any() && candidate.fault < chosen->fault)
-      chosen = &candidate;
+    if (is_better(candidate, *chosen)) chosen = &candidate;
   const auto request = [&](const Candidate& candidate) {
     return request_of(candidate.code->program.source, name.name, target.arch);
   };

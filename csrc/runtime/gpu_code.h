@@ -1,4 +1,4 @@
-// The code of a kernel for a chip, from the first configuration whose registers suffice, otherwise from the
+// The code of a kernel for a chip: from the usual configuration if its registers suffice, otherwise from the
 // best one.
 #pragma once
 #include <string>
@@ -15,10 +15,11 @@ struct GpuCode {
   CompileResult result;
 };
 
-// Compiles the usual configuration alone; if it is not acceptable, it compiles the others concurrently. All
-// are kept on disk, so that a later process chooses again without NVRTC. A warning reports if none is
-// acceptable; the log lists the cost of each configuration and why it was not chosen; the terminal shows a
-// progress line if it takes long.
+// Compiles the usual configuration alone; if it is not acceptable, it compiles the others, two at a time, in
+// the order of the time that they are expected to take, until one that is acceptable is as fast as the others
+// are expected to be. All are kept on disk, so that a later process chooses again without NVRTC. A warning
+// reports if none is acceptable; the log lists the cost of each configuration and why it was not chosen; the
+// terminal shows a progress line if it takes long.
 GpuCode compile_for_gpu(const Function& function, const KernelName& name, const cuda::Target& target,
                         CubinCompiler& compiler);
 
