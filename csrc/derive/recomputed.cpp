@@ -46,9 +46,8 @@ Value* KeptTiles::load(Builder& build, Value* array, size_t number, Value* block
   Value* made = build.emit("load", std::move(operands), {{"pad", pad}, {"shape", shape}, {"steps", shape}});
   return type.shape == shape ? made : build.emit("reshape", {made}, {{"shape", type.shape}});
 }
-void KeptTiles::store(Builder& build, Value* array, size_t number, Value* block) const {
+void KeptTiles::store(Builder& build, Value* array, size_t number, Value* block, Value* tile) const {
   const Shape shape = this->shape(number);
-  Value* tile = value(number);
   if (tile->type.shape != shape) tile = build.emit("reshape", {tile}, {{"shape", shape}});
   std::vector<Value*> operands{build.emit("index", {array, block}), tile};
   for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));

@@ -19,7 +19,7 @@ class KeptTiles {
   Type array_type(size_t number) const;
   // Accesses the tile of a block in its array.
   Value* load(Builder& build, Value* array, size_t number, Value* block) const;
-  void store(Builder& build, Value* array, size_t number, Value* block) const;
+  void store(Builder& build, Value* array, size_t number, Value* block, Value* tile) const;
 
  private:
   const Function& function_;

@@ -2,7 +2,6 @@
 #include "derive/remainder.h"
 
 #include <algorithm>
-#include <set>
 
 #include "ir/build.h"
 #include "ir/verify.h"
@@ -53,6 +52,16 @@ class Copier {
     for (Value* operand : store.operands) of(operand);
     build_.insert(clone(store, function_, map_));
   }
+  // Stores a tile that is kept for other kernels, if it follows from loops. Returns false if it does not.
+  bool keep(size_t number) {
+    Value* value = kept_.value(number);
+    if (keeps(value) || !can_copy(value)) return false;
+    of(value);
+    add_arrays(number + 1);
+    build_.location = value->definition->location;
+    kept_.store(build_, arrays_[number], number, block_number(build_), map_.at(value));
+    return true;
+  }
   Function finish() {
     for (const char* pass : {"cse", "dce"}) run_pass(pass, function_);
     verify(function_, "take_remainder");
@@ -60,17 +69,20 @@ class Copier {
   }
 
  private:
-  // The sums themselves are what the kernel should not compute.
-  bool keeps(Value* value) {
-    std::set<std::pair<const Value*, bool>> seen;
-    return again_.keeps(value) && !follows_from_loop_by_sum(value, false, seen);
+  // The results of loops are kept, and nothing that follows from them.
+  static bool keeps(const Value* value) {
+    const Op* op = value->definition;
+    return op && !op->regions.empty() && !value->type.is_array() && value->type.dtype != DType::boolean;
+  }
+  void add_arrays(size_t count) {
+    while (arrays_.size() < count)
+      arrays_.push_back(function_.add_argument(function_.body(), kept_.array_type(arrays_.size()), {}));
   }
   void of(Value* value) {
     if (map_.contains(value)) return;
     if (keeps(value)) {
       const size_t number = kept_.number_of(value);
-      while (arrays_.size() <= number)
-        arrays_.push_back(function_.add_argument(function_.body(), kept_.array_type(arrays_.size()), {}));
+      add_arrays(number + 1);
       map_[value] = kept_.load(build_, arrays_[number], number, block_number(build_));
       return;
     }
@@ -89,7 +101,7 @@ class Copier {
 }  // namespace
 
 std::optional<Function> take_remainder(Function& function, const std::vector<DerivedGradient>& gradients,
-                                       KeptTiles& kept) {
+                                       KeptTiles& kept, std::set<size_t>& stored) {
   bool multiplies = false;
   walk(function.body(), [&](const Op& op) { multiplies |= op.is("mma"); });
   if (!multiplies) return std::nullopt;
@@ -113,6 +125,9 @@ std::optional<Function> take_remainder(Function& function, const std::vector<Der
   std::erase_if(function.body().ops, [&](const std::unique_ptr<Op>& op) {
     return std::find(taken.begin(), taken.end(), op.get()) != taken.end();
   });
+  const size_t count = kept.size();
+  for (size_t number = 0; number < count; ++number)
+    if (copier.keep(number)) stored.insert(number);
   return copier.finish();
 }
 

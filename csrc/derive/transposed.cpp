@@ -2,7 +2,9 @@
 #include "derive/transposed.h"
 
 #include <algorithm>
+#include <set>
 
+#include "derive/divided.h"
 #include "derive/recomputed.h"
 #include "derive/remainder.h"
 #include "derive/turned.h"
@@ -15,7 +17,8 @@
 namespace tile {
 namespace {
 
-constexpr int64_t most_width = 4, most_elements = 3 * 128 * 128;  // of the products of a block
+constexpr int64_t most_width = 4, most_parts = 2;
+constexpr int64_t most_elements = 128 * 256;  // of the results of a block's products
 
 // The addition of one gradient: a store inside the loop.
 struct Addition {
@@ -56,8 +59,8 @@ class Transposer {
       counts_.push_back(function_.add_argument(function_.body(), Type::tile(DType::i32), {}));
     outside_.location = inside_.location = loop_.location;
     turn_ = function_.add_argument(*region_, Type::tile(DType::i32), {});
-    for (size_t i = 0; i < 3; ++i)
-      if (again_.depends(loop_.operands[i])) refuse("the loop's bounds depend on the block");
+    if (again_.depends(loop_.operands[0]) || again_.depends(loop_.operands[2]))
+      refuse("the loop's first iteration, or its step, depends on the block");
     Value *low = of(loop_.operands[0]), *step = of(loop_.operands[2]);
     Value* index = outside_.emit("bid", {}, {{"axis", int64_t{axis_}}});
     if (const DType dtype = low->type.dtype; dtype != DType::i32)
@@ -74,9 +77,10 @@ class Transposer {
     Value* count = counts_[static_cast<size_t>(axis_)];
     if (bounds_use(loop_, [](const Op& op) { return op.traits().reads; }))
       refuse("the loop's bounds are loaded");
-    if (bounds_use(loop_, [](const Op& op) {
-          return op.is("bid");
-        })) {  // the launch has blocks for the most iterations of all blocks
+    // The launch has blocks for the most iterations of all blocks.
+    if (again_.depends(loop_.operands[1])) {
+      runs_ = inside_.emit("lt", {index, of(loop_.operands[1])});
+    } else if (bounds_use(loop_, [](const Op& op) { return op.is("bid"); })) {
       Value* runs = outside_.emit("lt", {index, of(loop_.operands[1])});
       count = outside_.emit("where", {runs, count, outside_.constant(DType::i32, 0)});
     }
@@ -112,13 +116,33 @@ class Transposer {
     if (op->is("bid") && own) return map_[value] = turn_;
     if (op->is("num_blocks") && own) return map_[value] = counts_[static_cast<size_t>(axis_)];
     if (const std::string why = again_.why_not(*op); !why.empty()) refuse(why);
-    for (Value* operand : free_values(*op)) of(operand);
     Builder& build = again_.depends(value) ? inside_ : outside_;
+    if (const Ramp* ramp = wider_.ramp(value)) return map_[value] = wider_ramp(build, *value, *ramp);
+    for (Value* operand : free_values(*op)) of(operand);
     if (op->results.size() == 1 && wider_.grows(value)) return map_[value] = wider_copy(build, *op);
+    if (wider_.factor() > 1 && wider_.axis(value) < -1) refuse("an operand has no wider form");
     replace_blocks(build.insert(clone(*op, function_, map_)));
     return map_.at(value);
   }
 
+  Value* wider_ramp(Builder& build, const Value& value, const Ramp& ramp) {
+    const DType dtype = value.type.dtype;
+    const Shape shape = wider_.shape(&value);
+    const auto add = [&](Value* sum, Value* part) {
+      if (part->type.dtype != dtype) part = build.emit("astype", {part}, {{"dtype", dtype}});
+      return sum ? build.emit("add", {sum, part}) : part;
+    };
+    const int64_t extent = ramp.extent * wider_.factor();
+    Value* index = add(nullptr, map_.at(loop_.region().arguments[0]));
+    Value* start = build.emit("mul", {index, build.constant(dtype, extent)});
+    start = add(start, build.constant(dtype, ramp.constant));
+    for (Value* each : ramp.scalars) start = add(start, of(each));
+    Value* line = build.emit("arange", {}, {{"dtype", dtype}, {"size", extent}});
+    Shape lines(shape.size(), 1);
+    lines[static_cast<size_t>(ramp.axis)] = extent;
+    line = build.broadcast(build.emit("reshape", {line}, {{"shape", lines}}), shape);
+    return build.emit("add", {line, build.broadcast(start, shape)});
+  }
   Value* wider_copy(Builder& build, const Op& op) {
     std::vector<Value*> operands;
     for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(wider_operand(build, op, i));
@@ -252,6 +276,8 @@ class Transposer {
       arguments.push_back(function_.add_argument(*region_, type, {}));
       sums.push_back(added);
     }
+    auto runs = std::make_unique<Block>(), skips = std::make_unique<Block>();
+    if (runs_) inside_.to_end(*runs);
     for (size_t i = 0; i < sums.size(); ++i) {
       if (!turns(chains[i])) {
         results.push_back(sum_of(arguments[i], sums[i]));
@@ -259,6 +285,19 @@ class Transposer {
       }
       results.push_back(turned_sum(arguments[i], *sums[i]->definition));
       chains[i].pop_back();
+    }
+    if (runs_) {
+      inside_.create(primitive("yield"), results);
+      inside_.to_end(*skips);
+      inside_.create(primitive("yield"), arguments);
+      auto choice = std::make_unique<Op>();
+      choice->primitive = &primitive("if");
+      choice->location = loop_.location;
+      choice->operands = {runs_};
+      choice->regions.push_back(std::move(runs));
+      choice->regions.push_back(std::move(skips));
+      inside_.to_end(*region_);
+      results = inside_.insert(std::move(choice)).results;
     }
     inside_.create(primitive("yield"), results);
     loop->regions.push_back(std::move(region_));
@@ -297,7 +336,7 @@ class Transposer {
   ValueMap map_;
   std::vector<Value*> counts_, arrays_;
   std::vector<size_t> used_;
-  Value* turn_ = nullptr;
+  Value *turn_ = nullptr, *runs_ = nullptr;  // runs: the block has this iteration; null: all have
 };
 
 struct Products {
@@ -315,15 +354,23 @@ Products products_of(const Function& function) {
   return all;
 }
 
-// A block computes as wide tiles as registers hold: the more, the fewer bytes are loaded for each product.
+// A block computes as wide tiles as registers hold: the wider, the fewer bytes are loaded for each product.
+// Its iterations are divided for that. Returns false if registers do not hold its tiles.
+bool divide(Function& function) {
+  for (int64_t parts = 2; products_of(function).elements > most_elements && parts <= most_parts; parts *= 2)
+    if (!divide_iterations(function, 2)) break;
+  return products_of(function).elements <= most_elements;
+}
 TransposedKernel with_wide_tiles(const Function& function, const std::vector<Addition>& group,
                                  KeptTiles& kept) {
   TransposedKernel made = Transposer(function, group, kept).run();
-  const Products products = products_of(made.function);
-  if (products.count == 0) return made;
-  for (int64_t width = 2; width <= most_width && width * products.elements <= most_elements; width *= 2) {
+  divide(made.function);
+  if (products_of(made.function).count == 0) return made;
+  for (int64_t width = 2; width <= most_width; width *= 2) {
     try {
-      made.wide = std::move(Transposer(function, group, kept, width).run().function);
+      Function wide = std::move(Transposer(function, group, kept, width).run().function);
+      if (!divide(wide)) break;
+      made.wide = std::move(wide);
       made.width = width;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
@@ -357,7 +404,7 @@ std::vector<Addition> additions_of(const Derived& derived, const std::vector<Wan
 }
 
 // Stores what other kernels load.
-void store_kept(Derived& derived, const KeptTiles& kept) {
+void store_kept(Derived& derived, const KeptTiles& kept, const std::set<size_t>& stored) {
   Function& function = derived.function;
   Block& body = function.body();
   derived.counts = body.arguments.size();
@@ -365,12 +412,13 @@ void store_kept(Derived& derived, const KeptTiles& kept) {
   for (size_t number = 0; number < kept.size(); ++number) {
     Value *array = function.add_argument(body, kept.array_type(number), {}), *value = kept.value(number);
     derived.kept.push_back({body.arguments.size() - 1, value->type.dtype, kept.shape(number), nullptr});
+    if (stored.contains(number)) continue;
     size_t at = 0;
     while (body.ops[at].get() != value->definition) ++at;
     Builder build(function, body);
     build.location = value->definition->location;
     build.at(body, at + 1);
-    kept.store(build, array, number, block_number(build));
+    kept.store(build, array, number, block_number(build), value);
   }
   for (const char* pass : {"cse", "dce"}) run_pass(pass, function);
   verify(function, "transpose");
@@ -435,7 +483,8 @@ std::vector<std::string> transpose_owned(Derived& derived, const std::vector<Wan
     Block& region = each.loop->region();
     std::erase_if(region.ops, [&](const std::unique_ptr<Op>& op) { return op.get() == each.store; });
   }
-  derived.remainder = take_remainder(derived.function, derived.gradients, kept);
+  std::set<size_t> stored;  // by the remainder
+  derived.remainder = take_remainder(derived.function, derived.gradients, kept, stored);
   const size_t first = derived.function.body().arguments.size() + 3;
   const auto add_kept = [&](Function& function) {
     for (size_t i = function.body().arguments.size(); i < first + kept.size(); ++i)
@@ -454,7 +503,7 @@ std::vector<std::string> transpose_owned(Derived& derived, const std::vector<Wan
       });
     }
   }
-  store_kept(derived, kept);
+  store_kept(derived, kept, stored);
   return why;
 }
 

@@ -108,7 +108,8 @@ bool turn_products(Function& function) {
   Function other = clone(function);
   std::vector<Block*> blocks;
   walk(other.body(), [&](const Op& op) {
-    if (op.is("for")) blocks.push_back(&op.region());
+    if (op.is("for") || op.is("if"))
+      for (const auto& region : op.regions) blocks.push_back(region.get());
   });
   for (Block* block : blocks) turn_block(other, *block);
   for (const char* pass : {"fold", "cse", "licm", "dce"}) run_pass(pass, other);

@@ -33,6 +33,37 @@ int Wider::axis_of_access(const Op& access) {
   return found;
 }
 
+const Ramp* Wider::ramp(const Value* value) {
+  const auto at = ramps_.find(value);
+  return grows(value) && at != ramps_.end() ? &at->second : nullptr;
+}
+
+std::optional<Ramp> Wider::find_ramp(const Value* value) {
+  if (!is_integer(value->type.dtype) || value->type.is_scalar()) return std::nullopt;
+  std::optional<Ramp> ramp = ramp_of(const_cast<Value*>(value));
+  if (!ramp || ramp->axis < 0) return std::nullopt;
+  // One of the scalars is the index times the extent.
+  const auto without_casts = [](const Value* each) {
+    while (each->definition && each->definition->is("astype")) each = each->definition->operands[0];
+    return each;
+  };
+  const auto counts = [&](const Value* each) {
+    const Op* op = without_casts(each)->definition;
+    if (!op || !op->is("mul")) return false;
+    for (size_t i = 0; i < 2; ++i)
+      if (const auto by = constant_of(without_casts(op->operands[i])))
+        return by->integer == ramp->extent &&
+               without_casts(op->operands[1 - i]) == loop_.region().arguments[0];
+    return false;
+  };
+  const auto at = std::find_if(ramp->scalars.begin(), ramp->scalars.end(), counts);
+  if (at == ramp->scalars.end()) return std::nullopt;
+  ramp->scalars.erase(at);
+  for (const Value* each : ramp->scalars)
+    if (axis(each) != -1) return std::nullopt;
+  return ramp;
+}
+
 int Wider::find(const Value* value) {
   constexpr int scalar = -2;  // depends on the index, and has no axis
   if (value == loop_.region().arguments[0]) return scalar;
@@ -46,9 +77,15 @@ int Wider::find(const Value* value) {
       });
   }
   if (op->traits().reads) return axis_of_access(*op);
+  if (const std::optional<Ramp> ramp = find_ramp(value)) {
+    ramps_[value] = *ramp;
+    return ramp->axis;
+  }
   int found = -1;
   for (const Value* operand : op->operands) {
     const int own = axis(operand);
+    if (own == scalar && value->type.is_scalar() && op->traits().pure()) return scalar;
+    if (op->is("broadcast") && own == scalar) return scalar;  // of no use but in a ramp
     if (own == scalar || (found >= 0 && own >= 0 && own != found && !op->is("mma"))) refuse(*op);
     found = std::max(found, own);
   }

@@ -3,7 +3,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "ir/op.h"
+#include "derive/ramp.h"
 
 namespace tile {
 
@@ -20,16 +20,21 @@ class Wider {
   Shape shape(const Value* value);  // of the wider value
   // The attributes of a wider load, store, reshape or broadcast.
   Attributes attributes(const Op& op);
+  // Returns the ramp that a tile of indices is, if it counts on from iteration to iteration: its scalars
+  // without the loop's index, and its axis and extent.
+  const Ramp* ramp(const Value* value);
   // Throws an error unless an access goes to tile number `index` along one axis.
   int axis_of_access(const Op& access);
 
  private:
   int find(const Value* value);
+  std::optional<Ramp> find_ramp(const Value* value);
   [[noreturn]] void refuse(const Op& op) const;
 
   const Op& loop_;
   const int64_t factor_;
   std::unordered_map<const Value*, int> known_;
+  std::unordered_map<const Value*, Ramp> ramps_;
 };
 
 }  // namespace tile

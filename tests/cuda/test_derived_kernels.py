@@ -1,11 +1,16 @@
 """Derived kernels on the emulator: races between blocks and threads, and values against those of the CPU."""
 
 import pytest
+import tile_ops
+import tile_ops.language as tl
 import torch
 from combinations import by_turns
-from derive.kernels import CASES
+from derive.kernels import CASES, matmul_kernel, matmul_outputs
 from derive.test_gradients import arguments_of, gradients_of
+from derive.test_transposed import attention_arguments, attention_reference, biased_attention, owners
 from emulate_operators import Emulation
+
+__all__ = ["owners"]  # a fixture
 
 
 @pytest.mark.parametrize("name, dtype", by_turns(CASES.keys(), [torch.float32, torch.bfloat16]))
@@ -19,3 +24,53 @@ def test_gradients_on_the_emulator(name, dtype):
         scale = reference.abs().max().clamp(min=1)
         tolerance = 1e-4 if dtype == torch.float32 else 3e-2
         assert ((ours.double() - reference.double()).abs().max() / scale).item() < tolerance
+
+
+@pytest.mark.parametrize(
+    "name, dtype", by_turns(["matmul", "grouped_matmul", "online_attention"], [torch.float32, torch.bfloat16])
+)
+def test_transposed_kernels_on_the_emulator(name, dtype, owners):
+    case, emulation = CASES[name], Emulation()
+    arguments = arguments_of(case, dtype)
+    _, expected = gradients_of(
+        case.reference,
+        [each.detach().double().requires_grad_() if isinstance(each, torch.Tensor) else each for each in arguments],
+    )
+    _, gradients = emulation.call(lambda: gradients_of(case.operator, arguments))
+    assert any("_transposed" in program["entry"] for program in emulation.programs) == (name != "grouped_matmul")
+    for ours, reference in zip(gradients, expected):
+        scale = reference.abs().max().clamp(min=1)
+        assert ((ours.double() - reference).abs().max() / scale).item() < (1e-4 if dtype == torch.float32 else 6e-2)
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_transposed_attention_on_warpgroups(rows, owners):
+    """Tiles as on a GPU: the sums of keys and values, and of the bias, use wgmma."""
+    emulation = Emulation()
+    arguments = attention_arguments(1, 256, 192, 64, rows, 64, torch.bfloat16)
+    exact = [each.detach().double().requires_grad_() if isinstance(each, torch.Tensor) else each for each in arguments]
+    _, expected = gradients_of(attention_reference, exact)
+    _, gradients = gradients_of(emulation.operator(biased_attention), arguments)
+    paths = [program["path"] for program in emulation.programs if "_transposed" in program["entry"]]
+    assert paths == ["wgmma", "wgmma"]
+    for ours, reference in zip(gradients, expected):
+        scale = reference.abs().max().clamp(min=1)
+        assert ((ours.double() - reference).abs().max() / scale).item() < 6e-2
+
+
+def test_transposed_products_on_warpgroups(owners):
+    """The gradients of both operands of a product are products that use wgmma."""
+    emulation = Emulation()
+    make = lambda *shape: torch.randn(shape).to(torch.bfloat16).requires_grad_()  # noqa: E731
+    arguments = make(192, 136), make(136, 256), make(256)
+    operator = tile_ops.op("derived::wide_matmul(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=matmul_outputs, grad="auto")(
+        lambda x, w, b, out: matmul_kernel[2, 2](x, w, b, out, 128, 128, 64, tl.float32)
+    )
+    exact = [each.detach().double().requires_grad_() for each in arguments]
+    _, expected = gradients_of(CASES["matmul"].reference, exact)
+    _, gradients = gradients_of(emulation.operator(operator), arguments)
+    paths = [program["path"] for program in emulation.programs if "_transposed" in program["entry"]]
+    assert paths == ["wgmma", "wgmma"]
+    for ours, reference in zip(gradients, expected):
+        scale = reference.abs().max().clamp(min=1)
+        assert ((ours.double() - reference).abs().max() / scale).item() < 3e-2
