@@ -63,7 +63,9 @@ struct TransposedKernel {
   const Op* loop = nullptr;       // in Derived::whole
   std::vector<size_t> gradients;  // that it writes
   std::vector<size_t> kept;       // numbers among Derived::kept of what it loads
-  double flops = 0;               // of matrix products, for an iteration and a block
+  // Of products that the derived kernel computes, too, for an iteration and a block: with operands of 16 bits
+  // at most, and with others.
+  double narrow_flops = 0, other_flops = 0;
 };
 
 struct Derived {

@@ -18,6 +18,7 @@ namespace tile {
 namespace {
 
 constexpr int64_t most_width = 4, most_parts = 2;
+constexpr int64_t most_beside_others = 128;   // rows or columns of a product that is not the only one
 constexpr int64_t most_elements = 128 * 256;  // of the results of a block's products
 
 // The addition of one gradient: a store inside the loop.
@@ -92,10 +93,11 @@ class Transposer {
     TransposedKernel made(std::move(function_));
     made.axis = axis_;
     walk(made.function.body(), [&](const Op& op) {
-      if (!op.is("mma")) return;
+      // The derived kernel has no more the products that are added up here.
+      if (!op.is("mma") || !op.operands[2]->definition || op.operands[2]->definition->is("mma")) return;
       double each = 2.0 * static_cast<double>(op.operands[1]->type.shape.back());
       for (const int64_t extent : op.type(0).shape) each *= static_cast<double>(extent);
-      made.flops += each;
+      (info(op.type(0).dtype).bits <= 16 ? made.narrow_flops : made.other_flops) += each;
     });
     made.kept = used_;
     return made;
@@ -341,6 +343,7 @@ class Transposer {
 
 struct Products {
   int64_t count = 0, elements = 0;  // of all results
+  int64_t longest = 0;              // axis of one
 };
 Products products_of(const Function& function) {
   Products all;
@@ -348,7 +351,8 @@ Products products_of(const Function& function) {
     if (!op.is("mma")) return;
     ++all.count;
     int64_t own = 1;
-    for (const int64_t extent : op.result()->type.shape) own *= extent;
+    for (const int64_t extent : op.result()->type.shape)
+      own *= extent, all.longest = std::max(all.longest, extent);
     all.elements += own;
   });
   return all;
@@ -365,11 +369,13 @@ TransposedKernel with_wide_tiles(const Function& function, const std::vector<Add
                                  KeptTiles& kept) {
   TransposedKernel made = Transposer(function, group, kept).run();
   divide(made.function);
-  if (products_of(made.function).count == 0) return made;
+  const int64_t count = products_of(made.function).count;
+  if (count == 0) return made;
+  const bool alone = count == static_cast<int64_t>(group.size());
   for (int64_t width = 2; width <= most_width; width *= 2) {
     try {
       Function wide = std::move(Transposer(function, group, kept, width).run().function);
-      if (!divide(wide)) break;
+      if (!divide(wide) || (!alone && products_of(wide).longest > most_beside_others)) break;
       made.wide = std::move(wide);
       made.width = width;
     } catch (const Error& error) {

@@ -7,8 +7,8 @@
 #include "ir/print.h"
 #include "python/kernel_call.h"
 #include "runtime/launch_observer.h"
-#include "runtime/overlap.h"
 #include "torch/args.h"
+#include "torch/overlap.h"
 #include "torch/reverse_launch.h"
 
 namespace tile::python {
@@ -268,9 +268,7 @@ PyObject* overlapping(PyObject*, PyObject* const* given, Py_ssize_t count) {
     const at::Tensor* x = count ? tensor_in(given[0]) : nullptr;
     const at::Tensor* y = count == 2 ? tensor_in(given[1]) : x;
     if (!x || !y) fail(ErrorKind::type, "overlap: takes one or two tensors");
-    const ArrayArgument a = to_array_argument(*x), b = to_array_argument(*y);
-    const bool found =
-        count == 2 ? overlap(strided_memory(a), strided_memory(b)) : overlaps_itself(strided_memory(a));
+    const bool found = count == 2 ? overlap(*x, *y) : overlaps_itself(*x);
     return PyBool_FromLong(found);
   });
 }

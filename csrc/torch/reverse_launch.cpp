@@ -21,11 +21,12 @@ namespace tile {
 namespace {
 
 constexpr int64_t small_bytes = int64_t{1} << 22;  // of partial sums, which are always taken
-constexpr int64_t cpu_blocks = 64;                // whatever the number of threads, because sums depend on it
-constexpr int64_t gpu_multiprocessors = 132;      // of the GPU that a meta tensor represents
-constexpr double accesses_of_parts = 3;           // they are filled with zeros, written and read
-constexpr double cpu_flops = 16, gpu_flops = 64;  // of products in the time of a byte of memory
-constexpr int64_t most_blocks = 65535;            // of a GPU along the second and third axis of a grid
+constexpr int64_t cpu_blocks = 64;            // whatever the number of threads, because sums depend on it
+constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor represents
+constexpr double accesses_of_parts = 3;       // they are filled with zeros, written and read
+// Of products in the time of a byte of memory: on a CPU, and on a GPU with operands of 16 bits and others.
+constexpr double cpu_flops = 16, gpu_narrow_flops = 64, gpu_other_flops = 8;
+constexpr int64_t most_blocks = 65535;  // of a GPU along the second and third axis of a grid
 
 // out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous;
 // out: [n].
@@ -200,8 +201,11 @@ class Chooser {
       for (const int64_t extent : derived.kept[number].shape) own *= static_cast<double>(extent);
       bytes += 2 * own * static_cast<double>(blocks);
     }
-    const double flops = transposed.flops * static_cast<double>(blocks) * static_cast<double>(iterations);
-    return bytes + flops / (launch_.targets.at(0).tensor.is_cpu() ? cpu_flops : gpu_flops);
+    const bool cpu = launch_.targets.at(0).tensor.is_cpu();
+    bytes += static_cast<double>(blocks) * static_cast<double>(iterations) *
+             (transposed.narrow_flops / (cpu ? cpu_flops : gpu_narrow_flops) +
+              transposed.other_flops / (cpu ? cpu_flops : gpu_other_flops));
+    return bytes;
   }
 
   const GradientLaunch& launch_;

@@ -7,8 +7,9 @@ import torch
 from combinations import by_turns
 from derive.kernels import CASES, matmul_kernel, matmul_outputs
 from derive.test_gradients import arguments_of, gradients_of
-from derive.test_transposed import attention_arguments, attention_reference, biased_attention, owners
+from derive.test_transposed import attention_arguments, attention_reference, biased_attention, biased_attention_kernel, owners
 from emulate_operators import Emulation
+from tile_ops import _C
 
 __all__ = ["owners"]  # a fixture
 
@@ -74,3 +75,40 @@ def test_transposed_products_on_warpgroups(owners):
     for ours, reference in zip(gradients, expected):
         scale = reference.abs().max().clamp(min=1)
         assert ((ours.double() - reference).abs().max() / scale).item() < 3e-2
+
+
+def large_product():
+    """Launches of the gradients of a product of 4096 x 4096, of tensors without memory."""
+    make = lambda *shape: torch.empty(shape, dtype=torch.bfloat16, device="meta")  # noqa: E731
+    x, w, b, out = make(4096, 4096), make(4096, 4096), make(4096), make(4096, 4096)
+    gradients = [torch.empty_like(each) for each in (out, x, w, b)]
+    tile_ops.derive(matmul_kernel)[32, 32](x, w, b, out, 128, 128, 64, tl.float32, *gradients)
+
+
+def large_attention(rows):
+    """The same of 32 heads of 2048 rows, with a bias."""
+    make = lambda *shape: torch.empty(shape, dtype=torch.bfloat16, device="meta")  # noqa: E731
+    q, k, v, out = (make(32, 2048, 64) for _ in range(4))
+    bias = make(2048, 2048)
+    gradients = [torch.empty_like(each) for each in (out, q, k, v, bias)]
+    derivative = tile_ops.derive(biased_attention_kernel)
+    derivative[2048 // rows, 32](q, k, v, bias, out, 0.125, rows, 64, 64, *gradients)
+
+
+@pytest.mark.parametrize(
+    "launch, kernels",
+    [
+        (large_product, 3),
+        (lambda: large_attention(64), 2),  # a tile of 64 rows is too small for the kernel of the queries
+        (lambda: large_attention(128), 3),
+    ],
+)
+def test_large_gradients_use_warpgroups_without_spills(launch, kernels):
+    rows = [row for row in _C.inspect("usual", 90, 0, launch) if row["path"]]
+    assert len(rows) == 3
+    assert sum("_transposed" in row["kernel"] for row in rows) == 2
+    assert sum(row["path"] == "wgmma" for row in rows) == kernels
+    for row in rows:
+        code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["path"])
+        if row["path"] == "wgmma":
+            assert code["spill_stores"] + code["spill_loads"] == 0, row["kernel"]
