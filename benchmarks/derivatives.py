@@ -110,7 +110,8 @@ def attention_kernel(q, k, v, bias, out, scale: float, M: tl.Constant[int], N: t
 
 @tile_ops.op("bench_derived::attention(Tensor q, Tensor k, Tensor v, Tensor bias) -> Tensor", outputs="q", grad="auto")
 def attention(q, k, v, bias, out):
-    attention_kernel[tl.cdiv(q.shape[1], 64), q.shape[0]](q, k, v, bias, out, q.shape[2] ** -0.5, 64, 64, q.shape[2])
+    rows = 128 if q.is_cuda else 64
+    attention_kernel[tl.cdiv(q.shape[1], rows), q.shape[0]](q, k, v, bias, out, q.shape[2] ** -0.5, rows, 64, q.shape[2])
 
 
 def attention_by_hand(q, k, v, bias):

@@ -19,7 +19,7 @@ class Backward::Context : public Adjoints {
     for (const DerivedGradient& gradient : backward_.derived_.gradients) {
       if (gradient.parameter != parameter) continue;
       Value* root = backward_.function_.body().arguments[gradient.position];
-      if (!gradient.axes.empty()) {  // this block's part of the sums
+      if (gradient.how == DerivedGradient::summed) {  // this block's part of the sums
         std::vector<Value*> operands{root};
         for (int axis : gradient.axes) operands.push_back(emit("bid", {}, {{"axis", int64_t{axis}}}));
         root = emit("index", std::move(operands));
@@ -50,7 +50,16 @@ Backward::Backward(Derived& derived, const Activity& activity, const ValueMap& c
       activity_(activity),
       function_(derived.function),
       build_(derived.function, derived.function.body()),
-      parameters_(derived.kernel.body().arguments.size()) {
+      parameters_(derived.kernel.body().arguments.size()),
+      online_(online_loops(
+          derived.kernel,
+          [&](const Op& op) {
+            const auto& results = derived.results;
+            const auto& all = derived.kernel.body().arguments;
+            const auto at = std::find(all.begin(), all.end(), root_array(op.operands[0])) - all.begin();
+            return std::find(results.begin(), results.end(), static_cast<size_t>(at)) != results.end();
+          },
+          [&](const Value* value) { return activity.active(value); })) {
   for (const auto& [from, to] : copies) origin_[to] = from;
   note_loops(derived.kernel.body(), function_.body());
 }
@@ -63,19 +72,23 @@ void Backward::run() {
   remove_forward_effects(function_.body());
 }
 
-void Backward::note_copies(const ValueMap& map) {
-  for (const auto& [from, to] : map)
-    if (const auto known = origin_.find(from); known != origin_.end()) origin_[to] = known->second;
+void Backward::note_copies(const ValueMap& map, const LastMaximum* last) {
+  for (const auto& [from, to] : map) {
+    const auto known = origin_.find(from);
+    if (known == origin_.end() || (last && (to == last->value || last->loop->scaled.contains(known->second))))
+      continue;
+    origin_[to] = known->second;
+  }
 }
 void Backward::note_loops(const Block& from, const Block& to) {
-  for (size_t i = 0; i < from.ops.size() && i < to.ops.size(); ++i) {
-    const Op &a = *from.ops[i], &b = *to.ops[i];
-    if (a.is("for")) {
-      const auto known = loop_origin_.find(&a);
-      loop_origin_[&b] = known == loop_origin_.end() ? &a : known->second;
-    }
-    for (size_t k = 0; k < a.regions.size(); ++k) note_loops(a.region(k), b.region(k));
+  for (size_t i = 0; i < from.ops.size() && i < to.ops.size(); ++i) note_loop(*from.ops[i], *to.ops[i]);
+}
+void Backward::note_loop(const Op& from, const Op& to) {
+  if (from.is("for")) {
+    const auto known = loop_origin_.find(&from);
+    loop_origin_[&to] = known == loop_origin_.end() ? &from : known->second;
   }
+  for (size_t k = 0; k < from.regions.size(); ++k) note_loops(from.region(k), to.region(k));
 }
 
 bool Backward::active(const Value* value) const {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "derive/activity.h"
+#include "derive/online.h"
 #include "derive/reverse.h"
 #include "ir/adjoints.h"
 #include "ir/walk.h"
@@ -45,13 +46,22 @@ class Backward {
   void apply_rule(Op& op);
   void if_op(Op& op);
   void for_op(Op& op);
-  Body again(const Block& from, std::unique_ptr<Block> to, ValueMap& map, const std::vector<Value*>& seeds);
+  // The maximum of an online softmax, which stands for those of all iterations.
+  struct LastMaximum {
+    const OnlineLoop* loop;
+    Value* value;
+  };
+  Body again(const Block& from, std::unique_ptr<Block> to, ValueMap& map, const std::vector<Value*>& seeds,
+             const LastMaximum* last = nullptr);
+  void differentiate(Loop& loop, const LastMaximum* last);
+  bool online(Loop& loop);
   Value* zeros_like(const Value* value);  // in adjoint_type
   bool runs_forward(Loop& loop);
   void keep_trajectories(Loop& loop, Value* iteration);
   void insert_loop(Loop& loop);
 
-  void note_copies(const ValueMap& map);
+  void note_copies(const ValueMap& map, const LastMaximum* last = nullptr);
+  void note_loop(const Op& from, const Op& to);
   void note_loops(const Block& from, const Block& to);
   bool is_forward_write(const Op& op) const;
   bool writes_results(const Op& op) const;
@@ -68,6 +78,7 @@ class Backward {
   std::vector<Frame> frames_;
   std::unordered_map<const Value*, const Value*> origin_;  // in the kernel
   std::unordered_map<const Op*, const Op*> loop_origin_;
+  const std::unordered_map<const Op*, OnlineLoop> online_;  // by the kernel's loops
 };
 
 }  // namespace tile

@@ -14,15 +14,33 @@ Value* Backward::zeros_like(const Value* value) {
 // Copies the ops of a region to `to`, whose arguments are in `map`, and emits adjoints behind them. seeds:
 // the adjoints of the values that the region yields; null: none. The caller sets the place of further ops.
 Backward::Body Backward::again(const Block& from, std::unique_ptr<Block> to, ValueMap& map,
-                               const std::vector<Value*>& seeds) {
+                               const std::vector<Value*>& seeds, const LastMaximum* last) {
   Body body{std::move(to), {}, {}, {}};
   Block& block = *body.block;
   std::vector<Op*> ops;
   build_.to_end(block);
-  for (const auto& op : from.ops)
-    if (!op->traits().terminator) ops.push_back(&build_.insert(clone(*op, function_, map)));
-  note_copies(map);
-  note_loops(from, block);
+  // Returns the value that equals an op's result if the maximum is the last one; null: it is computed again.
+  const auto known = [&](const Op& op) -> Value* {
+    const auto origin = last && op.results.size() == 1 ? origin_.find(op.result()) : origin_.end();
+    if (origin == origin_.end()) return nullptr;
+    if (origin->second == last->loop->next) return last->value;
+    const auto scaled = last->loop->scaled.find(origin->second);
+    if (scaled == last->loop->scaled.end()) return nullptr;
+    Value* same = op.operands[scaled->second];
+    const auto copy = map.find(same);
+    return copy == map.end() ? same : copy->second;
+  };
+  for (const auto& op : from.ops) {
+    if (op->traits().terminator) continue;
+    if (Value* value = known(*op)) {
+      map[op->result()] = value;
+      continue;
+    }
+    Op& copy = build_.insert(clone(*op, function_, map));
+    ops.push_back(&copy);
+    note_loop(*op, copy);
+  }
+  note_copies(map, last);
   for (Value* value : from.terminator()->operands) {
     const auto copy = map.find(value);
     body.yields.push_back(copy == map.end() ? value : copy->second);
@@ -162,23 +180,54 @@ void Backward::for_op(Op& op) {
     given |= loop.seeds.back() != nullptr;
   }
   if (!given) return;
+  if (!online(loop)) differentiate(loop, nullptr);
+  insert_loop(loop);
+}
+
+// Takes the last maximum for that of each iteration, if the loop is an online softmax. Returns false if the
+// adjoints need sums of earlier iterations, which are multiples of other maxima.
+bool Backward::online(Loop& loop) {
+  const auto known = online_.find(loop_origin_.at(&loop.op));
+  if (known == online_.end()) return false;
+  Loop changed = {.op = loop.op, .seeds = loop.seeds};
+  const size_t maximum = known->second.maximum;
+  changed.seeds[maximum] = nullptr;
+  const LastMaximum last{&known->second, build_.emit("detach", {loop.op.results[maximum]})};
+  differentiate(changed, &last);
+  if (!runs_forward(changed)) return false;
+  for (size_t k = 0; k < changed.used.size(); ++k)
+    if (changed.used[k] && is_floating(changed.before[k]->type.dtype)) return false;
+  loop.seeds = std::move(changed.seeds);
+  loop.index = changed.index;
+  loop.before = std::move(changed.before);
+  loop.adjoints = std::move(changed.adjoints);
+  loop.body = std::move(changed.body);
+  loop.results = std::move(changed.results);
+  return true;
+}
+
+// Fills the loop's body, which computes the iteration again and then its adjoints.
+void Backward::differentiate(Loop& loop, const LastMaximum* last) {
+  const Op& op = loop.op;
   const Location location = op.location;
   const Block& region = op.region();
   auto block = std::make_unique<Block>();
   ValueMap map;
   const auto argument = [&](const Type& type) { return function_.add_argument(*block, type, location); };
   map[region.arguments[0]] = loop.index = argument(region.arguments[0]->type);
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    loop.before.push_back(argument(region.arguments[1 + k]->type));
+    map[region.arguments[1 + k]] = last && k == last->loop->maximum ? last->value : loop.before[k];
+  }
   for (size_t k = 0; k < op.results.size(); ++k)
-    loop.before.push_back(map[region.arguments[1 + k]] = argument(region.arguments[1 + k]->type));
-  for (size_t k = 0; k < op.results.size(); ++k)
-    loop.adjoints.push_back(active(region.arguments[1 + k]) ? argument(adjoint_type(loop.before[k]->type))
-                                                            : nullptr);
-  loop.body = again(region, std::move(block), map, loop.adjoints);
+    loop.adjoints.push_back(active(region.arguments[1 + k]) && !(last && k == last->loop->maximum)
+                                ? argument(adjoint_type(loop.before[k]->type))
+                                : nullptr);
+  loop.body = again(region, std::move(block), map, loop.adjoints, last);
   for (Value* value : loop.before) {
     const auto part = loop.body.frame.parts.find(value);
     loop.results.push_back(part == loop.body.frame.parts.end() ? nullptr : part->second);
   }
-  insert_loop(loop);
 }
 
 void Backward::insert_loop(Loop& loop) {

@@ -8,6 +8,7 @@
 #include "derive/factored_sums.h"
 #include "derive/ramp.h"
 #include "derive/reach.h"
+#include "derive/transposed.h"
 #include "ir/build.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
@@ -88,7 +89,11 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
   gradient.once = reach.once;
   const size_t axes = static_cast<size_t>(kernel.body().arguments[wanted.parameter]->type.array_rank);
   const bool fits = axes + reach.shared.size() <= most_array_axes;
-  if (!reach.shared.empty() && wanted.sharing == Sharing::partial && fits) {
+  if (reach.shared.size() == 1 && wanted.sharing == Sharing::owner && reach.once && folded_axis < 0) {
+    gradient.how = DerivedGradient::owned;
+    gradient.axes = reach.shared;
+    if (!wanted.adds) gradient.dtype = own;
+  } else if (!reach.shared.empty() && wanted.sharing != Sharing::atomic && fits) {
     gradient.how = DerivedGradient::summed;
     gradient.axes = reach.shared;
   } else if (!reach.shared.empty()) {
@@ -114,8 +119,10 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
 
 }  // namespace
 
-Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
-                int folded_axis) {
+namespace {
+
+Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
+                     const std::vector<size_t>& results, int folded_axis) {
   for (size_t each : results) check_array(kernel, each, "a result");
   std::vector<size_t> inputs;
   for (const Wanted& each : wanted) {
@@ -147,8 +154,9 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
   for (const Wanted& each : wanted) {
     DerivedGradient gradient = planned(derived.kernel, activity, each, folded_axis);
     gradient.position = derived.function.body().arguments.size();
-    append(Type::array(gradient.dtype,
-                       parameters[each.parameter]->type.array_rank + static_cast<int>(gradient.axes.size())));
+    const size_t leading = gradient.how == DerivedGradient::summed ? gradient.axes.size() : 0;
+    append(
+        Type::array(gradient.dtype, parameters[each.parameter]->type.array_rank + static_cast<int>(leading)));
     derived.gradients.push_back(std::move(gradient));
   }
   derived.grid_axes = grid_axes(derived.kernel);
@@ -163,6 +171,29 @@ Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const
   for (DerivedGradient& gradient : derived.gradients)  // an array that results do not depend on has no stores
     if (!written.contains(derived.function.body().arguments[gradient.position])) gradient.covers.clear();
   return derived;
+}
+
+}  // namespace
+
+Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
+                int folded_axis) {
+  std::vector<Wanted> ways = wanted;
+  std::vector<std::string> reasons(wanted.size());
+  while (true) {
+    Derived derived = reverse_once(kernel, ways, results, folded_axis);
+    bool again = false;
+    const std::vector<std::string> why = transpose_owned(derived, ways);
+    for (size_t i = 0; i < why.size(); ++i)
+      if (!why[i].empty()) ways[i].sharing = Sharing::partial, reasons[i] = why[i], again = true;
+    if (again) continue;
+    for (size_t i = 0; i < reasons.size(); ++i) derived.gradients[i].why = std::move(reasons[i]);
+    return derived;
+  }
+}
+
+bool has_effects(const Function& function) {
+  return std::any_of(function.body().ops.begin(), function.body().ops.end(),
+                     [](const auto& op) { return !effects_of(*op).writes.empty(); });
 }
 
 Differentiable differentiable_parameters(const Function& kernel) {
@@ -193,6 +224,8 @@ std::string how_text(const DerivedGradient& gradient) {
       return "added up in its block";
     case DerivedGradient::atomic:
       return "added by atomics";
+    case DerivedGradient::owned:
+      return str("stored by a kernel that loops over grid axis ", gradient.axes.at(0));
     case DerivedGradient::summed:
       break;
   }

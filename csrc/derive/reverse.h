@@ -1,6 +1,8 @@
 // Reverse mode on the Tile IR: the kernel that computes the gradients of another kernel's inputs.
 #pragma once
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@ namespace tile {
 enum class Sharing : uint8_t {
   partial,  // each block has its own array of sums, which are added afterwards in a fixed order
   atomic,   // in any order
+  owner,    // by the blocks of a transposed kernel, each of which owns elements; partial where there is none
 };
 
 // One array of the kernel whose gradient is wanted.
@@ -29,14 +32,16 @@ struct DerivedGradient {
     added,   // one block adds to each element; the array begins with zeros
     summed,  // `axes` lead the array's own, and a sum over them is the gradient; it begins with zeros, too
     atomic,  // blocks add in any order; the array begins with zeros
+    owned,   // a block of a transposed kernel adds up each element and writes it once
   };
   size_t parameter = 0, position = 0;  // of the kernel, and of the derived kernel
   How how = stored;
   std::vector<int> axes;  // of the grid
   DType dtype = DType::f32;
   bool once = true;  // a block writes each element once
-  std::vector<Cover>
-      covers;  // if the tiles that are stored cover the array, or each part, zeros are needless
+  // If the tiles that are stored cover the array, or each part, zeros are needless.
+  std::vector<Cover> covers;
+  std::string why;  // it was to be owned, and is not
 };
 
 // Memory that the derived kernel needs for values of each iteration: [blocks, iterations, shape…].
@@ -44,7 +49,24 @@ struct DerivedScratch {
   size_t position = 0;
   DType dtype = DType::f32;
   Shape shape;
-  const Op* loop = nullptr;  // in Derived::kernel
+  const Op* loop = nullptr;  // in Derived::kernel; null: it is kept once, [blocks, shape…]
+};
+
+// A kernel with the derived kernel's parameters, launched after it. Its grid has the iterations of a loop
+// instead of the blocks along an axis, and each of its blocks loops over these.
+struct TransposedKernel {
+  explicit TransposedKernel(Function function) : function(std::move(function)) {}
+  Function function;
+  int axis = 0;  // of the grid
+  // The same kernel, whose blocks compute `width` neighbouring iterations at once.
+  std::optional<Function> wide;
+  int64_t width = 1;
+  const Op* loop = nullptr;       // in Derived::whole
+  std::vector<size_t> gradients;  // that it writes
+  std::vector<size_t> kept;       // numbers among Derived::kept of what it loads
+  // Of products that the derived kernel computes, too, for an iteration and a block: with operands of 16 bits
+  // at most, and with others.
+  double narrow_flops = 0, other_flops = 0;
 };
 
 struct Derived {
@@ -57,8 +79,15 @@ struct Derived {
   std::vector<size_t> results;  // parameters of the kernel, whose gradients follow the kernel's parameters
   std::vector<DerivedGradient> gradients;
   std::vector<DerivedScratch> scratch;
-  std::vector<int> grid_axes;  // that the kernel asks for; along others there must be one block
-  int folded_axis = -1;        // of the grid
+  // If there are transposed kernels, the kernel's number of blocks along each axis follows as three scalars,
+  // and then what is kept for them. Otherwise these are empty.
+  std::vector<TransposedKernel> transposed;
+  std::optional<Function> remainder;  // launched after the kernel, over its grid
+  std::vector<DerivedScratch> kept;
+  size_t counts = 0;                // the position of the first of the three
+  std::shared_ptr<Function> whole;  // before transposed kernels were taken out
+  std::vector<int> grid_axes;       // that the kernel asks for; along others there must be one block
+  int folded_axis = -1;             // of the grid
 };
 
 // Throws a located error for what has no derivative, or may have a wrong one. results: arrays of floats that
@@ -74,6 +103,14 @@ struct Differentiable {
   std::vector<size_t> inputs, results;
 };
 Differentiable differentiable_parameters(const Function& kernel);
+
+// Returns true if the wide kernel may be launched: the iterations fill its blocks, or their tiles reach the
+// ends of the arrays. extent(gradient, axis): of the array.
+bool may_be_wide(const Derived& derived, const TransposedKernel& transposed, int64_t iterations,
+                 const std::function<int64_t(size_t gradient, size_t axis)>& extent);
+
+// Returns true if a launch has anything to do for the derived kernel, beside those that were transposed.
+bool has_effects(const Function& function);
 
 // Returns "stored", "summed over grid axis 1", …
 std::string how_text(const DerivedGradient& gradient);

@@ -1,205 +1,175 @@
-// Derived kernels for Python: the adjoint of Tile IR text, a cache by the key of a launch, and the record of
-// the launches of a function, which are not run.
-#include "derive/reverse.h"
+// Derived kernels for Python: the gradients of Tile IR text, a cache by the key of a launch, and the record
+// of the launches of a function, which are not run.
+#include <ATen/core/grad_mode.h>
 
 #include <list>
 
 #include "ir/print.h"
-#include "ir/walk.h"
 #include "python/kernel_call.h"
 #include "runtime/launch_observer.h"
-#include "runtime/overlap.h"
-#include "runtime/text_kernel.h"
 #include "torch/args.h"
+#include "torch/overlap.h"
+#include "torch/reverse_launch.h"
 
 namespace tile::python {
 namespace {
 
 std::string dtype_name(DType dtype) { return std::string(info(dtype).name); }
 
-// kernel_arrays(text): returns a list with (dtype, rank, read, stored, added) for each array, None for each
-// scalar. added: the kernel adds to it, atomically.
-PyObject* kernel_arrays(PyObject*, PyObject* given) {
-  const char* text = PyUnicode_AsUTF8(given);
-  if (!text) return nullptr;
-  const Function kernel = parse(text);
-  struct Uses {
-    bool read = false, stored = false, added = false;
-  };
-  std::unordered_map<const Value*, Uses> uses;
-  walk(kernel.body(), [&](const Op& op) {
-    const auto [reads, writes] = std::pair(op.traits().reads, op.traits().writes);
-    if (!reads && !writes) return;
-    Uses& each = uses[root_array(op.operands[0])];
-    (writes ? reads ? each.added : each.stored : each.read) = true;
+struct ReverseObject {
+  PyObject_HEAD std::shared_ptr<ReverseKernel>* kernel;
+};
+PyTypeObject* reverse_type = nullptr;
+ReverseKernel& kernel_in(PyObject* self) { return **reinterpret_cast<ReverseObject*>(self)->kernel; }
+
+PyObject* new_reverse(PyTypeObject*, PyObject* arguments, PyObject*) {
+  const char* text;
+  if (!PyArg_ParseTuple(arguments, "s", &text)) return nullptr;
+  return raising([&]() -> PyObject* {
+    auto kernel = std::make_shared<ReverseKernel>(parse(text));
+    auto* made = PyObject_New(ReverseObject, reverse_type);
+    if (made) made->kernel = new std::shared_ptr<ReverseKernel>(std::move(kernel));
+    return reinterpret_cast<PyObject*>(made);
   });
+}
+void free_reverse(PyObject* self) {
+  delete reinterpret_cast<ReverseObject*>(self)->kernel;
+  PyObject_Free(self);
+  Py_DECREF(reverse_type);
+}
+
+PyObject* text_of(PyObject* self, void*) {
+  return raising([&] { return PyUnicode_FromString(print(kernel_in(self).kernel()).c_str()); });
+}
+PyObject* arrays_of(PyObject* self, void*) {
+  const ReverseKernel& kernel = kernel_in(self);
+  const auto flag = [](bool value) { return value ? Py_True : Py_False; };
   Owned list(PyList_New(0));
-  for (const Value* parameter : kernel.body().arguments) {
-    const Uses each = uses[parameter];
-    const auto flag = [](bool value) { return value ? Py_True : Py_False; };
-    const Type& type = parameter->type;
+  for (size_t i = 0; i < kernel.uses().size(); ++i) {
+    const ReverseKernel::Use& use = kernel.uses()[i];
+    const Type& type = kernel.kernel().body().arguments[i]->type;
     const Owned row(type.is_array()
                         ? Py_BuildValue("(siOOO)", dtype_name(type.dtype).c_str(), type.array_rank,
-                                        flag(each.read), flag(each.stored), flag(each.added))
+                                        flag(use.read), flag(use.stored), flag(use.added))
                         : Py_NewRef(Py_None));
     if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
   }
   return list.release();
 }
 
-struct DerivedObject {
-  PyObject_HEAD Derived* derived;
-  TextKernel* kernel;
-};
-PyTypeObject* derived_type = nullptr;
-DerivedObject& derived_of(PyObject* self) { return *reinterpret_cast<DerivedObject*>(self); }
-
-// derive(text, ((parameter, atomic, adds), …), (parameter, …), folded axis).
-PyObject* derive(PyObject*, PyObject* arguments) {
-  const char* text;
-  PyObject *wanted_list, *result_list;
-  int folded_axis;
-  if (!PyArg_ParseTuple(arguments, "sO!O!i", &text, &PyTuple_Type, &wanted_list, &PyTuple_Type, &result_list,
-                        &folded_axis))
-    return nullptr;
-  std::vector<Wanted> wanted;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted_list); ++i) {
-    Py_ssize_t parameter;
-    int atomic, adds;
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(wanted_list, i), "npp", &parameter, &atomic, &adds))
-      return nullptr;
-    wanted.push_back(
-        {static_cast<size_t>(parameter), atomic ? Sharing::atomic : Sharing::partial, adds != 0});
-  }
-  std::vector<size_t> results;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result_list); ++i)
-    results.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(result_list, i)));
-  if (PyErr_Occurred()) return nullptr;
-  auto derived = std::make_unique<Derived>(reverse(parse(text), wanted, results, folded_axis));
-  auto kernel = std::make_unique<TextKernel>(print(derived->function));
-  auto* made = PyObject_New(DerivedObject, derived_type);
-  if (!made) return nullptr;
-  made->derived = derived.release();
-  made->kernel = kernel.release();
-  return reinterpret_cast<PyObject*>(made);
+// Returns the numbers of a tuple; throws PythonFailure.
+std::vector<size_t> numbers_in(PyObject* tuple) {
+  std::vector<size_t> list;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    list.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(tuple, i)));
+  if (PyErr_Occurred()) throw PythonFailure();
+  return list;
 }
-void free_derived(PyObject* self) {
-  delete derived_of(self).kernel;
-  delete derived_of(self).derived;
-  PyObject_Free(self);
-  Py_DECREF(derived_type);
-}
-
-PyObject* text_of(PyObject* self, void*) {
-  return raising([&] { return PyUnicode_FromString(print(derived_of(self).derived->function).c_str()); });
-}
-PyObject* tuple_of(const std::vector<int>& numbers) {
-  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(numbers.size()));
-  for (size_t i = 0; tuple && i < numbers.size(); ++i)
-    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), PyLong_FromLong(numbers[i]));
-  return tuple;
-}
-PyObject* gradients_of(PyObject* self, void*) {
-  static constexpr const char* names[] = {"stored", "added", "summed", "atomic"};
-  Owned list(PyList_New(0));
-  for (const DerivedGradient& each : derived_of(self).derived->gradients) {
-    Owned covers(PyList_New(0));
-    for (const Cover& cover : each.covers) {
-      const Owned axis(Py_BuildValue("(iLO)", cover.grid_axis, static_cast<long long>(cover.extent),
-                                     cover.whole ? Py_True : Py_False));
-      if (!covers || !axis || PyList_Append(covers.get(), axis.get()) < 0) return nullptr;
-    }
-    const Owned row(Py_BuildValue("(nsNssN)", static_cast<Py_ssize_t>(each.parameter), names[each.how],
-                                  tuple_of(each.axes), dtype_name(each.dtype).c_str(), how_text(each).c_str(),
-                                  covers.release()));
-    if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-PyObject* scratch_of(PyObject* self, void*) {
-  Owned list(PyList_New(0));
-  for (const DerivedScratch& each : derived_of(self).derived->scratch) {
-    const Owned row(Py_BuildValue("(sN)", dtype_name(each.dtype).c_str(),
-                                  tuple_of(std::vector<int>(each.shape.begin(), each.shape.end()))));
-    if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-PyObject* folded_axis_of(PyObject* self, void*) {
-  return PyLong_FromLong(derived_of(self).derived->folded_axis);
-}
-PyObject* grid_axes_of(PyObject* self, void*) { return tuple_of(derived_of(self).derived->grid_axes); }
-
-// The arguments of a launch, as the parameters of a kernel want them.
-class Arguments {
- public:
-  Arguments(PyObject* given, const std::vector<Type>& parameters) {
-    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
-    for (size_t i = 0; i < count && i < parameters.size(); ++i) {
-      PyObject* value = PyTuple_GET_ITEM(given, static_cast<Py_ssize_t>(i));
-      if (const at::Tensor* tensor = tensor_in(value))
-        list_.emplace_back(to_array_argument(*tensor));
-      else
-        list_.emplace_back(scalar(value, parameters[i].dtype));
-    }
-  }
-  const std::vector<Argument>& list() const { return list_; }
-
- private:
-  static ScalarArgument scalar(PyObject* value, DType dtype) {
-    ScalarArgument made;
-    if (dtype == DType::f32)
-      made = scalar_argument(static_cast<float>(PyFloat_AsDouble(value)));
-    else if (dtype == DType::f64)
-      made = scalar_argument(PyFloat_AsDouble(value));
-    else if (dtype == DType::boolean)
-      made = scalar_argument(PyObject_IsTrue(value) == 1);
-    else if (dtype == DType::i64)
-      made = scalar_argument(static_cast<int64_t>(PyLong_AsLongLong(value)));
-    else
-      made = scalar_argument(static_cast<int>(PyLong_AsLong(value)));
-    if (PyErr_Occurred()) throw PythonFailure();
-    return made;
-  }
-  std::vector<Argument> list_;
-};
-
-// iterations(scratch, (x, y, z), arguments): the most iterations of the loop whose values a scratch array
-// keeps.
-PyObject* iterations(PyObject* self, PyObject* arguments) {
-  Py_ssize_t scratch;
-  LaunchSizes sizes;
-  long long x, y, z;
-  PyObject* given;
-  if (!PyArg_ParseTuple(arguments, "n(LLL)O!", &scratch, &x, &y, &z, &PyTuple_Type, &given)) return nullptr;
-  return raising([&] {
-    const Derived& derived = *derived_of(self).derived;
-    const Arguments launch(given, derived_of(self).kernel->parameters());
-    sizes.blocks[0] = x, sizes.blocks[1] = y, sizes.blocks[2] = z;
-    sizes.extent = [&](size_t parameter, int64_t axis) {
-      return std::get<ArrayArgument>(launch.list().at(parameter)).sizes[static_cast<size_t>(axis)];
+template <class F>
+PyObject* with_kernel(PyObject* self, PyObject* arguments, const F& function) {
+  PyObject *inputs, *results;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &results)) return nullptr;
+  return raising([&]() -> PyObject* {
+    const std::vector<size_t> parameters = numbers_in(inputs), of = numbers_in(results);
+    const auto derived = [&](Sharing sharing) -> const ReverseKernel::Made& {
+      std::vector<Wanted> wanted;
+      for (const size_t each : parameters) wanted.push_back({each, sharing});
+      return kernel_in(self).derived(wanted, of);
     };
-    sizes.scalar = [&](size_t parameter) {
-      const auto& number = std::get<ScalarArgument>(launch.list().at(parameter));
-      return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
-                                           : static_cast<int64_t>(static_cast<int32_t>(number.bits));
-    };
-    const Op* loop = derived.scratch.at(static_cast<size_t>(scratch)).loop;
-    return PyLong_FromLongLong(most_iterations(derived.kernel, *loop, sizes));
+    return function(derived(Sharing::partial), derived(Sharing::owner));
   });
 }
 
-// launch((x, y, z), arguments).
+// report((parameter, …), (result, …)).
+PyObject* report(PyObject* self, PyObject* arguments) {
+  return with_kernel(self, arguments, [](const auto& made, const auto& transposed) -> PyObject* {
+    Owned gradients(PyList_New(0)), scratch(PyList_New(0));
+    const auto append = [](const Owned& list, const std::string& text) {
+      const Owned word(PyUnicode_FromString(text.c_str()));
+      if (!list || !word || PyList_Append(list.get(), word.get()) < 0) throw PythonFailure();
+    };
+    for (size_t i = 0; i < made.derived.gradients.size(); ++i) {
+      const DerivedGradient& other = transposed.derived.gradients[i];
+      append(gradients, how_text(made.derived.gradients[i]) +
+                            (other.how == DerivedGradient::owned ? ", or " + how_text(other) : ""));
+    }
+    for (const DerivedScratch& each : made.derived.scratch)
+      append(scratch, str(each.dtype, "[", join(each.shape), "]"));
+    return Py_BuildValue("(NN)", gradients.release(), scratch.release());
+  });
+}
+// source((parameter, …), (result, …)).
+PyObject* source(PyObject* self, PyObject* arguments) {
+  return with_kernel(self, arguments, [](const auto& made, const auto& transposed) {
+    std::vector<std::string> texts{print(made.derived.function)};
+    if (!transposed.derived.transposed.empty()) texts.push_back(print(transposed.derived.function));
+    if (transposed.derived.remainder) texts.push_back(print(*transposed.derived.remainder));
+    for (const TransposedKernel& each : transposed.derived.transposed) texts.push_back(print(each.function));
+    const Owned list(PyList_New(0));
+    for (const std::string& text : texts) {
+      const Owned word(PyUnicode_FromString(text.c_str()));
+      if (!list || !word || PyList_Append(list.get(), word.get()) < 0) throw PythonFailure();
+    }
+    return Py_NewRef(list.get());
+  });
+}
+
+// The arguments of a launch, as the parameters of a kernel want them.
+std::vector<Argument> arguments_in(PyObject* given, const std::vector<Value*>& parameters) {
+  std::vector<Argument> list;
+  const auto scalar = [](PyObject* value, DType dtype) {
+    if (dtype == DType::f32) return scalar_argument(static_cast<float>(PyFloat_AsDouble(value)));
+    if (dtype == DType::f64) return scalar_argument(PyFloat_AsDouble(value));
+    if (dtype == DType::boolean) return scalar_argument(PyObject_IsTrue(value) == 1);
+    if (dtype == DType::i64) return scalar_argument(static_cast<int64_t>(PyLong_AsLongLong(value)));
+    return scalar_argument(static_cast<int>(PyLong_AsLong(value)));
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+    PyObject* value = PyTuple_GET_ITEM(given, i);
+    if (const at::Tensor* tensor = tensor_in(value))
+      list.emplace_back(to_array_argument(*tensor));
+    else
+      list.emplace_back(scalar(value, parameters.at(static_cast<size_t>(i))->type.dtype));
+    if (PyErr_Occurred()) throw PythonFailure();
+  }
+  return list;
+}
+at::Tensor tensor_at(PyObject* object) {
+  const at::Tensor* tensor = tensor_in(object);
+  if (!tensor) fail(ErrorKind::type, "a gradient is no tensor; give one like the argument");
+  return *tensor;
+}
+
+// launch(name, (x, y, z), arguments, results, incoming, ((parameter, tensor, adds), …), way=None).
 PyObject* launch(PyObject* self, PyObject* arguments) {
+  const char* name;
   long long x, y, z;
-  PyObject* given;
-  if (!PyArg_ParseTuple(arguments, "(LLL)O!", &x, &y, &z, &PyTuple_Type, &given)) return nullptr;
-  return raising([&] {
-    const TextKernel& kernel = *derived_of(self).kernel;
-    const Arguments launch(given, kernel.parameters());
+  PyObject *given, *results, *incoming, *targets, *way = Py_None;
+  if (!PyArg_ParseTuple(arguments, "s(LLL)O!O!O!O!|O", &name, &x, &y, &z, &PyTuple_Type, &given,
+                        &PyTuple_Type, &results, &PyTuple_Type, &incoming, &PyTuple_Type, &targets, &way))
+    return nullptr;
+  return raising([&]() -> PyObject* {
+    ReverseKernel& kernel = kernel_in(self);
+    const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
+    GradientLaunch launched{name, kernel, {x, y, z}, list, numbers_in(results), {}, {}};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(incoming); ++i)
+      launched.incoming.push_back(tensor_at(PyTuple_GET_ITEM(incoming, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(targets); ++i) {
+      Py_ssize_t parameter;
+      PyObject* tensor;
+      int adds;
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(targets, i), "nOp", &parameter, &tensor, &adds)) return nullptr;
+      launched.targets.push_back({static_cast<size_t>(parameter), tensor_at(tensor), adds != 0});
+    }
+    if (way != Py_None) {
+      int sharing, folded_axis;
+      if (!PyArg_ParseTuple(way, "ii", &sharing, &folded_axis)) return nullptr;
+      launched.way = GradientWay{static_cast<Sharing>(sharing), folded_axis};
+    }
     {
       const Released released(true);
-      kernel.launch({x, y, z}, launch.list());
+      const at::NoGradGuard no_grad;
+      launch_gradients(launched);
     }
     return Py_NewRef(Py_None);
   });
@@ -298,20 +268,12 @@ PyObject* overlapping(PyObject*, PyObject* const* given, Py_ssize_t count) {
     const at::Tensor* x = count ? tensor_in(given[0]) : nullptr;
     const at::Tensor* y = count == 2 ? tensor_in(given[1]) : x;
     if (!x || !y) fail(ErrorKind::type, "overlap: takes one or two tensors");
-    const ArrayArgument a = to_array_argument(*x), b = to_array_argument(*y);
-    const bool found =
-        count == 2 ? overlap(strided_memory(a), strided_memory(b)) : overlaps_itself(strided_memory(a));
+    const bool found = count == 2 ? overlap(*x, *y) : overlaps_itself(*x);
     return PyBool_FromLong(found);
   });
 }
 
 PyMethodDef functions[] = {
-    {"kernel_arrays", guarded<kernel_arrays>, METH_O,
-     "kernel_arrays(text): (dtype, rank, read, stored, added) of each array parameter of Tile IR text; None "
-     "for a scalar."},
-    {"derive", guarded<derive>, METH_VARARGS,
-     "derive(text, ((parameter, atomic, adds), ...), results, folded_axis): the adjoint of a kernel, a "
-     "DerivedKernel; folded_axis -1: none."},
     {"record_launches", record_launches, METH_VARARGS,
      "record_launches(call, list): appends the launches of Python kernels in call(), as (kernel, grid, "
      "arguments); none runs."},
@@ -322,34 +284,33 @@ PyMethodDef functions[] = {
      "overlap(x, y): true if two tensors share memory; overlap(x): true if two elements of one do."},
     {nullptr, nullptr, 0, nullptr},
 };
-PyMethodDef derived_methods[] = {
-    {"iterations", iterations, METH_VARARGS,
-     "iterations(scratch, grid, arguments): the most iterations that a scratch array keeps values of."},
-    {"launch", launch, METH_VARARGS, "launch(grid, arguments): runs it."},
+PyMethodDef reverse_methods[] = {
+    {"launch", launch, METH_VARARGS,
+     "launch(name, grid, arguments, results, incoming, ((parameter, tensor, adds), ...), way=None): computes "
+     "gradients. way: (number of the sharing, folded axis) in tests."},
+    {"report", report, METH_VARARGS,
+     "report(parameters, results): how the gradient of each parameter is written, and what is kept for each "
+     "iteration."},
+    {"source", source, METH_VARARGS,
+     "source(parameters, results): the Tile IR of the derived kernel; if there are transposed kernels, then "
+     "of the one that is launched with them, and theirs."},
     {nullptr, nullptr, 0, nullptr},
 };
-PyGetSetDef derived_values[] = {
-    {"text", text_of, nullptr, "The Tile IR.", nullptr},
-    {"gradients", gradients_of, nullptr,
-     "(parameter, how, axes, dtype, text, covers) of each gradient, which follow those of the results. "
-     "covers: (axis of the grid, extent of a tile, whole) of each axis of what is stored; empty: nothing is "
-     "known.",
+PyGetSetDef reverse_values[] = {
+    {"text", text_of, nullptr, "The Tile IR of the kernel.", nullptr},
+    {"arrays", arrays_of, nullptr,
+     "(dtype, rank, read, stored, added) of each array parameter; None for a scalar. added: the kernel adds "
+     "to it, atomically.",
      nullptr},
-    {"scratch", scratch_of, nullptr, "(dtype, shape) of each scratch array, after [blocks, iterations].",
-     nullptr},
-    {"folded_axis", folded_axis_of, nullptr,
-     "The axis of the grid along which a block computes several of the kernel's, whose number follows the "
-     "kernel's arguments; -1: none.",
-     nullptr},
-    {"grid_axes", grid_axes_of, nullptr, "The axes of the grid that the kernel asks for.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
-PyType_Slot derived_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(free_derived)},
-                               {Py_tp_methods, derived_methods},
-                               {Py_tp_getset, derived_values},
+PyType_Slot reverse_slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_reverse)},
+                               {Py_tp_dealloc, reinterpret_cast<void*>(free_reverse)},
+                               {Py_tp_methods, reverse_methods},
+                               {Py_tp_getset, reverse_values},
                                {0, nullptr}};
-PyType_Spec derived_spec = {"tile_ops._C.DerivedKernel", sizeof(DerivedObject), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, derived_slots};
+PyType_Spec reverse_spec = {"tile_ops._C.ReverseKernel", sizeof(ReverseObject), 0, Py_TPFLAGS_DEFAULT,
+                            reverse_slots};
 PyMethodDef cache_methods[] = {
     {"get", cached, METH_VARARGS,
      "get(kernel, arguments): what was set for such arguments of the kernel, or None."},
@@ -365,10 +326,10 @@ PyType_Spec cache_spec = {"tile_ops._C.LaunchCache", sizeof(CacheObject), 0, Py_
 }  // namespace
 
 int add_derived_kernel(PyObject* module) {
-  derived_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&derived_spec));
+  reverse_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&reverse_spec));
   cache_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&cache_spec));
-  if (!derived_type || !cache_type || PyModule_AddFunctions(module, functions) < 0) return -1;
-  if (PyModule_AddObjectRef(module, "DerivedKernel", reinterpret_cast<PyObject*>(derived_type)) < 0)
+  if (!reverse_type || !cache_type || PyModule_AddFunctions(module, functions) < 0) return -1;
+  if (PyModule_AddObjectRef(module, "ReverseKernel", reinterpret_cast<PyObject*>(reverse_type)) < 0)
     return -1;
   return PyModule_AddObjectRef(module, "LaunchCache", reinterpret_cast<PyObject*>(cache_type));
 }

@@ -34,7 +34,15 @@ ReverseKernel::ReverseKernel(Function kernel)
   });
 }
 
-ReverseKernel::Made::Made(Derived of) : derived(std::move(of)), kernel(print(derived.function)) {}
+ReverseKernel::Made::Made(Derived of)
+    : derived(std::move(of)),
+      kernel(print(derived.function)),
+      has_effects(tile::has_effects(derived.function)) {
+  if (derived.remainder) remainder = std::make_unique<TextKernel>(print(*derived.remainder));
+  for (const TransposedKernel& each : derived.transposed)
+    transposed.push_back({std::make_unique<TextKernel>(print(each.function)),
+                          each.wide ? std::make_unique<TextKernel>(print(*each.wide)) : nullptr});
+}
 
 const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted,
                                                const std::vector<size_t>& results, int axis) {

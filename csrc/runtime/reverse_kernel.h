@@ -28,6 +28,12 @@ class ReverseKernel {
     explicit Made(Derived of);
     const Derived derived;
     const TextKernel kernel;
+    struct Transposed {
+      std::unique_ptr<const TextKernel> kernel, wide;  // wide: null if there is none
+    };
+    std::vector<Transposed> transposed;
+    std::unique_ptr<const TextKernel> remainder;
+    const bool has_effects;  // of the derived kernel, which otherwise need not run
   };
   const Made& derived(const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
                       int folded_axis = -1);

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -22,6 +23,10 @@ namespace {
 constexpr int64_t small_bytes = int64_t{1} << 22;  // of partial sums, which are always taken
 constexpr int64_t cpu_blocks = 64;            // whatever the number of threads, because sums depend on it
 constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor represents
+constexpr double accesses_of_parts = 3;       // they are filled with zeros, written and read
+// Of products in the time of a byte of memory: on a CPU, and on a GPU with operands of 16 bits and others.
+constexpr double cpu_flops = 16, gpu_narrow_flops = 64, gpu_other_flops = 8;
+constexpr int64_t most_blocks = 65535;  // of a GPU along the second and third axis of a grid
 
 // out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous;
 // out: [n].
@@ -35,10 +40,10 @@ void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
                                      : 256;
   const DType from = to_dtype(parts.scalar_type()), to = to_dtype(out.scalar_type());
   static std::mutex mutex;
-  static auto* const kernels = new std::map<std::tuple<DType, DType, bool, int64_t>, TextKernel>;
+  static auto* const kernels = new std::map<std::tuple<DType, DType, bool, int64_t, int64_t>, TextKernel>;
   const TextKernel* const kernel = [&] {
     const std::lock_guard lock(mutex);
-    const std::tuple key(from, to, adds, rows);
+    const std::tuple key(from, to, adds, rows, columns);
     const auto known = kernels->find(key);
     if (known != kernels->end()) return &known->second;
     return &kernels->try_emplace(key, print(gradient_sum(from, to, adds, rows, columns))).first->second;
@@ -68,6 +73,20 @@ int64_t bytes_of(const std::vector<Argument>& arguments) {
   return bytes;
 }
 
+LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments) {
+  LaunchSizes sizes;
+  for (int axis = 0; axis < 3; ++axis) sizes.blocks[axis] = axis_of(grid, axis);
+  sizes.extent = [&](size_t parameter, int64_t axis) {
+    return std::get<ArrayArgument>(arguments.at(parameter)).sizes[static_cast<size_t>(axis)];
+  };
+  sizes.scalar = [&](size_t parameter) {
+    const auto& number = std::get<ScalarArgument>(arguments.at(parameter));
+    return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
+                                         : static_cast<int64_t>(static_cast<int32_t>(number.bits));
+  };
+  return sizes;
+}
+
 // The kernel that is launched, over a grid that may have fewer blocks.
 struct Choice {
   const ReverseKernel::Made* made;
@@ -81,7 +100,8 @@ class Chooser {
   // Partial sums that are much larger than the launch's own arrays are replaced by atomics.
   Choice choose() {
     for (const GradientTarget& each : launch_.targets)
-      wanted_.push_back({each.parameter, Sharing::partial, each.adds});
+      wanted_.push_back({each.parameter, launch_.way ? launch_.way->sharing : Sharing::partial, each.adds});
+    if (launch_.way) return given(launch_.way->folded_axis);
     const Choice plain{&launch_.kernel.derived(wanted_, launch_.results), launch_.grid};
     const std::vector<int64_t> parts = bytes_of_parts(plain);
     if (std::all_of(parts.begin(), parts.end(), [](int64_t each) { return each < 0; }) ||
@@ -89,16 +109,24 @@ class Chooser {
       return plain;
     const int64_t size = bytes_of(launch_.arguments);
     const Choice folded = fold(plain, parts, size / 16);
+    const Choice shared = transpose(folded);
     std::vector<Wanted> with_atomics = wanted_;
     bool large = false;
-    const std::vector<int64_t> left = bytes_of_parts(folded);
+    const std::vector<int64_t> left = bytes_of_parts(shared);
     for (size_t i = 0; i < left.size(); ++i)
       if (left[i] > small_bytes + 2 * size) with_atomics[i].sharing = Sharing::atomic, large = true;
-    if (!large || wants_fixed_order()) return folded;
+    if (!large || wants_fixed_order()) return shared;
     return {&launch_.kernel.derived(with_atomics, launch_.results), launch_.grid};
   }
 
  private:
+  Choice given(int folded_axis) const {
+    Choice made{&launch_.kernel.derived(wanted_, launch_.results, folded_axis), launch_.grid};
+    if (folded_axis >= 0)
+      axis_of(made.grid, folded_axis) = std::min<int64_t>(2, axis_of(made.grid, folded_axis));
+    return made;
+  }
+
   // The bytes of the partial sums of each array; -1: it has none.
   std::vector<int64_t> bytes_of_parts(const Choice& of) const {
     std::vector<int64_t> bytes;
@@ -141,6 +169,50 @@ class Chooser {
     return folded;
   }
 
+  // Lets transposed kernels add up what has large partial sums, where that is less work.
+  Choice transpose(const Choice& before) {
+    const std::vector<int64_t> parts = bytes_of_parts(before);
+    std::vector<Wanted> ways = wanted_;
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (parts[i] > small_bytes / 4) ways[i].sharing = Sharing::owner;
+    for (bool again = true; again;) {
+      again = false;
+      const ReverseKernel::Made& made = launch_.kernel.derived(ways, launch_.results);
+      for (const TransposedKernel& each : made.derived.transposed) {
+        double saved = 0;
+        for (const size_t number : each.gradients)
+          saved += accesses_of_parts * static_cast<double>(parts[number]);
+        if (work_of(made.derived, each) < saved) continue;
+        for (const size_t number : each.gradients) ways[number].sharing = Sharing::partial;
+        again = true;
+      }
+      if (again) continue;
+      if (made.derived.transposed.empty()) break;
+      wanted_ = ways;
+      return {&made, launch_.grid};
+    }
+    return before;
+  }
+
+  // The bytes that a transposed kernel and what is kept for it access, and its products as bytes.
+  double work_of(const Derived& derived, const TransposedKernel& transposed) const {
+    const int64_t blocks = blocks_of(launch_.grid);
+    const int64_t iterations =
+        most_iterations(*derived.whole, *transposed.loop, sizes_of(launch_.grid, launch_.arguments));
+    if (transposed.axis > 0 && iterations > most_blocks) return std::numeric_limits<double>::infinity();
+    double bytes = 0;
+    for (const size_t number : transposed.kept) {
+      double own = info(derived.kept[number].dtype).bytes;
+      for (const int64_t extent : derived.kept[number].shape) own *= static_cast<double>(extent);
+      bytes += 2 * own * static_cast<double>(blocks);
+    }
+    const bool cpu = launch_.targets.at(0).tensor.is_cpu();
+    bytes += static_cast<double>(blocks) * static_cast<double>(iterations) *
+             (transposed.narrow_flops / (cpu ? cpu_flops : gpu_narrow_flops) +
+              transposed.other_flops / (cpu ? cpu_flops : gpu_other_flops));
+    return bytes;
+  }
+
   const GradientLaunch& launch_;
   std::vector<Wanted> wanted_;
 };
@@ -167,6 +239,23 @@ bool is_covered(const std::vector<Cover>& covers, const Grid& grid, const at::Te
   return true;
 }
 
+int64_t iterations_of(const Derived& derived, const TransposedKernel& transposed,
+                      const GradientLaunch& launch) {
+  return most_iterations(*derived.whole, *transposed.loop, sizes_of(launch.grid, launch.arguments));
+}
+Grid grid_of(const Derived& derived, const TransposedKernel& transposed, const GradientLaunch& launch) {
+  Grid grid = launch.grid;
+  axis_of(grid, transposed.axis) = blocks_of(grid) ? iterations_of(derived, transposed, launch) : 0;
+  return grid;
+}
+// The grid of the transposed kernel that writes a gradient; without blocks if there is none.
+Grid owners_of(const GradientLaunch& launch, const Derived& derived, size_t gradient) {
+  for (const TransposedKernel& each : derived.transposed)
+    if (std::find(each.gradients.begin(), each.gradients.end(), gradient) != each.gradients.end())
+      return grid_of(derived, each, launch);
+  return {0, 0, 0};
+}
+
 // Memory [parts…, shape…] whose sum over the parts is a gradient.
 struct Sum {
   const GradientTarget* target;
@@ -185,20 +274,6 @@ struct Sum {
     }
   }
 };
-
-LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments) {
-  LaunchSizes sizes;
-  for (int axis = 0; axis < 3; ++axis) sizes.blocks[axis] = axis_of(grid, axis);
-  sizes.extent = [&](size_t parameter, int64_t axis) {
-    return std::get<ArrayArgument>(arguments.at(parameter)).sizes[static_cast<size_t>(axis)];
-  };
-  sizes.scalar = [&](size_t parameter) {
-    const auto& number = std::get<ScalarArgument>(arguments.at(parameter));
-    return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
-                                         : static_cast<int64_t>(static_cast<int32_t>(number.bits));
-  };
-  return sizes;
-}
 
 }  // namespace
 
@@ -252,7 +327,8 @@ void launch_gradients(const GradientLaunch& launch) {
                          }));
     if (gradient.how == DerivedGradient::summed || shares || view.scalar_type() != dtype) {
       std::vector<int64_t> shape;
-      for (int axis : gradient.axes) shape.push_back(axis_of(choice.grid, axis));
+      if (gradient.how == DerivedGradient::summed)
+        for (int axis : gradient.axes) shape.push_back(axis_of(choice.grid, axis));
       shape.insert(shape.end(), view.sizes().begin(), view.sizes().end());
       const bool covered = gradient.how == DerivedGradient::summed && !shares &&
                            is_covered(gradient.covers, launch.grid, view);
@@ -263,7 +339,8 @@ void launch_gradients(const GradientLaunch& launch) {
     }
     direct.push_back(view);
     memories.push_back(view);
-    if (!target.adds && !is_covered(gradient.covers, launch.grid, view)) at::Tensor(view).zero_();
+    const Grid grid = gradient.how == DerivedGradient::owned ? owners_of(launch, derived, i) : launch.grid;
+    if (!target.adds && !is_covered(gradient.covers, grid, view)) at::Tensor(view).zero_();
   }
   if (blocks_of(launch.grid)) {
     std::vector<Argument> arguments = launch.arguments;
@@ -277,9 +354,30 @@ void launch_gradients(const GradientLaunch& launch) {
       std::vector<int64_t> shape{blocks_of(choice.grid), most_iterations(derived.kernel, *each.loop, sizes)};
       shape.insert(shape.end(), each.shape.begin(), each.shape.end());
       scratch.push_back(at::empty(shape, options.dtype(to_scalar_type(each.dtype))));
+      arguments.emplace_back(to_array_argument(scratch.back()));
     }
-    for (const at::Tensor& tensor : scratch) arguments.emplace_back(to_array_argument(tensor));
-    choice.made->kernel.launch(choice.grid, arguments);
+    if (!derived.transposed.empty())
+      for (int axis = 0; axis < 3; ++axis)
+        arguments.emplace_back(scalar_argument(static_cast<int>(axis_of(launch.grid, axis))));
+    for (const DerivedScratch& each : derived.kept) {
+      std::vector<int64_t> shape{blocks_of(launch.grid)};
+      shape.insert(shape.end(), each.shape.begin(), each.shape.end());
+      scratch.push_back(at::empty(shape, options.dtype(to_scalar_type(each.dtype))));
+      arguments.emplace_back(to_array_argument(scratch.back()));
+    }
+    if (choice.made->has_effects) choice.made->kernel.launch(choice.grid, arguments);
+    if (choice.made->remainder) choice.made->remainder->launch(choice.grid, arguments);
+    for (size_t i = 0; i < derived.transposed.size(); ++i) {
+      const TransposedKernel& transposed = derived.transposed[i];
+      Grid grid = grid_of(derived, transposed, launch);
+      int64_t& blocks = axis_of(grid, transposed.axis);
+      if (!blocks_of(grid)) continue;
+      const bool wide = may_be_wide(derived, transposed, blocks, [&](size_t gradient, size_t axis) {
+        return launch.targets[gradient].tensor.size(static_cast<int64_t>(axis));
+      });
+      if (wide) blocks = (blocks + transposed.width - 1) / transposed.width;
+      (wide ? choice.made->transposed[i].wide : choice.made->transposed[i].kernel)->launch(grid, arguments);
+    }
   }
   for (const Sum& sum : sums) sum.run();
 }

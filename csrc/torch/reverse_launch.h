@@ -3,6 +3,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "runtime/reverse_kernel.h"
 
 namespace tile {
@@ -14,6 +16,13 @@ struct GradientTarget {
   bool adds = false;
 };
 
+// Replaces the choice of how a gradient is computed, in tests. folded_axis: the launch has two blocks along
+// it.
+struct GradientWay {
+  Sharing sharing = Sharing::partial;
+  int folded_axis = -1;
+};
+
 struct GradientLaunch {
   std::string name;  // in errors
   ReverseKernel& kernel;
@@ -22,6 +31,7 @@ struct GradientLaunch {
   std::vector<size_t> results;             // parameters
   std::vector<at::Tensor> incoming;        // their gradients, in their dtypes
   std::vector<GradientTarget> targets;
+  std::optional<GradientWay> way = std::nullopt;
 };
 void launch_gradients(const GradientLaunch& launch);
 

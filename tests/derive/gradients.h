@@ -68,6 +68,37 @@ inline Derived derived_kernel(std::string_view text, int folded_axis = -1,
   return reverse(kernel, wanted, which.results, folded_axis);
 }
 
+// Launches the derived kernel and those that were transposed. The arrays are all of their arguments, but
+// those that are kept for the latter.
+inline void launch_derived(const Derived& derived, Grid grid, std::vector<TestArray>& arrays,
+                           const LaunchSizes& sizes) {
+  std::vector<TestArray> kept;
+  for (const DerivedScratch& each : derived.kept) {
+    std::vector<int64_t> shape{grid.x * grid.y * grid.z};
+    shape.insert(shape.end(), each.shape.begin(), each.shape.end());
+    kept.push_back(TestArray::of(shape, NAN));
+    if (each.dtype != DType::f64) kept.back().indices.assign(kept.back().count(), 0);
+  }
+  std::vector<Argument> arguments;
+  for (TestArray& each : arrays) arguments.emplace_back(each.argument());
+  if (!derived.transposed.empty())
+    for (const int64_t count : {grid.x, grid.y, grid.z})
+      arguments.emplace_back(scalar_argument(static_cast<int>(count)));
+  for (TestArray& each : kept) arguments.emplace_back(each.argument());
+  if (has_effects(derived.function)) TextKernel(print(derived.function)).launch(grid, arguments);
+  if (derived.remainder) TextKernel(print(*derived.remainder)).launch(grid, arguments);
+  for (const TransposedKernel& each : derived.transposed) {
+    Grid blocks = grid;
+    int64_t& along = each.axis == 0 ? blocks.x : each.axis == 1 ? blocks.y : blocks.z;
+    along = most_iterations(*derived.whole, *each.loop, sizes);
+    const bool wide = may_be_wide(derived, each, along, [&](size_t gradient, size_t axis) {
+      return sizes.extent(derived.gradients[gradient].parameter, static_cast<int64_t>(axis));
+    });
+    if (wide) along = (along + each.width - 1) / each.width;
+    TextKernel(print(wide ? *each.wide : each.function)).launch(blocks, arguments);
+  }
+}
+
 // Launches the derived kernel, and returns the gradient of each input: the sum of partial arrays is taken.
 inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid,
                                                 std::vector<TestArray> arrays,
@@ -81,7 +112,8 @@ inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid
       [](size_t) { return int64_t{0}; }};
   for (const DerivedGradient& each : derived.gradients) {
     std::vector<int64_t> shape = arrays[each.parameter].sizes;
-    for (size_t i = each.axes.size(); i-- > 0;) shape.insert(shape.begin(), sizes.blocks[each.axes[i]]);
+    if (each.how == DerivedGradient::summed)
+      for (size_t i = each.axes.size(); i-- > 0;) shape.insert(shape.begin(), sizes.blocks[each.axes[i]]);
     arrays.push_back(TestArray::of(shape));
   }
   const size_t first = arrays.size() - derived.gradients.size();
@@ -91,7 +123,7 @@ inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid
     arrays.push_back(TestArray::of(shape, NAN));
     if (each.dtype != DType::f64) arrays.back().indices.assign(arrays.back().count(), 0);
   }
-  launch(TextKernel(print(derived.function)), grid, arrays);
+  launch_derived(derived, grid, arrays, sizes);
   std::vector<TestArray> gradients;
   for (size_t i = 0; i < derived.gradients.size(); ++i) {
     const TestArray& made = arrays[first + i];
@@ -123,7 +155,7 @@ inline void check_gradients(std::string_view text, Grid grid, std::vector<TestAr
         sum += incoming[i].values[k] * at[which.results[i]].values[k];
     return sum;
   };
-  for (Sharing sharing : {Sharing::partial, Sharing::atomic}) {
+  for (Sharing sharing : {Sharing::partial, Sharing::atomic, Sharing::owner}) {
     const std::vector<TestArray> gradients = derived_gradients(text, grid, arrays, incoming, sharing);
     ASSERT_EQ(gradients.size(), which.inputs.size());
     for (size_t i = 0; i < gradients.size(); ++i)

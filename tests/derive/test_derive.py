@@ -37,11 +37,20 @@ def test_report_and_source():
 
 
 def test_report_of_values_that_are_kept():
+    x, out = torch.randn(6, 11), torch.empty(6, 11)
+    report = tile_ops.derive(kernels.recurrence_kernel).report(x, x, out, 4)
+    assert report == {"x": "stored", "a": "stored", "kept for each iteration": ["f32[4]"]}
+
+
+def test_online_softmax_keeps_nothing_for_each_iteration():
     q, out = torch.randn(1, 8, 8), torch.empty(1, 8, 8)
-    report = tile_ops.derive(kernels.online_attention_kernel).report(q, q, q, out, 0.5, 4, 4, 8)
-    assert report["q"] == "stored"
-    assert report["k"] == report["v"] == "summed over grid axis 0"
-    assert sorted(report["kept for each iteration"]) == ["f32[4, 1]", "f32[4, 1]", "f32[4, 8]"]
+    derivative, arguments = tile_ops.derive(kernels.online_attention_kernel), (q, q, q, out, 0.5, 4, 4, 8)
+    both = "summed over grid axis 0, or stored by a kernel that loops over grid axis 0"
+    assert derivative.report(*arguments) == {"q": "stored", "k": both, "v": both}
+    texts = derivative.source(*arguments, transposed=True)
+    assert "kernel online_attention_kernel_backward(" in texts
+    assert texts.count("kernel online_attention_kernel_backward_transposed(") == 1
+    assert derivative.source(*arguments).count("kernel ") == 1
 
 
 def test_elements_that_are_counted():

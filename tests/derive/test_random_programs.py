@@ -3,24 +3,16 @@
 import pytest
 import torch
 from tile_ops import _C
-from tile_ops._derive import launch as launches
 from tile_ops._derive.traced import Traced
 
 from derive.random_derived import Program
 
 
-def by(atomic=False, folded_axis=-1):
-    """Returns a choice of derived kernels: atomics or partial sums, perhaps with two blocks along an axis."""
-
-    def choose(traced, grid, leaves, targets, results, device):
-        wanted = tuple((parameter, atomic, adds) for parameter, (_, adds) in targets.items())
-        derived = traced.derived(wanted, results, folded_axis)
-        return derived, tuple(min(count, 2) if axis == folded_axis else count for axis, count in enumerate(grid))
-
-    return choose
-
-
-WAYS = {"partial sums": by(), "atomics": by(atomic=True), "folded": by(folded_axis=0), "folded, atomics": by(True, 1)}
+PARTIAL, ATOMIC, OWNER = 0, 1, 2  # numbers of C++'s Sharing
+WAYS = {
+    "partial sums": (PARTIAL, -1), "atomics": (ATOMIC, -1), "folded": (PARTIAL, 0), "folded, atomics": (ATOMIC, 1),
+    "transposed": (OWNER, -1),
+}  # fmt: skip
 
 
 def mistake(seed):
@@ -39,15 +31,11 @@ def mistake(seed):
     expected = [None] * len(inputs)
     if needed:
         expected = torch.autograd.grad([r for r, _ in needed], inputs, [g for _, g in needed], allow_unused=True)
-    for way, choose in WAYS.items():
-        traced = Traced(program.text)
+    traced = Traced(program.text)
+    for way, numbers in WAYS.items():
         targets = {i: (torch.full_like(inputs[i], torch.nan), False) for i in traced.inputs}
         leaves = (*(each.detach() for each in inputs), *outs)
-        known, launches._choose = launches._choose, choose
-        try:
-            launches.launch("random", traced, program.grid, leaves, incoming, targets, traced.results)
-        finally:
-            launches._choose = known
+        traced.launch("random", program.grid, leaves, incoming, targets, traced.results, numbers)
         for i in traced.inputs:
             reference = torch.zeros_like(inputs[i]) if expected[i] is None else expected[i]
             if not torch.allclose(targets[i][0], reference, rtol=1e-7, atol=1e-8):

@@ -7,7 +7,6 @@ import torch
 
 from .. import _C
 from ..language.kernel import kernel as Kernel
-from .launch import launch
 from .traced import is_float, traced
 
 
@@ -64,16 +63,8 @@ class Derivative:
         grid = grid(*own) if callable(grid) else grid
         grid = (grid,) if isinstance(grid, int) else tuple(grid)
         targets = {i: (gradient, False) for i, gradient in zip(inputs, gradients[len(results) :])}
-        with torch.no_grad():
-            launch(
-                self.kernel.__name__,
-                found,
-                (*grid, *(1,) * (3 - len(grid))),
-                leaves,
-                gradients[: len(results)],
-                targets,
-                results,
-            )
+        grid = (*grid, *(1,) * (3 - len(grid)))
+        found.launch(self.kernel.__name__, grid, leaves, gradients[: len(results)], targets, results)
 
     def _check_memory(self, names, gradients, given, leaves):
         """Raises ValueError if a gradient that is written shares memory with another tensor."""
@@ -87,20 +78,21 @@ class Derivative:
 
     def report(self, *arguments: Any) -> dict[str, Any]:
         """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel."""
-        derived, inputs = self._derived(arguments)
-        names = [self._name(arguments, i) for i in inputs]
-        report = {name: text for name, (*_, text, _) in zip(names, derived.gradients)}
-        for dtype, shape in derived.scratch:
-            report.setdefault("kept for each iteration", []).append(f"{dtype}{list(shape)}")
+        found, _, inputs, results = self._parts(arguments)
+        texts, kept = found.kernel.report(inputs, results)
+        report: dict[str, Any] = {self._name(arguments, i): text for i, text in zip(inputs, texts)}
+        if kept:
+            report["kept for each iteration"] = kept
         return report
 
-    def source(self, *arguments: Any) -> str:
-        """Returns the Tile IR of the derived kernel, for such arguments of the kernel."""
-        return self._derived(arguments)[0].text
+    def source(self, *arguments: Any, transposed: bool = False) -> str:
+        """Returns the Tile IR of the derived kernel, for such arguments of the kernel.
 
-    def _derived(self, arguments):
+        transposed: of the kernels that are launched instead of it if copies of gradients would be large; empty if there are none.
+        """
         found, _, inputs, results = self._parts(arguments)
-        return found.derived(tuple((i, False, False) for i in inputs), results), inputs
+        first, *others = found.kernel.source(inputs, results)
+        return "\n".join(others) if transposed else first
 
     def _name(self, arguments, position):
         _, number = _C.passed_arguments(self.kernel, tuple(arguments))[position]

@@ -31,7 +31,7 @@ def _tensors(values):
 
 
 class Launch:
-    """One launch of a kernel in Python. arrays: (position, tensor, row of _C.kernel_arrays)."""
+    """One launch of a kernel in Python. arrays: (position, tensor, row of Traced.arrays)."""
 
     def __init__(self, kernel, grid, arguments):
         self.kernel, self.grid, self.arguments = kernel, grid, arguments

@@ -3,7 +3,6 @@
 import torch
 
 from .. import _C
-from .launch import launch
 from .record import Copies, check, check_memory, record, storage_of
 
 
@@ -161,4 +160,4 @@ class Replay:
         for i in wanted:
             memory = self._memory_of(each.leaves[i])
             targets[i] = memory.view(each.leaves[i]), memory.adds
-        launch(f"{self.name}: {each.kernel.__name__}", each.traced, each.grid, each.leaves, incoming, targets, tuple(results))
+        each.traced.launch(f"{self.name}: {each.kernel.__name__}", each.grid, each.leaves, incoming, targets, results)

@@ -1,4 +1,4 @@
-"""Traced: the Tile IR of a kernel for arguments of one kind, and the kernels that are derived from it."""
+"""Traced: the Tile IR of a kernel for arguments of one kind, from which kernels are derived."""
 
 import re
 
@@ -10,39 +10,27 @@ _FACTS = re.compile(r"\) \{[^{}]*\} \{$", re.MULTILINE)
 
 
 def is_float(array):
-    """Returns true for a row of _C.kernel_arrays of a floating dtype."""
+    """Returns true for a row of _C.ReverseKernel.arrays of a floating dtype."""
     return array is not None and of_ir(array[0]).torch.is_floating_point
 
 
 class Traced:
-    """The IR of a kernel. arrays: the rows of _C.kernel_arrays."""
+    """The IR of a kernel. arrays: the rows of _C.ReverseKernel.arrays."""
 
     def __init__(self, text):
-        self.text, self.arrays = text, _C.kernel_arrays(text)
+        self.kernel = _C.ReverseKernel(text)
+        self.arrays = self.kernel.arrays
         self.inputs = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and a[2] and not (a[3] or a[4]))
         self.results = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and (a[3] or a[4]))
-        self._derived = {}
 
-    def derived(self, wanted, results, folded_axis=-1):
-        """Returns the derived kernel. wanted: (parameter, atomic, adds) of each array."""
-        key = wanted, results, folded_axis
-        if key not in self._derived:
-            self._derived[key] = _C.derive(self.text, wanted, results, folded_axis)
-        return self._derived[key]
+    def launch(self, name, grid, leaves, incoming, targets, results, *way):
+        """Computes gradients.
 
-    def folded(self, wanted, results, folded_axis):
-        """Returns the derived kernel whose blocks compute several blocks along an axis of the grid; None if it would write
-        gradients in another way."""
-        key = wanted, results, folded_axis, "folded"
-        if key not in self._derived:
-            plain = self.derived(wanted, results)
-            try:
-                made = self.derived(wanted, results, folded_axis)
-            except NotImplementedError:  # the proofs do not hold there
-                made = None
-            same = made and [each[1:3] for each in made.gradients] == [each[1:3] for each in plain.gradients]
-            self._derived[key] = made if same and len(made.scratch) == len(plain.scratch) else None
-        return self._derived[key]
+        leaves: the kernel's arguments. incoming: the gradients of the parameters `results`, in their dtypes. targets:
+        {parameter: (tensor, adds)}: the tensor of the array's shape that gets the gradient, to which it is added if adds.
+        """
+        given = tuple((parameter, tensor, adds) for parameter, (tensor, adds) in targets.items())
+        self.kernel.launch(name, tuple(grid), tuple(leaves), tuple(results), tuple(incoming), given, *way)
 
 
 def traced(kernel, arguments):
