@@ -1,14 +1,16 @@
 """Measures what tile_ops.patch costs the host: microseconds of a call of each kind of module, torch's and patched.
 
-    python benchmarks/patch_host.py [--only REGEX] [--device cuda] [--rounds 25] [--write]
+    python benchmarks/patch_host.py [--only REGEX] [--device cuda] [--launches] [--rounds 25] [--write]
 
-Tensors are small, so that most of the time is the host's. On a CPU a call's own work is part of it, on one thread; on a GPU
-the queue is empty before each round and stays short. Two equal modules, one of them patched, are called alternately; medians
-of rounds. training: the call and its gradients. The last rows are blocks and models of transformers and diffusers, where
-these are installed, and the function that each of our modules would call in torch."""
+Tensors are small, so that most of the time is the host's. On a CPU the launches of our kernels are left out, unless --launches
+keeps them, because a GPU would run them; torch's functions do their work, which is little. On a GPU the queue is empty before
+each round and stays short. Two equal modules, one of them patched, are called alternately on one thread; medians of rounds.
+training: the call and its gradients. The last rows are blocks and models of transformers and diffusers, where these are
+installed."""
 
 import argparse
 import copy
+import functools
 import gc
 import re
 import statistics
@@ -54,7 +56,7 @@ def training(case, module):
 
 
 def medians(calls, rounds, synchronize):
-    """Returns the microseconds of each of a dict of calls, run alternately."""
+    """Returns the microseconds of each of a dict of calls, run alternately. synchronize: waits for the GPU; None on a CPU."""
     clock = time.perf_counter_ns if synchronize else time.process_time_ns  # others may use a CPU's cores
     synchronize = synchronize or (lambda: None)
     counts, taken = {}, {name: [] for name in calls}
@@ -94,8 +96,9 @@ def measured(case, options):
             return [*found, None, None]
         for module in (plain, patched):
             module.train(case.in_training or way is training and case.is_model)
-        times = medians({"torch": way(case, plain), "patched": way(case, patched)}, options.rounds, synchronize)
-        found += [times["torch"], times["patched"]]
+        calls = {"torch": way(case, plain), "patched": way(case, patched)}
+        take = functools.partial(medians, calls, options.rounds, synchronize)
+        found += (take() if options.launches else tile_ops._C.without_launches(take)).values()
     return found
 
 
@@ -112,15 +115,19 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", help="a regular expression of the names of rows")
     options.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    options.add_argument("--launches", action="store_true", help="run our kernels on a CPU, too")
     options.add_argument("--rounds", type=int, default=25)
     options.add_argument("--write", action="store_true", help="write the table into results/")
     options = options.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("benchmarks/patch_host.py --device cuda needs a GPU that torch sees")
+    options.launches |= options.device == "cuda"
     torch.set_num_threads(1)
     torch.manual_seed(0)
     chip = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
-    where = f"{report.cpu_name()}; {'no GPU: calls with their work, processor time' if chip == 'cpu' else chip}"
+    where = f"{report.cpu_name()}; " + (chip if chip != "cpu" else "no GPU: processor time, ")
+    if chip == "cpu":
+        where += "with our kernels" if options.launches else "without our kernels, which a GPU would run"
     words = [
         f"{where}; torch {torch.__version__}. Microseconds of a call in float32 of small tensors, torch's module and the patched",
         f"one, medians of {options.rounds} interleaved rounds. training: the call and its gradients. Made by",

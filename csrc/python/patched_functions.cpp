@@ -21,11 +21,11 @@ struct Limits {
 struct KnownLimits {
   at::Device device;
   at::ScalarType dtype;
-  bool fused;
+  std::string kind;  // of _products.py: "plain", "fused" or "pair"
   std::vector<Limits> limits;
 };
 std::vector<KnownLimits> known;
-PyObject* limits_function = nullptr;  // limits(device as text, dtype, fused)
+PyObject* limits_function = nullptr;  // limits(device as text, dtype, kind)
 int64_t least_weights = 0;            // products with fewer are torch's
 
 PyObject *weight_name = nullptr, *bias_name = nullptr;
@@ -38,12 +38,12 @@ std::string_view text_of(PyObject* value) {
 }
 
 // Appends what Python says. Returns null with an error set.
-const KnownLimits* ask_limits(at::Device device, at::ScalarType dtype, bool fused) {
+const KnownLimits* ask_limits(at::Device device, at::ScalarType dtype, std::string_view kind) {
+  KnownLimits made{device, dtype, std::string(kind), {}};
   const Owned type(python_dtype(static_cast<int64_t>(dtype)));
-  const Owned rows(PyObject_CallFunction(limits_function, "sOO", device.str().c_str(), type.get(),
-                                         fused ? Py_True : Py_False));
+  const Owned rows(
+      PyObject_CallFunction(limits_function, "sOs", device.str().c_str(), type.get(), made.kind.c_str()));
   if (!rows) return nullptr;
-  KnownLimits made{device, dtype, fused, {}};
   if (!PyTuple_Check(rows.get())) {
     PyErr_SetString(PyExc_TypeError, "limits of products are no tuple");
     return nullptr;
@@ -59,10 +59,10 @@ const KnownLimits* ask_limits(at::Device device, at::ScalarType dtype, bool fuse
   known.push_back(std::move(made));
   return &known.back();
 }
-const KnownLimits* limits_of(at::Device device, at::ScalarType dtype, bool fused) {
+const KnownLimits* limits_of(at::Device device, at::ScalarType dtype, std::string_view kind) {
   for (const KnownLimits& each : known)
-    if (each.device == device && each.dtype == dtype && each.fused == fused) return &each;
-  return ask_limits(device, dtype, fused);
+    if (each.device == device && each.dtype == dtype && each.kind == kind) return &each;
+  return ask_limits(device, dtype, kind);
 }
 
 // A layer's product, activation(input @ weight + bias), where weight is [depth, columns].
@@ -79,14 +79,14 @@ struct Product {
 enum class Choice { ours, torchs, unknown };
 
 // Returns which operators compute the product; unknown with an error set, or where Python has to decide.
-Choice choice(const Product& product, std::string_view products) {
+Choice choice(const Product& product, std::string_view kind, std::string_view products) {
   if (products == "tile") return Choice::ours;
   if (products != "measured") return products == "torch" ? Choice::torchs : Choice::unknown;
   if (product.depth * product.columns < least_weights) return Choice::torchs;
   const at::Device device = product.input.device();
   at::ScalarType dtype = product.input.scalar_type();
   if (dtype == at::kFloat && is_autocast_enabled(device.type())) dtype = autocast_dtype(device.type());
-  const KnownLimits* const found = limits_of(device, dtype, product.activation != "none");
+  const KnownLimits* const found = limits_of(device, dtype, kind);
   if (!found) return Choice::unknown;
   if (found->limits.empty()) return Choice::torchs;
   const int64_t rows = product.input.numel() / product.depth;
@@ -183,7 +183,7 @@ PyObject* product_of(PyObject* const* given, Py_ssize_t count, bool transposed) 
   Product product;
   if (is_seen_by_python()) return not_implemented();
   if (!read(given, transposed, product)) return PyErr_Occurred() ? nullptr : not_implemented();
-  switch (choice(product, text_of(given[3]))) {
+  switch (choice(product, product.activation == "none" ? "plain" : "fused", text_of(given[3]))) {
     case Choice::unknown:
       return PyErr_Occurred() ? nullptr : not_implemented();
     case Choice::ours:
@@ -209,7 +209,23 @@ PyObject* transposed_linear(PyObject*, PyObject* const* given, Py_ssize_t count)
   return product_of(given, count, true);
 }
 
-// products_by(limits, least): limits(device, dtype, fused) returns rows ((least, most), depth, columns,
+PyObject* is_ours(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  if (count != 4) {
+    PyErr_SetString(PyExc_TypeError,
+                    "a choice takes a module, its input, a kind of product and patch's products");
+    return nullptr;
+  }
+  Product product;
+  if (is_seen_by_python()) return not_implemented();
+  if (!read(given, false, product)) return PyErr_Occurred() ? nullptr : not_implemented();
+  const Choice found = choice(product, text_of(given[2]), text_of(given[3]));
+  if (found == Choice::unknown) return PyErr_Occurred() ? nullptr : not_implemented();
+  return PyBool_FromLong(found == Choice::ours);
+  END_HANDLE_TH_ERRORS
+}
+
+// products_by(limits, least): limits(device, dtype, kind) returns rows ((least, most), depth, columns,
 // weights, trains); products with fewer weights than `least` are torch's.
 PyObject* products_by(PyObject*, PyObject* arguments) {
   PyObject* function;
@@ -295,6 +311,10 @@ PyMethodDef methods[] = {
         "patched_transposed_linear",
         "patched_transposed_linear(module, input, activation, products): the same of a layer "
         "whose weight is [in, out]."),
+    fast<is_ours>(
+        "is_product_ours",
+        "is_product_ours(module, input, kind, products): whether the product of a Linear is ours, or "
+        "NotImplemented."),
     fast<attention>(
         "patched_attention",
         "patched_attention(query, key, value, attn_mask, is_causal, scale, enable_gqa): attention as "

@@ -203,7 +203,7 @@ log_softmax = _softmax(F.log_softmax, ops.log_softmax, direct.log_softmax)
 
 
 @or_torch(F.cross_entropy)
-def cross_entropy(
+def _cross_entropy(
     input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
 ):
     old = size_average is not None or reduce is not None
@@ -214,6 +214,18 @@ def cross_entropy(
     return ops.cross_entropy(
         input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
     )
+
+
+@functools.wraps(F.cross_entropy)
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
+    usual = weight is None and size_average is None and reduce is None and type(input) is type(target) is torch.Tensor
+    if usual and not is_dynamo_compiling() and target.dtype is torch.int64:
+        result = direct.cross_entropy(None, input, target, None, ignore_index, reduction, label_smoothing)
+        if result is not NotImplemented:
+            return result
+    return _cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
 
 
 @or_torch(F.scaled_dot_product_attention)

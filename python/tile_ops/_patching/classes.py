@@ -201,6 +201,10 @@ class GatedMLP(Swapped):
         same = _is_as_found(getattr(self, self.tile_act), self.tile_act_kind)
         if _has_global_hooks() or not same or not all(_bare(each) and each.bias is None for each in first):
             return super().forward(x)
+        if len(first) == 2 and not is_dynamo_compiling():
+            halves = self._halves_of_torch(x, *first)
+            if halves is not None:
+                return down(calls.gated(*halves, self.tile_activation))
         gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
         if not calls.taken(x, gate, up) or gate.shape != up.shape:
             return super().forward(x)
@@ -209,6 +213,13 @@ class GatedMLP(Swapped):
         if len(first) == 2:
             return down(calls.gated(F.linear(x, gate), F.linear(x, up), self.tile_activation))
         return down(calls.gated(*F.linear(x, first[0].weight).chunk(2, -1), self.tile_activation))
+
+    def _halves_of_torch(self, x, gate, up):
+        """Returns gate(x) and up(x) if all is plain and their products are torch's, otherwise None."""
+        if direct.is_product_ours(gate, x, _products.PAIR, self.tile_products) is not False:
+            return None
+        halves = direct.linear(gate, x, "none", "torch"), direct.linear(up, x, "none", "torch")
+        return None if any(each is NotImplemented for each in halves) else halves
 
 
 class GatedProjection(Swapped):

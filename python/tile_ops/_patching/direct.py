@@ -14,8 +14,8 @@ except ImportError:  # a build without Python.h
     _C = None
 
 
-def _limits(device, dtype, is_fused):
-    return _products.limits(torch.device(device), dtype, _products.FUSED if is_fused else _products.PLAIN)
+def _limits(device, dtype, kind):
+    return _products.limits(torch.device(device), dtype, kind)
 
 
 def _never(*arguments):
@@ -23,11 +23,12 @@ def _never(*arguments):
 
 
 if _C is None:
-    linear = transposed_linear = attention = _never
+    linear = transposed_linear = is_product_ours = attention = _never
 else:
     _C.read_modules_of(torch.nn.Module)
     _C.products_by(_limits, _products.LEAST_WEIGHTS)
-    linear, transposed_linear, attention = _C.patched_linear, _C.patched_transposed_linear, _C.patched_attention
+    linear, transposed_linear, is_product_ours = _C.patched_linear, _C.patched_transposed_linear, _C.is_product_ours
+    attention = _C.patched_attention
 
 
 def _call(name, *arguments, integers=False, exact=False):
@@ -47,5 +48,6 @@ log_softmax_module = _call("log_softmax", None, "dim")
 softmax = _call("softmax", None, None, None)
 log_softmax = _call("log_softmax", None, None, None)
 rope = _call("rope", None, None, None, None, exact=True)
+cross_entropy = _call("cross_entropy", None, None, None, None, None, None, integers=True)
 swiglu = _call("swiglu", None, None)
 geglu = _call("geglu", None, None, None)
