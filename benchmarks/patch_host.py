@@ -22,7 +22,7 @@ import report
 import tile_ops
 import torch
 
-HEAD = ["call", "torch", "patched", "difference", "training: torch", "patched", "difference", "bar"]
+HEAD = ["call", "torch", "patched", "difference", "torch, training", "patched, training", "difference, training", "bar"]
 SECONDS = 2e-3  # of a round of one call
 WARM = 20  # calls of each module that are not timed
 ALLOWED = 1.0  # microseconds that a patched module may take longer than torch's
@@ -138,7 +138,7 @@ def main():
         if re.search(options.only, case.name):
             table.add(*row(case, measured(case, options)))
     if options.write:
-        table.write(report.file_name("patch-host", chip))
+        table.write(report.file_name("patched", chip))
 
 
 if __name__ == "__main__":
