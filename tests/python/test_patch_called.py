@@ -44,6 +44,17 @@ class ByMethod:
         return F.softmax(attn.get_scores(x), dim=-1)
 
 
+def dispatch_attention_fn(query, key, value):
+    """Has the name of diffusers' function that calls one of a table."""
+    return F.scaled_dot_product_attention(query, key, value)
+
+
+class Dispatched:
+    def __call__(self, attn, x):
+        q = attn.to_q(x)[:, None]
+        return dispatch_attention_fn(q, q, q)[:, 0] + F.softmax(x, -1)
+
+
 class ModuleProcessor(nn.Module):
     def forward(self, attn, x):
         return F.softmax(attn.to_q(x), dim=-1)
@@ -100,6 +111,7 @@ def test_a_rewritten_function_is_like_the_original():
     [
         (Processor, 0, {"tile::attention"}),
         (ByMethod, 1, {"tile::softmax", "tile::log_softmax"}),
+        (Dispatched, 1, {"tile::attention", "tile::softmax"}),
         (ModuleProcessor, 1, {"tile::softmax"}),
     ],
 )
@@ -111,6 +123,18 @@ def test_processors(make, entered, operators, modes):
     close(model(x), theirs(x))
     assert len(modes) == entered
     assert names_of_calls(model, x) >= operators
+
+
+def test_a_forward_that_dispatches(modes):
+    class Head(nn.Module):
+        def forward(self, x):
+            return dispatch_attention_fn(x, x, x)
+
+    model, x = Head(), torch.randn(2, 3, 5, 8)
+    expected = model(x)
+    assert tile_ops.patch(model).swapped == [("", "Head", "attention")]
+    close(model(x), expected)
+    assert len(modes) == 1 and "tile::attention" in names_of_calls(model, x)
 
 
 def test_options_of_a_processor():

@@ -13,8 +13,7 @@ import torch
 
 from . import calls, match, redirect, source_rewrite
 
-# Names of functions that calls.call knows; those of tables call others.
-KNOWN = {"scaled_dot_product_attention", "softmax", "log_softmax", "cross_entropy"}
+KNOWN = match.NAMES - {redirect.TABLE}  # names of functions that calls.call replaces
 MOST = 256  # functions that are looked at
 
 
@@ -29,7 +28,7 @@ def _reached(function, owner):
     space = inspect.unwrap(function).__globals__
     names = {name for code in match._codes(function) for name in code.co_names}
     spaces = [space, *(vars(space[name]) for name in names if isinstance(space.get(name), types.ModuleType))]
-    for name in names:
+    for name in names - KNOWN:
         for found in (inspect.getattr_static(owner, name, None), *(each.get(name) for each in spaces)):
             found = getattr(found, "__func__", found)
             if isinstance(found, types.FunctionType) and not _is_another_s(found):

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from .. import _products, functional
 from .._sharding import dtensors
 from . import direct
-from .match import ACTIVATIONS, GATES
+from .match import ACTIVATIONS, DISPATCH, GATES
 
 ops = torch.ops.tile
 # Names of the module are found sooner than attributes of torch's: every call of a layer asks them.
@@ -273,7 +273,10 @@ class Functions(TorchFunctionMode):
 
 def call(function, *args, **kwargs):
     """Calls our replacement for torch's function, or torch's function if there is none."""
-    return FUNCTIONS.get(function, function)(*args, **kwargs)
+    ours = FUNCTIONS.get(function)
+    if ours is None and getattr(function, "__name__", None) == DISPATCH:
+        return within(function, *args, **kwargs)
+    return (ours or function)(*args, **kwargs)
 
 
 def within(function, *args, **kwargs):
