@@ -70,7 +70,8 @@ namespace {
 struct ModuleCall {
   PyObject_HEAD vectorcallfunc call;
   std::string* name;
-  // Of each argument of the operator: the attribute of the module, or null if the caller gives it.
+  // Of each argument of the operator: the attribute of the module, or null if the caller gives it or leaves
+  // it to its default.
   std::vector<Owned>* attributes;
   bool integers;  // tensors of integers are taken, too
   bool exact;     // no tensor's dtype is left to autocast
@@ -86,13 +87,12 @@ bool push_arguments(const ModuleCall& self, const Plan& plan, PyObject* const* g
   Taken taken(self.exact);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const Plan::Parameter& parameter = plan.parameters[i];
-    if (i >= self.attributes->size()) {
+    PyObject* const name = i < self.attributes->size() ? (*self.attributes)[i].get() : nullptr;
+    if (!name && (i >= self.attributes->size() || next == count)) {
       if (!parameter.standard) return false;
       stack.push_back(*parameter.standard);
       continue;
     }
-    PyObject* const name = (*self.attributes)[i].get();
-    if (!name && next == count) return false;
     const Owned value(name ? attributes[name].release() : Py_NewRef(given[next++]));
     if (!value || !push(parameter, value.get(), stack)) return false;
     if (!stack.back().isTensor()) continue;

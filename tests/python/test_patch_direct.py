@@ -157,6 +157,13 @@ def test_attention_of_other_shapes(shapes, options):
     close(module(*inputs), expected)
 
 
+@pytest.mark.parametrize("name", ["silu", "gelu", "gelu_tanh"])
+def test_gates(name, without_python):
+    gate, up = torch.randn(3, 16).chunk(2, -1)
+    expected = {"silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}[name](gate) * up
+    close(calls.gated(gate, up, name), expected)
+
+
 def refused(call, *args):
     return call(*args) is NotImplemented
 

@@ -122,7 +122,7 @@ class Embedding(Swapped):
 
 class Dropout(Swapped):
     def forward(self, input):
-        if not self.training and type(input) in calls.PLAIN and 0 <= self.p <= 1:
+        if (not self.training or self.p == 0) and type(input) in calls.PLAIN and 0 <= self.p <= 1:
             return input
         return calls.dropout(input, self.p, self.training, self.inplace)
 
