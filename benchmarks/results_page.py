@@ -113,6 +113,12 @@ def _host(rows):
     return [f"`softmax` from Python takes {us['Python: ours, softmax']} us, `torch.add` {us['Python: torch.add']} us"]
 
 
+def _patched(rows):
+    missed = [row["call"] for row in rows if row["bar"].endswith("missed")]
+    reached = f"{len(rows) - len(missed)} of {len(rows)} patched modules and models take the host no longer than their bars"
+    return [reached + (f"; not {', '.join(missed)}" if missed else "")]
+
+
 def _python(rows):
     for name, attention in (("attention", True), ("other kernels", False)):
         some = [row for row in rows if row["C++ / Python"] and row["case"].startswith("attention") == attention]
@@ -189,6 +195,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "products": ("products against cuBLAS, torch eager and `torch.compile`", _products),
     "tiles": ("products in tiles of many sizes against cuBLAS", _tiles),
     "host": ("the host's time of a call", _host),
+    "patched": ("the host's time of patched modules", _patched),
     "python": ("kernels in Python against Triton, C++ and torch", _python),
     "expressions": ("operators of one expression against torch", _expressions),
     "derivatives": ("gradients and tangents by the compiler", _derivatives),

@@ -90,7 +90,27 @@ PyObject* compile_text(PyObject*, PyObject* arguments) {
   return row_of(row);
 }
 
+// Leaves launches out, so that what remains of a call is the host's part. Tensors on meta stand for a GPU's.
+class NoLaunches final : public LaunchObserver {
+ public:
+  const cuda::Target* target() const override { return &target_; }
+  bool observe(const KernelName&, const Grid&, ArgumentRefs, const std::function<Function()>&) override {
+    return true;
+  }
+
+ private:
+  cuda::Target target_ = target_of_arch(90);
+};
+
+// without_launches(call): returns call(), whose launches in this thread are left out.
+PyObject* without_launches(PyObject*, PyObject* call) {
+  const NoLaunches none;
+  return PyObject_CallNoArgs(call);
+}
+
 PyMethodDef methods[] = {
+    {"without_launches", guarded<without_launches>, METH_O,
+     "without_launches(call): call(), of whose kernels none runs, to measure the host's part."},
     {"inspect", guarded<inspect>, METH_VARARGS,
      "inspect(what, arch, shared_bytes, call): what each launch of call() compiles to."},
     {"compile_text", guarded<compile_text>, METH_VARARGS,

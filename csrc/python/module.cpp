@@ -271,7 +271,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
         tile::python::add_capture, tile::python::add_tile_kernel, tile::python::add_compiled_call,
         tile::python::add_python_operator, tile::python::add_python_expression, tile::python::add_interrupts,
         tile::python::add_log_records, tile::python::add_operator_observer, tile::python::add_packs,
-        tile::python::add_derived_kernel})
+        tile::python::add_derived_kernel, tile::python::add_module_call, tile::python::add_patched_functions})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

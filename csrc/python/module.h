@@ -68,7 +68,7 @@ class Released {
 };
 
 // Returns nullptr if the object is not a torch.Tensor. The result lives as long as the object. In
-// operator_call.cpp, the only file that includes torch's header of Python tensors, which dominates its
+// operator_plan.cpp, the only file that includes torch's header of Python tensors, which dominates its
 // compile time.
 const at::Tensor* tensor_in(PyObject* object);
 
@@ -81,6 +81,8 @@ int add_devices(PyObject* module);
 int add_emulation(PyObject* module);
 int add_raw_cuda(PyObject* module);
 int add_operator_call(PyObject* module);
+int add_module_call(PyObject* module);
+int add_patched_functions(PyObject* module);
 int add_capture(PyObject* module);
 int add_ir_builder(PyObject* module);
 int add_tile_kernel(PyObject* module);

@@ -46,7 +46,7 @@ PyObject* method(PyObject* self, PyObject* arguments) {
   END_HANDLE_TH_ERRORS
 }
 
-// Returns a value as torch's functions return it to Python; null with an error set. In operator_call.cpp.
+// Returns a value as torch's functions return it to Python; null with an error set. In operator_plan.cpp.
 PyObject* python_value(const c10::IValue& value);
 PyObject* python_dtype(int64_t scalar_type);
 

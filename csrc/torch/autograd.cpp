@@ -80,8 +80,11 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
       raise(op.body->name, ErrorKind::unsupported,
             "has no gradient for '" + op.schema.arguments()[i].name() + "', which requires grad; detach it");
 
-  // Looked up in every call, because the gradient operator may have been redefined.
-  const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(plan.name.c_str(), "");
+  // Looked up again after a definition, because the gradient operator may have been redefined.
+  const c10::OperatorHandle handle =
+      plan.made == definitions() && plan.handle
+          ? *plan.handle
+          : c10::Dispatcher::singleton().findSchemaOrThrow(plan.name.c_str(), "");
   for (size_t a = 0; a < plan.inputs.size(); ++a) {
     const auto [role, k] = plan.inputs[a];
     if (role == GradientPlan::Role::gradient) {
@@ -156,15 +159,15 @@ struct OperatorNode final : ag::Node {
     released = true;
   }
   IValue unpack(size_t k, const Numbers& begin, const c10::SmallVector<bool, few>& is_list,
-                std::vector<ag::SavedVariable>& saved, bool is_result, const std::string& type) {
+                std::vector<ag::SavedVariable>& saved, bool is_result, const c10::Argument& declared) {
+    const auto tensor = [&](int i) { return is_result ? saved[i].unpack(getptr()) : saved[i].unpack(); };
+    if (!is_list[k]) return optional(tensor(begin[k]));
     std::vector<at::Tensor> tensors;
-    for (int i = begin[k]; i < begin[k + 1]; ++i)
-      tensors.push_back(is_result ? saved[i].unpack(getptr()) : saved[i].unpack());
-    if (!is_list[k]) return optional(tensors.at(0));
-    if (!type.starts_with("Tensor?")) return tensors;
+    for (int i = begin[k]; i < begin[k + 1]; ++i) tensors.push_back(tensor(i));
+    if (!type_text(declared).starts_with("Tensor?")) return tensors;
     std::vector<std::optional<at::Tensor>> list;
-    for (const at::Tensor& tensor : tensors)
-      list.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
+    for (const at::Tensor& each : tensors)
+      list.push_back(each.defined() ? std::optional(each) : std::nullopt);
     return list;
   }
   BoxedValues saved_values() {
@@ -173,15 +176,15 @@ struct OperatorNode final : ag::Node {
     const auto& schema = layout.op->schema;
     for (const auto& [role, k] : layout.plan->inputs) {
       if (role == GradientPlan::Role::result)
-        stack.push_back(unpack(k, layout.result_begin, layout.result_is_list, results, true,
-                               type_text(schema.returns()[k])));
+        stack.push_back(
+            unpack(k, layout.result_begin, layout.result_is_list, results, true, schema.returns()[k]));
       else if (role != GradientPlan::Role::argument)
         stack.emplace_back();
       else if (layout.argument_begin[k] == layout.argument_begin[k + 1])
         stack.push_back(plain[k]);
       else
         stack.push_back(unpack(k, layout.argument_begin, layout.argument_is_list, arguments, false,
-                               type_text(schema.arguments()[k])));
+                               schema.arguments()[k]));
     }
     return stack;
   }

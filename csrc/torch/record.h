@@ -27,7 +27,8 @@ struct GradientPlan {
   std::vector<Input> inputs;
   std::vector<std::vector<size_t>> slots;
   std::string name;
-  uint64_t made = 0;  // definitions() when the plan was made
+  uint64_t made = 0;                          // definitions() when the plan was made
+  std::optional<c10::OperatorHandle> handle;  // of the gradient operator, until the next definition
 };
 
 // The author's functions; an operator that saves results shares them with its hidden twin.

@@ -1,7 +1,6 @@
 """The scripts of benchmarks/: cases compute what their peers do, bars are judged, logs are read, pictures drawn."""
 
 import os
-import re
 import time
 
 import pytest
@@ -314,20 +313,56 @@ def test_rows_of_the_host_s_times():
     assert list(host.rows("raw", half, "cpu", (False,)))[1] == ["raw: ours", "3", "3.00", "-5.00", "", "", "0.5 of the first"]
 
 
-def test_the_host_s_time_of_a_patched_model(monkeypatch, capsys):
-    pytest.importorskip("transformers")
+def test_the_host_s_time_of_patched_modules(monkeypatch, capsys):
     import patch_host
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr("sys.argv", ["patch_host.py", "--rounds", "2"])
     monkeypatch.setattr(patch_host, "WARM", 1)
-    try:
-        patch_host.main()
-    finally:
-        torch.set_num_threads(threads)
-    lines = capsys.readouterr().out.splitlines()
-    found = [re.fullmatch(r"(plain|patched) +([\d.]+) ms of processor time a forward", line) for line in lines[1:]]
-    assert [each[1] for each in found] == ["plain", "patched"] and all(float(each[2]) > 0 for each in found)
+    for more in ([], ["--launches"]):
+        monkeypatch.setattr(
+            "sys.argv", ["patch_host.py", "--rounds", "2", "--only", "^(Linear|LayerNorm|Dropout, eval)$", *more]
+        )
+        try:
+            patch_host.main()
+        finally:
+            torch.set_num_threads(threads)
+        text = capsys.readouterr().out
+        assert ("with our kernels" if more else "without our kernels, which a GPU would run") in text
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")][1:]
+        assert [row[0] for row in rows] == ["Linear", "LayerNorm", "Dropout, eval"]
+        for row in rows:
+            assert all(float(cell) for cell in row[1:3]) and float(row[3]) == pytest.approx(
+                float(row[2]) - float(row[1]), abs=0.02
+            )
+            assert bool(row[4]) == (row[0] != "Dropout, eval") and row[7].startswith("torch's + 1 us")
+
+
+def test_bars_of_patched_modules():
+    import patch_host
+    import patch_host_cases
+
+    module, model = patch_host_cases.Case("a", None, ()), patch_host_cases.Case("b", None, (), is_model=True)
+    assert patch_host.row(module, [5.0, 5.9, 20.0, 21.0]) == [
+        "a",
+        "5.00",
+        "5.90",
+        "+0.90",
+        "20.00",
+        "21.00",
+        "+1.00",
+        "torch's + 1 us",
+    ]
+    assert patch_host.row(module, [5.0, 6.1, None, None]) == [
+        "a",
+        "5.00",
+        "6.10",
+        "+1.10",
+        "",
+        "",
+        "",
+        "torch's + 1 us, missed",
+    ]
+    assert patch_host.row(model, [5.0, 5.1, 20.0, 19.0])[-1] == "torch's, missed"
 
 
 def test_the_picture(tmp_path):

@@ -31,7 +31,14 @@ Kernel sum_kernel("sum_partials", sum_parts_kernel);
 
 // [p, n] as [1, p, n].
 ArrayArgument of_images(const at::Tensor& parts) {
-  return to_array_argument(parts.dim() == 2 ? parts.unsqueeze(0) : parts);
+  ArrayArgument array = to_array_argument(parts);
+  if (array.rank == 3) return array;
+  for (size_t axis = 2; axis > 0; --axis)
+    array.sizes[axis] = array.sizes[axis - 1], array.strides[axis] = array.strides[axis - 1];
+  array.rank = 3;
+  array.sizes[0] = 1;
+  array.strides[0] = array.sizes[1] * array.strides[1];
+  return array;
 }
 // A gradient is dense, in any order of its axes, and so are the parts: both are one axis.
 ArrayArgument flat(const at::Tensor& out, int64_t images) {

@@ -81,6 +81,11 @@ void in_batches(const at::Tensor& input, F f) {
   for (int64_t first = 0; first < images; first += most) f(first, std::min(most, images - first));
 }
 
+// Images of a tensor, which is itself where they are all.
+at::Tensor part_of(const at::Tensor& images, int64_t first, int64_t count) {
+  return count == images.size(0) ? images : images.narrow(0, first, count);
+}
+
 // The parameters of both directions; statistics are [N, G].
 struct Problem {
   at::Tensor input;
@@ -91,8 +96,7 @@ struct Problem {
 
   Problem part(int64_t first, int64_t count) const {
     Problem part = *this;
-    for (at::Tensor* tensor : {&part.input, &part.mean, &part.rstd})
-      *tensor = tensor->narrow(0, first, count);
+    for (at::Tensor* tensor : {&part.input, &part.mean, &part.rstd}) *tensor = part_of(*tensor, first, count);
     return part;
   }
   int64_t channels() const { return input.size(1); }
@@ -178,7 +182,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   };
   const Problem problem{input, groups, weight, bias, silu, or_new(mean), or_new(rstd)};
   in_batches(input, [&](int64_t first, int64_t count) {
-    forward(problem.part(first, count), eps, out.narrow(0, first, count));
+    forward(problem.part(first, count), eps, part_of(out, first, count));
   });
 }
 
@@ -262,7 +266,7 @@ void backward(const at::Tensor& grad_out, const Problem& given, const Optional& 
   const int64_t n = problem.input.numel() ? problem.input.size(0) : 0;
   const at::Tensor weight_parts = problem.per_channel(n), bias_parts = problem.per_channel(n);
   in_batches(problem.input, [&](int64_t first, int64_t count) {
-    const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, first, count); };
+    const auto part = [&](const at::Tensor& tensor) { return part_of(tensor, first, count); };
     backward(problem.part(first, count), part(grad_out),
              grad_input ? Optional(part(*grad_input)) : std::nullopt, part(weight_parts), part(bias_parts));
   });

@@ -311,7 +311,8 @@ void norm_backward(const NormBackward& given) {
           const auto added = first > 3 ? std::optional(views.view(3)) : std::nullopt;
           const auto dx = call.grad_input ? std::optional(views.view(0)) : std::nullopt;
           const auto own = [&](const at::Tensor& all) {
-            return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
+            if (!all.defined()) return std::optional<at::Tensor>();
+            return std::optional(views.count() == 1 ? all : all.narrow(0, i * blocks, blocks));
           };
           std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
           const BackwardOf<ArrayArgument> of{views.view(1), views.view(2), added,

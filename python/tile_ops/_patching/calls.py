@@ -10,7 +10,8 @@ from torch.overrides import TorchFunctionMode
 
 from .. import _products, functional
 from .._sharding import dtensors
-from .match import ACTIVATIONS, GATES
+from . import direct
+from .match import ACTIVATIONS, DISPATCH, GATES
 
 ops = torch.ops.tile
 # Names of the module are found sooner than attributes of torch's: every call of a layer asks them.
@@ -139,9 +140,15 @@ def _torchs_product(input, weight, bias, depth, columns):
 
 def gated(gate, up, activation):
     """Computes activation(gate) * up, in one launch if our operators take both."""
-    if activation not in GATES or not taken(gate, up) or gate.shape != up.shape or fused_by_compiler(gate):
+    if activation not in GATES:
         return ACTIVATIONS[activation](gate) * up
     name, options = GATES[activation]
+    if not is_dynamo_compiling():
+        result = getattr(direct, name)(None, gate, up, *options.values())
+        if result is not NotImplemented:
+            return result
+    if not taken(gate, up) or gate.shape != up.shape or fused_by_compiler(gate):
+        return ACTIVATIONS[activation](gate) * up
     return getattr(ops, name)(gate, up, **options)
 
 
@@ -183,9 +190,9 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return functional.dropout(input, p, training, inplace)
 
 
-def _softmax(original, ours):
+def _softmax(original, ours, at_once):
     @or_torch(original)
-    def call(input, dim=None, *rest, dtype=None, **unknown):
+    def checked(input, dim=None, *rest, dtype=None, **unknown):
         if original in (F.softmax, F.log_softmax):
             unknown.pop("_stacklevel", None)
             rest = rest[1:]
@@ -194,15 +201,23 @@ def _softmax(original, ours):
             return NotImplemented
         return ours(input, dim, dtype)
 
+    @functools.wraps(original)
+    def call(input, dim=None, *rest, dtype=None, **unknown):
+        if not rest and not unknown and not is_dynamo_compiling():
+            result = at_once(None, input, dim, dtype)
+            if result is not NotImplemented:
+                return result
+        return checked(input, dim, *rest, dtype=dtype, **unknown)
+
     return call
 
 
-softmax = _softmax(F.softmax, ops.softmax)
-log_softmax = _softmax(F.log_softmax, ops.log_softmax)
+softmax = _softmax(F.softmax, ops.softmax, direct.softmax)
+log_softmax = _softmax(F.log_softmax, ops.log_softmax, direct.log_softmax)
 
 
 @or_torch(F.cross_entropy)
-def cross_entropy(
+def _cross_entropy(
     input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
 ):
     old = size_average is not None or reduce is not None
@@ -215,8 +230,20 @@ def cross_entropy(
     )
 
 
+@functools.wraps(F.cross_entropy)
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
+    usual = weight is None and size_average is None and reduce is None and type(input) is type(target) is torch.Tensor
+    if usual and not is_dynamo_compiling() and target.dtype is torch.int64:
+        result = direct.cross_entropy(None, input, target, None, ignore_index, reduction, label_smoothing)
+        if result is not NotImplemented:
+            return result
+    return _cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
+
+
 @or_torch(F.scaled_dot_product_attention)
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     if not taken(query, key, value) or not all(2 <= tensor.dim() for tensor in (query, key, value)):
         return NotImplemented
     if query.shape[-1] > 256 or value.shape[-1] > 256 or (attn_mask is not None and is_causal):
@@ -228,14 +255,23 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
+@functools.wraps(F.scaled_dot_product_attention)
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    if not is_dynamo_compiling() and dropout_p == 0:
+        result = direct.attention(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        if result is not NotImplemented:
+            return result
+    return _attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
 FUNCTIONS = {
     F.scaled_dot_product_attention: attention,
     F.softmax: softmax,
     F.log_softmax: log_softmax,
-    torch.softmax: _softmax(torch.softmax, ops.softmax),
-    torch.log_softmax: _softmax(torch.log_softmax, ops.log_softmax),
-    torch.Tensor.softmax: _softmax(torch.Tensor.softmax, ops.softmax),
-    torch.Tensor.log_softmax: _softmax(torch.Tensor.log_softmax, ops.log_softmax),
+    torch.softmax: _softmax(torch.softmax, ops.softmax, direct.softmax),
+    torch.log_softmax: _softmax(torch.log_softmax, ops.log_softmax, direct.log_softmax),
+    torch.Tensor.softmax: _softmax(torch.Tensor.softmax, ops.softmax, direct.softmax),
+    torch.Tensor.log_softmax: _softmax(torch.Tensor.log_softmax, ops.log_softmax, direct.log_softmax),
     F.cross_entropy: cross_entropy,
 }
 
@@ -251,7 +287,10 @@ class Functions(TorchFunctionMode):
 
 def call(function, *args, **kwargs):
     """Calls our replacement for torch's function, or torch's function if there is none."""
-    return FUNCTIONS.get(function, function)(*args, **kwargs)
+    ours = FUNCTIONS.get(function)
+    if ours is None and getattr(function, "__name__", None) == DISPATCH:
+        return within(function, *args, **kwargs)
+    return (ours or function)(*args, **kwargs)
 
 
 def within(function, *args, **kwargs):
@@ -260,8 +299,23 @@ def within(function, *args, **kwargs):
         return function(*args, **kwargs)
 
 
+def _rotated(q, k, cos, sin):
+    """Returns what rope gives for tensors of the usual classes and dimensions, with the heads before the rows."""
+    if not (type(q) is type(k) is type(cos) is type(sin) is torch.Tensor) or cos.requires_grad or sin.requires_grad:
+        return NotImplemented
+    if q.dim() != 4 or k.dim() != 4 or cos.dim() not in (2, 3) or cos.size(-1) != q.size(-1):
+        return NotImplemented
+    if cos.dim() == 3 and q.size(0) != cos.size(0) != 1:
+        return NotImplemented
+    return direct.rope(None, q, k, cos, sin)
+
+
 def rotate(original, q, k, cos, sin, *args, **kwargs):
     """Replaces a call of a model's apply_rotary_pos_emb that rotates the halves of the head dimension."""
+    if not args and not kwargs and not is_dynamo_compiling():
+        result = _rotated(q, k, cos, sin)
+        if result is not NotImplemented:
+            return result
     axis = args[0] if args else kwargs.get("unsqueeze_dim", 1)
     known = len(args) < 2 and not set(kwargs) - {"unsqueeze_dim"} and axis in (1, 2)
     if not known or not taken(q, k) or not (plain(cos) and plain(sin)) or cos.requires_grad or sin.requires_grad:

@@ -10,7 +10,9 @@ from torch.nn.modules import module as torch_module
 
 from .. import _products, nn
 from ..functional import gated_linear
-from . import calls, match, redirect, source_rewrite
+from . import called, calls, direct, match, redirect, source_rewrite
+
+is_dynamo_compiling = torch.compiler.is_dynamo_compiling  # found sooner than an attribute of torch's
 
 
 class Swapped:
@@ -40,9 +42,17 @@ class Linear(Swapped):
     tile_activations = tuple(match.ACTIVATIONS)
 
     def forward(self, input):
+        if not is_dynamo_compiling():  # here, too: most calls have no activation, and a call less is felt
+            result = direct.linear(self, input, "none", self.tile_products)
+            if result is not NotImplemented:
+                return result
         return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
+        if not is_dynamo_compiling():
+            result = direct.linear(self, input, activation, self.tile_products)
+            if result is not NotImplemented:
+                return result
         weight, bias, depth, columns = self.weight, self.bias, self.in_features, self.out_features
         return calls.product(self.tile_products, input, weight, bias, depth, columns, activation)
 
@@ -54,6 +64,10 @@ class TransposedLinear(Swapped):
         return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
+        if not is_dynamo_compiling():
+            result = direct.transposed_linear(self, input, activation, self.tile_products)
+            if result is not NotImplemented:
+                return result
         kind = _products.PLAIN if activation == "none" else _products.FUSED
         ours = calls.product_is_ours(self.tile_products, input, self.weight, *self.weight.shape, kind)
         if ours and calls.taken(input, self.weight, self.bias):
@@ -64,11 +78,19 @@ class TransposedLinear(Swapped):
 
 class LayerNorm(Swapped):
     def forward(self, input):
+        if not is_dynamo_compiling():
+            result = direct.layer_norm(self, input)
+            if result is not NotImplemented:
+                return result
         return calls.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(Swapped):
     def forward(self, input):
+        if not is_dynamo_compiling():
+            result = direct.rms_norm(self, input)
+            if result is not NotImplemented:
+                return result
         return calls.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
 
@@ -79,11 +101,20 @@ class GroupNorm(Swapped):
         return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
+        if not is_dynamo_compiling():
+            result = direct.group_norm(self, input, activation)
+            if result is not NotImplemented:
+                return result
         return calls.group_norm(input, self.num_groups, self.weight, self.bias, self.eps, activation=activation)
 
 
 class Embedding(Swapped):
     def forward(self, input):
+        padding = -1 if self.padding_idx is None else self.padding_idx
+        if not is_dynamo_compiling() and self.max_norm is None and not self.scale_grad_by_freq and not self.sparse:
+            result = direct.embedding(self, input, padding) if padding >= -1 else NotImplemented
+            if result is not NotImplemented:
+                return result
         return calls.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -91,16 +122,26 @@ class Embedding(Swapped):
 
 class Dropout(Swapped):
     def forward(self, input):
+        if (not self.training or self.p == 0) and type(input) in calls.PLAIN and 0 <= self.p <= 1:
+            return input
         return calls.dropout(input, self.p, self.training, self.inplace)
 
 
 class Softmax(Swapped):
     def forward(self, input):
+        if not is_dynamo_compiling():
+            result = direct.softmax_module(self, input)
+            if result is not NotImplemented:
+                return result
         return calls.softmax(input, self.dim) if self.dim is not None else super().forward(input)
 
 
 class LogSoftmax(Swapped):
     def forward(self, input):
+        if not is_dynamo_compiling():
+            result = direct.log_softmax_module(self, input)
+            if result is not NotImplemented:
+                return result
         return calls.log_softmax(input, self.dim) if self.dim is not None else super().forward(input)
 
 
@@ -120,6 +161,11 @@ class OtherRMSNorm(Swapped):
     """An RMSNorm defined by the model; its class has tile_eps, tile_one and tile_wide, as match.rms_norm found them."""
 
     def forward(self, x):
+        if not is_dynamo_compiling() and not self.tile_one and type(x) in calls.PLAIN and x.dim():
+            if self.tile_wide or x.dtype is not torch.float64:
+                result = direct.other_rms_norm(self, x, (x.size(-1),), getattr(self, self.tile_eps))
+                if result is not NotImplemented:
+                    return result
         weight, width = self.weight, x.shape[-1]
         if not calls.taken(x, weight) or weight.dtype != x.dtype or weight.shape[0] != width or calls.fused_by_compiler(x):
             return super().forward(x)
@@ -155,6 +201,10 @@ class GatedMLP(Swapped):
         same = _is_as_found(getattr(self, self.tile_act), self.tile_act_kind)
         if _has_global_hooks() or not same or not all(_bare(each) and each.bias is None for each in first):
             return super().forward(x)
+        if len(first) == 2 and not is_dynamo_compiling():
+            halves = self._halves_of_torch(x, *first)
+            if halves is not None:
+                return down(calls.gated(*halves, self.tile_activation))
         gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
         if not calls.taken(x, gate, up) or gate.shape != up.shape:
             return super().forward(x)
@@ -163,6 +213,13 @@ class GatedMLP(Swapped):
         if len(first) == 2:
             return down(calls.gated(F.linear(x, gate), F.linear(x, up), self.tile_activation))
         return down(calls.gated(*F.linear(x, first[0].weight).chunk(2, -1), self.tile_activation))
+
+    def _halves_of_torch(self, x, gate, up):
+        """Returns gate(x) and up(x) if all is plain and their products are torch's, otherwise None."""
+        if direct.is_product_ours(gate, x, _products.PAIR, self.tile_products) is not False:
+            return None
+        halves = direct.linear(gate, x, "none", "torch"), direct.linear(up, x, "none", "torch")
+        return None if any(each is NotImplemented for each in halves) else halves
 
 
 class GatedProjection(Swapped):
@@ -190,16 +247,25 @@ class Activation(Swapped):
     """An activation defined by the model; its class has tile_activation, as match.activation_module found it."""
 
 
+_FUNCTIONS = ((F.silu, "silu"), (F.gelu, "gelu"), (F.relu, "relu"), (torch.relu, "relu"))
+_GELU = {"none": "gelu", "tanh": "gelu_tanh"}
+
+
 def activation_of(following):
     """Returns the name of the activation that a module or a function of torch computes, or None."""
-    if type(following) is torch.nn.GELU:
-        return {"none": "gelu", "tanh": "gelu_tanh"}.get(following.approximate)
-    if getattr(type(following), "tile_key", (None,))[0] == "Activation":
-        return type(following).tile_activation
-    for name, function in (("silu", F.silu), ("gelu", F.gelu), ("relu", F.relu), ("relu", torch.relu)):
+    kind = type(following)
+    if kind is torch.nn.GELU:
+        return _GELU.get(following.approximate)
+    if kind is torch.nn.SiLU:
+        return "silu"
+    if kind is torch.nn.ReLU:
+        return "relu"
+    if issubclass(kind, Activation):
+        return kind.tile_activation
+    for function, name in _FUNCTIONS:
         if following is function:
             return name
-    return {torch.nn.ReLU: "relu", torch.nn.SiLU: "silu"}.get(type(following))
+    return None
 
 
 def only_forward(module):
@@ -307,17 +373,16 @@ class Calls(Swapped):
 
 
 class Redirected(Calls):
-    """A forward with available source: its calls of torch's functions and its lookups of attention functions come here."""
+    """A forward with available source: its calls of torch's functions, of attention functions that it looks up and of its
+    processor come here."""
 
     tile_call, tile_rotate = staticmethod(calls.call), staticmethod(calls.rotate)
 
-    @staticmethod
-    def tile_interface(function):
-        return functools.partial(calls.within, function)
+    tile_interface, tile_through_processor = staticmethod(called.interface), staticmethod(called.processor)
 
 
 class Entered(Calls):
-    """Any other forward, or one that calls an attention processor: a mode checks each call for a function to replace."""
+    """Any other forward: a mode checks each call for a function to replace."""
 
     def forward(self, *args, **kwargs):
         with calls.Functions():
@@ -352,8 +417,10 @@ def _with_rotation(forward):
 def _calls_of(original, options, pairs):
     """Returns (base class, attributes) for a module that calls torch's functions: by rewriting its source, else by a mode."""
     forward, rotation = original.forward, options["rotation"]
-    if not options["processor"]:
-        names = match.NAMES | ({"apply_rotary_pos_emb"} if rotation else set())
+    names = match.NAMES | ({"apply_rotary_pos_emb"} if rotation else set())
+    if options["processor"]:
+        names |= {redirect.PROCESSOR}
+    if not options["processor"] or called.calls_only_directly(forward, original):
         redirected = source_rewrite.changed(forward, [*pairs, redirect.redirect(names)])
         if redirected:
             return Redirected, {"forward": redirected}

@@ -198,16 +198,10 @@ def _codes(function):
         waiting += [each for each in code.co_consts if hasattr(each, "co_names")]
 
 
+DISPATCH = "dispatch_attention_fn"  # diffusers' function that calls one of its table
 # Names by which a forward refers to a function that is swapped. The last two are the tables of attention functions in
 # transformers and diffusers.
-NAMES = {
-    "scaled_dot_product_attention",
-    "softmax",
-    "log_softmax",
-    "cross_entropy",
-    "ALL_ATTENTION_FUNCTIONS",
-    "dispatch_attention_fn",
-}
+NAMES = {"scaled_dot_product_attention", "softmax", "log_softmax", "cross_entropy", "ALL_ATTENTION_FUNCTIONS", DISPATCH}
 
 
 def _names(function):
