@@ -2,6 +2,7 @@
 // operators without a gradient. Forward mode: the call of the operator that computes tangents.
 #include <algorithm>
 
+#include "torch/context.h"
 #include "torch/record.h"
 
 namespace tile {
@@ -235,6 +236,33 @@ struct OperatorNode final : ag::Node {
     c10::Dispatcher::singleton().findSchemaOrThrow(body.scale.c_str(), "").callBoxed(stack);
     return gradients;
   }
+  // Writes the first gradient over the incoming one, and returns all. Returns nothing if somebody else may
+  // see the incoming one, or not all are wanted.
+  std::optional<ag::variable_list> overwrite(const ag::variable_list& incoming) {
+    const OperatorBody& body = *layout.op->body;
+    if (body.in_place.empty() || c10::GradMode::is_enabled() || !is_plain(incoming.at(0)))
+      return std::nullopt;
+    const at::Tensor& grad = incoming[0];
+    const std::vector<bool> need = needs();
+    if (grad.use_count() != 1 || grad.storage().use_count() != 1 || !grad.is_non_overlapping_and_dense() ||
+        std::find(need.begin(), need.end(), false) != need.end())
+      return std::nullopt;
+    BoxedValues values = saved_values(), given;
+    ag::variable_list gradients{grad};
+    for (size_t a = 0; a < values.size(); ++a) {
+      if (layout.plan->inputs[a].role != GradientPlan::Role::argument) continue;
+      given.push_back(values[a]);
+      if (!values[a].isTensor()) continue;
+      const at::Tensor& argument = values[a].toTensor();
+      if (!is_plain(argument)) return std::nullopt;
+      if (given.size() > 1) gradients.push_back(result_like(argument));
+    }
+    if (gradients.size() != num_outputs()) return std::nullopt;
+    BoxedValues stack{grad, std::vector<at::Tensor>(gradients.begin() + 1, gradients.end())};
+    stack.insert(stack.end(), given.begin(), given.end());
+    c10::Dispatcher::singleton().findSchemaOrThrow(body.in_place.c_str(), "").callBoxed(stack);
+    return gradients;
+  }
   std::vector<bool> needs() {
     std::vector<bool> list(num_outputs());
     for (size_t i = 0; i < list.size(); ++i) list[i] = task_should_compute_output(i);
@@ -244,6 +272,7 @@ struct OperatorNode final : ag::Node {
     std::lock_guard lock(mutex_);
     TORCH_CHECK(!released, ag::ERR_BACKWARD_TWICE);
     if (auto scaled = scale_early(incoming)) return *std::move(scaled);
+    if (auto written = overwrite(incoming)) return *std::move(written);
     BoxedValues values = saved_values();
     link_hidden(values);
     return gradient(layout, needs(), incoming, std::move(values));

@@ -244,7 +244,7 @@ Operator& Operator::set_saved_outputs(BoxedFunction function) {
     op_->body->saved_outputs = std::move(function);
   });
 }
-Operator& Operator::grad(std::string name) {
+Operator& Operator::grad(std::string name, std::string in_place) {
   return attempt([&] {
     if (op_->mutates)
       fail(ErrorKind::value, op_->body->name,
@@ -252,8 +252,13 @@ Operator& Operator::grad(std::string name) {
     if (name.find("::") == std::string::npos)
       fail(ErrorKind::value, op_->body->name, ": grad: '", name, "' has no namespace; write \"",
            op_->name.substr(0, op_->name.find("::")), "::", name, "\"");
+    if (!in_place.empty() && (op_->results != 1 || in_place.find("::") == std::string::npos))
+      fail(ErrorKind::value, op_->body->name, ": grad: '", in_place,
+           "' writes over the gradient of one result; ",
+           op_->results != 1 ? "leave it out, as there are several" : "write its namespace, too");
     registry().gradients[name] = op_->name;
     op_->gradient = name;
+    op_->body->in_place = std::move(in_place);
     if (op_->saver) op_->saver->gradient = name;
   });
 }

@@ -43,7 +43,8 @@ struct OperatorBody {
     size_t argument, result;
   };
   std::vector<EarlyGradient> early;
-  std::string scale;  // the operator that multiplies them by the gradient of the result
+  std::string scale;     // the operator that multiplies them by the gradient of the result
+  std::string in_place;  // the operator whose first gradient replaces that of the result
 };
 
 enum class AutocastPolicy { keep, lower, fp32 };

@@ -586,19 +586,23 @@ def linear_cross_entropy(
       and by 1 at no cost, unless the graph is kept, compiled or differentiated once more. Call it under
       `torch.no_grad()` where no gradient is needed. Logits are whole rows, in 59 MiB or, for a gradient
       of `weight` whose rows are as long as there are rows of `input`, in the memory of that gradient,
-      which replaces them in the end.
+      which replaces them in the end. Of more logits, groups of rows follow each other, whose parts of
+      the gradient of `weight` are added up in float32: in the gradient, or beside one of 16 bits, if
+      these sums take 24 MiB, or 4 times the bytes of `input`, at most.
     - The other cases, which are `reduction="none"`, float16 (whose small gradients are lost unless the
-      factor of `out` comes first), and a gradient of `weight` with more rows of `input` than have room
-      so, have a forward and a backward of their own:
+      factor of `out` comes first), and a gradient of `weight` whose sums are too large, have a forward
+      and a backward of their own:
     - Forward: logits of at most 4096 rows and of so many classes that they take 32 MiB; of each row a
       maximum and a sum are carried on. lse is saved, as of `cross_entropy`, and what a mean divides by.
-    - Backward: logits are made again in parts of 16 MiB; their gradient has the operands' dtype. Each
-      part gives its slice of the gradient of `weight` and of `bias`; of more than 4096 rows these are
-      added up in float32. The gradient of `input` is a float32 sum over the parts: in place where it is
-      float32, else in 24 MiB; rows beyond what these hold follow in groups, whose logits are made once
-      more.
-    - Memory: less than 64 MiB beyond arguments, results, gradients and what is saved, whatever the
-      sizes (`input` and `target` with gaps between rows are not copied). Deterministic.
+    - Backward: logits are made again in parts; of 16-bit operands the product itself computes their
+      gradient, from float32, in the operands' dtype, so that no logits are written. A part of all rows
+      has 512 classes at least, in 16 MiB or 4 times the bytes of `input`, else it has 4096 rows. Each
+      gives its slice of the gradient of `weight` and of `bias`, which parts of some rows add up in
+      float32. The gradient of `input` is a float32 sum over the parts: in place where it is float32.
+      Without a gradient of `weight`, 24 MiB of sums serve groups of rows one after another.
+    - Memory: less than 64 MiB, or 8 times the bytes of `input` if these are more, beyond arguments,
+      results, gradients and what is saved, whatever the sizes (`input` and `target` with gaps between
+      rows are not copied). Deterministic.
     """
 
 def log_softmax(

@@ -105,6 +105,20 @@ def fits_for_all(limits, rows, depth, columns, trains):
     return False
 
 
+# The loss of a linear layer whose logits are not kept takes the time of torch's steps on sm_90 in 16 bits, whose logits in float32
+# are written and read several times (`benchmarks/models.py --way training --only 'Llama|Qwen3'`).
+LEAST_CLASSES = 4096
+LEAST_LOSSES = {"cpu": 256, "cuda": 1024}  # rows
+
+
+def loss_is_ours(products, device, dtype, rows, classes):
+    """Returns True if the loss of a linear layer is to be computed without its logits in training. products: patch's option."""
+    if products != "measured":
+        return products == "tile"
+    large = classes >= LEAST_CLASSES and rows >= LEAST_LOSSES["cuda"]
+    return large and device.type == "cuda" and dtype in _16_BITS and _is_measured(device)
+
+
 # cuBLAS is slow where rows of 16-bit matrices begin at no multiple of 16 bytes, as the logits of 50257 classes and their gradients:
 # GPT-2's training step takes 2.5 times as long in eager mode as under inductor, which pads them
 # (`benchmarks/models.py --only 'GPT-2, training'`).

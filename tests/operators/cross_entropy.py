@@ -1,5 +1,6 @@
 """The rows of cross_entropy and linear_cross_entropy in the table of operators."""
 
+import functools
 import random
 
 import torch
@@ -72,7 +73,8 @@ def gate_cross_entropy(dtype, rows, classes):
     return tile.cross_entropy(meta_leaf(dtype, rows, classes), target, z_loss=1e-4)
 
 
-def gate_linear_cross_entropy(dtype, rows, depth, classes):
+def gate_linear_cross_entropy(sizes, dtype):
+    rows, depth, classes = sizes
     target = torch.empty(rows, dtype=torch.int64, device="meta")
     return tile.linear_cross_entropy(meta_leaf(dtype, rows, depth), meta_leaf(dtype, classes, depth), target)
 
@@ -341,14 +343,26 @@ LINEAR_CROSS_ENTROPY = Operator(
         "linear_cross_entropy": lambda randn: (
             followed(tile.linear_cross_entropy, targets()),
             [randn(300, 64), randn(1000, 64)],
-        )
+        ),
+        "linear_cross_entropy of rows": lambda randn: (
+            followed(tile.linear_cross_entropy, targets(), reduction="none"),
+            [randn(300, 64), randn(1000, 64)],
+        ),
     },
-    gates={"linear_cross_entropy[4096,4096,32000]": lambda dtype: gate_linear_cross_entropy(dtype, 4096, 4096, 32000)},
+    gates={
+        f"linear_cross_entropy[{','.join(map(str, sizes))}]": functools.partial(gate_linear_cross_entropy, sizes)
+        for sizes in ((4096, 4096, 32000), (8192, 1024, 151936))
+    },
     sharded={
         "linear_cross_entropy": lambda: sharded_loss(linear=True, z_loss=0.01),
         "linear_cross_entropy of rows": lambda: sharded_loss(linear=True, reduction="none"),
     },
     emulated={
-        "linear_cross_entropy": lambda dtype: ((leaf(dtype, 40, 64), leaf(dtype, 72, 64), torch.arange(40) * 7 % 72), {})
+        "linear_cross_entropy": lambda dtype: ((leaf(dtype, 40, 64), leaf(dtype, 72, 64), torch.arange(40) * 7 % 72), {}),
+        # Without early gradients: a product computes that of the logits.
+        "linear_cross_entropy of rows": lambda dtype: (
+            (leaf(dtype, 40, 64), leaf(dtype, 72, 64), torch.arange(40) * 7 % 72),
+            {"bias": leaf(dtype, 72), "reduction": "none", "label_smoothing": 0.1, "z_loss": 0.01},
+        ),
     },
 )

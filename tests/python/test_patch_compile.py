@@ -70,12 +70,13 @@ def ours_in(model, *inputs):
 
 @pytest.mark.at_home
 def test_inductor_computes_what_it_fuses_on_a_gpu(monkeypatch):
-    parts, mlp, norm = Parts(), MLP(nn.SiLU()), OwnNorm(8)
-    for model in (parts, mlp, norm):
+    parts, mlp, norm, loss = Parts(), MLP(nn.SiLU()), OwnNorm(8), nn.CrossEntropyLoss()
+    for model in (parts, mlp, norm, loss):
         tile_ops.patch(model, products="torch")
-    x, rows = torch.randn(3, 4, 16), torch.randn(3, 8)
+    x, rows, targets = torch.randn(3, 4, 16), torch.randn(3, 8), torch.arange(3)
     assert ours_in(parts, x) == {"group_norm", "layer_norm", "rms_norm", "dropout", "softmax", "log_softmax"}
     assert ours_in(mlp, rows) == {"swiglu"} and ours_in(norm, rows) == {"rms_norm"}
+    assert ours_in(loss, rows, targets) == {"cross_entropy"}
     monkeypatch.setattr(patched_calls, "fused_by_compiler", lambda tensor: torch.compiler.is_dynamo_compiling())
     assert ours_in(parts, x) == {"group_norm"}
-    assert not ours_in(mlp, rows) and not ours_in(norm, rows)
+    assert not ours_in(mlp, rows) and not ours_in(norm, rows) and not ours_in(loss, rows, targets)

@@ -6,6 +6,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from memory import allocated
 from numerics import check, check_call
 from opinfo import DTYPES
 from tile_ops import _C
@@ -198,3 +199,95 @@ def test_errors(call, kind, text):
 
 def test_package_forwards_the_names():
     assert tile_ops.swiglu is ops.swiglu and tile_ops.geglu is ops.geglu
+
+
+OVER = {
+    "swiglu": (ops._swiglu_backward_, ops.swiglu_backward, ()),
+    "geglu": (ops._geglu_backward_, ops.geglu_backward, ("none",)),
+    "geglu_tanh": (ops._geglu_backward_, ops.geglu_backward, ("tanh",)),
+}
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_gradient_written_over_the_incoming_one(kind, shape, dtype):
+    over, apart, options = OVER[kind]
+    grad, gate, up = (torch.randn(shape).to(dtype) for _ in range(3))
+    expected = apart(grad, gate, up, *options, [True, True])
+    of_up = torch.empty_like(up)
+    version = grad._version
+    assert over(grad, [of_up], gate, up, *options) is None
+    assert torch.equal(grad, expected[0]) and torch.equal(of_up, expected[1]) and grad._version > version
+
+
+@every_kind
+def test_strides_of_a_gradient_written_over_the_incoming_one(kind):
+    over, apart, options = OVER[kind]
+    grad, gate, up = torch.randn(30, 20).t(), torch.randn(20, 60)[:, ::2], torch.randn(20, 30)
+    expected, of_up = apart(grad, gate, up, *options, [True, True]), torch.empty(30, 20).t()
+    over(grad, [of_up], gate, up, *options)
+    assert torch.equal(grad, expected[0]) and torch.equal(of_up, expected[1])
+
+
+@every_kind
+def test_backward_needs_no_memory_for_the_gradient_of_gate(kind, tmp_path, device):
+    """It has that of the incoming one, if nobody else sees this."""
+    ours, _, kwargs = KINDS[kind]
+    leaves = [torch.randn(1 << 14, 64, device=device).requires_grad_() for _ in range(2)]
+    each, found = 4 << 20, []
+    for is_seen in (False, True):
+        out, seen = ours(*leaves, **kwargs), []
+        if is_seen:
+            out.register_hook(seen.append)
+        scaled, ones = out * 1, torch.ones_like(out)
+        most, _, gradients = allocated(
+            lambda: torch.autograd.grad(scaled, leaves, ones),  # noqa: B023
+            tmp_path / "trace.json",
+            device,
+        )
+        found.append(gradients)
+        assert (
+            (1 + is_seen) * each < most < (3 + is_seen) * each - each // 2
+        )  # the incoming one, that of up, and that of gate if there is one
+    assert all(torch.equal(a, b) for a, b in zip(*found))
+
+
+@every_kind
+def test_an_incoming_gradient_that_others_see_is_left(kind):
+    ours, _, kwargs = KINDS[kind]
+    gate, up = (torch.randn(6, 5).requires_grad_() for _ in range(2))
+    grad = torch.randn(6, 5)
+    before, seen = grad.clone(), []
+    torch.autograd.grad(ours(gate, up, **kwargs), (gate, up), grad)
+    assert torch.equal(grad, before)
+    out = ours(gate, up, **kwargs)
+    middle = out * 2
+    out.register_hook(seen.append)
+    first = torch.autograd.grad(middle, (gate, up, out), grad, retain_graph=True)
+    assert torch.equal(first[2], grad * 2) and torch.equal(seen[0], grad * 2)
+    second = torch.autograd.grad(out + out.detach(), (gate, up), grad.expand(6, 5), retain_graph=True)
+    assert torch.equal(second[0] * 2, first[0])
+    shared = torch.autograd.grad((out * 2).view(30)[:15].sum(), (gate, up), retain_graph=True)
+    assert all(each[3:].abs().max() == 0 for each in shared)
+    (alone,) = torch.autograd.grad(middle, gate, grad)
+    assert torch.equal(alone, first[0])
+
+
+X, Y = torch.ones(3, 4), torch.ones(4)
+OVER_ERRORS = [
+    (lambda: ops._swiglu_backward_(X * 1, [], X, X), "gradients has 0 tensors; it must have 1, the gradient of up"),
+    (lambda: ops._swiglu_backward_(X * 1, [Y], X, X), "gradients[0] has shape [4]; it must be [3, 4], that of up"),
+    (
+        lambda: ops._swiglu_backward_(X, [X * 1], X, X),
+        "grad_out and another argument overlap in memory, which is written; clone() one of them",
+    ),
+    (lambda: ops._swiglu_backward_(Y, [X * 1], X, X), "grad_out is float32[4], but gate is float32[3, 4]; they must agree"),
+]
+
+
+@pytest.mark.parametrize("call, text", OVER_ERRORS)
+def test_errors_of_a_gradient_written_over_the_incoming_one(call, text):
+    with pytest.raises(ValueError) as error:
+        call()
+    assert str(error.value).splitlines()[0] == f"tile::_swiglu_backward_: {text}"

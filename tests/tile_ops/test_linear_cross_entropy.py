@@ -51,6 +51,9 @@ def test_shapes(shape, classes, options, dtype):
         pytest.param((3, 40), 200000, torch.bfloat16, marks=pytest.mark.slow),
         long((5000, 8), 3000, torch.bfloat16),
         long((3, 40), 200000, torch.float32),
+        # Without early gradients: classes in parts of all rows, and of groups of them.
+        ((5000, 8), 3000, torch.float16),
+        pytest.param((17000, 8), 1100, torch.float16, marks=pytest.mark.slow),
     ],
 )
 def test_chunks(shape, classes, dtype):
@@ -179,14 +182,17 @@ def test_which_gradients_the_forward_computes():
     assert early_of(x, w, t, (False, True, False), bias=b) == ["weight"]
     assert early_of(x, w, t, (False, False, False)) == early_of(x, w, t, reduction="none") == []
     assert early_of(x.half(), w.half(), t) == [] and early_of(x.bfloat16(), w.bfloat16(), t) == ["input", "weight"]
-    # Logits of 64 MiB: in the memory of weight's gradient if it has room, and by rows without that gradient.
-    rows, classes = 2048, 8192
 
-    def on_meta(depth):
+    def on_meta(rows, depth, classes, dtype=torch.bfloat16):
         target = torch.empty(rows, dtype=torch.int64, device="meta")
-        return early_of(torch.empty(rows, depth, device="meta"), torch.empty(classes, depth, device="meta"), target)
+        given = (torch.empty(each, depth, dtype=dtype, device="meta") for each in (rows, classes))
+        return early_of(*given, target)
 
-    assert on_meta(8) == [] and on_meta(2048) == ["input", "weight"]
+    # More than 59 MiB of logits: in the memory of weight's gradient if it has room, else in groups of rows if sums have.
+    assert on_meta(2048, 2048, 65536) == on_meta(2048, 64, 65536) == ["input", "weight"]
+    assert on_meta(2048, 1024, 65536) == on_meta(8192, 1024, 151936) == []
+    assert on_meta(16384, 2048, 32000) == ["input", "weight"]
+    assert on_meta(8192, 1024, 151936, torch.float32) == ["input", "weight"]  # sums are made in the gradient
 
 
 @pytest.mark.slow  # draws of 64 MiB of logits
@@ -212,6 +218,30 @@ def test_logits_in_the_memory_of_the_gradient(layout, dtype):
         weight = weight.detach().t().contiguous().t().requires_grad_()
     assert early_of(input, weight, target) == ["input", "weight"]
     check_call(op, theirs, (input, weight, target), kwargs | {"label_smoothing": 0.1, "z_loss": 1e-3})
+
+
+@pytest.mark.slow  # draws of 60 MiB of logits
+@pytest.mark.parametrize(
+    "layout, dtype", [("rows", torch.bfloat16), ("parts of memory", torch.float32), long("parts of memory", torch.bfloat16)]
+)
+def test_rows_in_groups_whose_gradients_of_weight_are_added_up(layout, dtype):
+    rows, depth = 220, 24
+    classes = 60 * MIB // rows // dtype.itemsize + 5
+    (input, weight, target), kwargs = make((2, rows // 2, depth), classes, dtype)
+    if layout == "parts of memory":
+        input = torch.randn(2, 130, depth).to(dtype)[:, :110].requires_grad_()
+    assert early_of(input, weight, target) == ["input", "weight"]
+    check_call(op, theirs, (input, weight, target), kwargs | {"label_smoothing": 0.1, "z_loss": 1e-3})
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("classes", [1, 2, 70])
+def test_the_gradient_that_a_product_computes(options, classes):
+    """Of float16, whose gradients are not early: ignored rows, and rows of infinite logits."""
+    (input, weight, target), kwargs = make((33, 12), classes, torch.float16, options.get("ignore_index", -100))
+    check_call(op, theirs, (input, weight, target), kwargs | options)
+    grad = torch.autograd.grad(op(input * 0, weight, torch.full_like(target, -100), reduction="sum"), weight)[0]
+    assert not grad.any()
 
 
 @pytest.mark.slow

@@ -33,8 +33,15 @@ inline constexpr int64_t product_chunk_bytes = 43 * mib, product_sum_bytes = 16 
 inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,
                          input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
 // linear_cross_entropy with gradients in the forward: whole rows of logits. Logits that lie in the memory of
-// the weights' gradient are copied out of it in parts.
-inline constexpr int64_t early_logits_bytes = 59 * mib, copied_logits_bytes = 32 * mib;
+// the weights' gradient are copied out of it in parts. Of groups of rows, whose gradients of the weights are
+// added up, logits and sums take less together.
+inline constexpr int64_t early_logits_bytes = 59 * mib, copied_logits_bytes = 32 * mib,
+                         early_groups_bytes = 48 * mib;
+// Where the input is large, logits take so many times its bytes instead, and so do sums of the weights'
+// gradient: a model keeps more than that of each layer, and its MLP's gradient takes as much for a while.
+inline constexpr int64_t loss_inputs = 4;
+// Fewer classes of all rows are a worse product than more of some rows.
+inline constexpr int64_t fewest_chunk_classes = 512;
 // Attention: sums of a launch. The rest per row, 8 bytes in addition to at least 256 of sums, makes 64 MiB
 // of them.
 inline constexpr int64_t attention_sum_bytes = 62 * mib;

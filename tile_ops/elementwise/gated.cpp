@@ -2,6 +2,7 @@
 #include "gated.h"
 
 #include "../common/arguments.h"
+#include "../common/overlap.h"
 #include "tile/elements.h"
 
 namespace tile {
@@ -22,13 +23,15 @@ void gated_kernel(Array gate, Array up, Array out, Activation activation, int ro
   in.store(out, activate(activation, in.load(gate)) * in.load(up));
 }
 
+// over: the gradient of gate replaces g.
 void gated_backward_kernel(Array g, Array gate, Array up, std::optional<Array> dgate,
-                           std::optional<Array> dup, Activation activation, int rows, int columns) {
+                           std::optional<Array> dup, bool over, Activation activation, int rows,
+                           int columns) {
   hint_threads(1);  // five arrays: with fewer elements a thread none spills
   GatedTiles in{rows, columns, compute_dtype(gate.dtype())};
   Tile dy = in.load(g), x = in.load(gate), u = in.load(up);
   if (dup) in.store(*dup, dy * activate_beside_gradient(activation, x));
-  if (dgate) in.store(*dgate, activation_gradient(activation, x, dy * u));
+  if (dgate || over) in.store(over ? g : *dgate, activation_gradient(activation, x, dy * u));
 }
 
 Kernel gated_forward("gated", gated_kernel);
@@ -72,17 +75,18 @@ void gated_gradients(Activation activation, const at::Tensor& grad_out, const at
                      const at::Tensor& up, const std::optional<at::Tensor>& grad_gate,
                      const std::optional<at::Tensor>& grad_up) {
   ElementArrays arrays;
+  const bool over = grad_gate && grad_gate->is_same(grad_out);
   for (const auto* result : {&grad_gate, &grad_up})
-    if (*result) arrays.push_back(to_array_argument(**result));
+    if (*result && !(over && result == &grad_gate)) arrays.push_back(to_array_argument(**result));
   const size_t results = arrays.size();
-  if (results == 0) return;
+  if (results == 0 && !over) return;
   for (const at::Tensor* tensor : {&grad_out, &gate, &up}) arrays.push_back(to_array_argument(*tensor));
   each_element_tile(std::move(arrays), [&](const Rows& views, Grid grid, ElementTile tile) {
     const auto result = [&](bool there, size_t k) {
       return there ? std::optional(views.view(k)) : std::nullopt;
     };
     gated_backward.launch(grid, views.view(results), views.view(results + 1), views.view(results + 2),
-                          result(grad_gate.has_value(), 0), result(grad_up.has_value(), results - 1),
+                          result(grad_gate && !over, 0), result(grad_up.has_value(), results - 1), over,
                           activation, tile.rows, tile.columns);
   });
 }
@@ -101,7 +105,7 @@ const auto swiglu = op("tile::swiglu(Tensor gate, Tensor up) -> Tensor out")
                           run_gated(Activation::silu, gate, up, out);
                         })
                         .leading({"gate", "up"})
-                        .grad("tile::swiglu_backward");
+                        .grad("tile::swiglu_backward", "tile::_swiglu_backward_");
 
 const auto swiglu_backward =
     op("tile::swiglu_backward(Tensor grad_out, Tensor gate, Tensor up, bool[2] output_mask) "
@@ -114,6 +118,43 @@ const auto swiglu_backward =
         .leading({"grad_out", "gate", "up"})
         .grad_by_compiler();
 
+// The gradient of gate is written over grad_out, that of up into `gradients`, which has one tensor.
+void check_over(const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+                const at::Tensor& up) {
+  empty_gradients(grad_out, gate, up, {false, false});
+  if (gradients.size() != 1)
+    fail(ErrorKind::value, "gradients has ", gradients.size(),
+         " tensors; it must have 1, the gradient of up");
+  require_agrees("gradients[0]", gradients[0], up.sym_sizes(), up.scalar_type(), "that of up");
+}
+void gated_gradients_over(Activation activation, const at::Tensor& grad_out, at::TensorList gradients,
+                          const at::Tensor& gate, const at::Tensor& up) {
+  for (const at::Tensor* other : {&gate, &up, &gradients[0]})
+    require_no_overlap("grad_out", grad_out, "another argument", *other);
+  gated_gradients(activation, grad_out, gate, up, grad_out, gradients[0]);
+}
+
+const auto swiglu_backward_over =
+    op("tile::_swiglu_backward_(Tensor(a!) grad_out, Tensor(b!)[] gradients, Tensor gate, Tensor up) -> ()")
+        .outputs(check_over)
+        .run([](const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+                const at::Tensor& up) {
+          gated_gradients_over(Activation::silu, grad_out, gradients, gate, up);
+        });
+
+const auto geglu_backward_over =
+    op("tile::_geglu_backward_(Tensor(a!) grad_out, Tensor(b!)[] gradients, Tensor gate, Tensor up, "
+       "str approximate) -> ()")
+        .outputs([](const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+                    const at::Tensor& up, const std::string& approximate) {
+          gelu_of(approximate);
+          check_over(grad_out, gradients, gate, up);
+        })
+        .run([](const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+                const at::Tensor& up, const std::string& approximate) {
+          gated_gradients_over(gelu_of(approximate), grad_out, gradients, gate, up);
+        });
+
 const auto geglu =
     op("tile::geglu(Tensor gate, Tensor up, *, str approximate=\"none\") -> Tensor out")
         .outputs([](const at::Tensor& gate, const at::Tensor& up, const std::string& approximate) {
@@ -123,7 +164,7 @@ const auto geglu =
         .run([](const at::Tensor& gate, const at::Tensor& up, const std::string& approximate,
                 at::Tensor& out) { run_gated(gelu_of(approximate), gate, up, out); })
         .leading({"gate", "up"})
-        .grad("tile::geglu_backward");
+        .grad("tile::geglu_backward", "tile::_geglu_backward_");
 
 const auto geglu_backward =
     op("tile::geglu_backward(Tensor grad_out, Tensor gate, Tensor up, str approximate, bool[2] output_mask) "

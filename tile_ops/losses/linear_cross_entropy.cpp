@@ -118,20 +118,48 @@ struct Backward {
   RowLse saved;
   optional<Tensor> divisors;
   at::ScalarType type;
+  optional<RowGradients> rows = {};  // with them a product's epilogue computes the gradient
 
   Tensor own(const Tensor& values, int64_t from, int64_t count) const {
     return values.dim() == 0 ? values : values.narrow(0, from, count);
   }
-  // The gradient of some rows' logits, in the operands' dtype.
+  // Of 16-bit operands, whose lse has one part. float32 tells 2^24 classes apart.
+  void fuse() {
+    if (compute_dtype(type) == type || is_recorded() || head.classes() >= 1 << 24) return;
+    rows = row_gradients(target, head.classes(), head.options, grad_out, *saved.lse, divisors);
+  }
+  // The gradient of some rows' logits, in the operands' dtype. buffer: for logits, where no epilogue does it.
   Tensor chunk(const Tensor& input, int64_t from, int64_t first, int64_t count, const Tensor& buffer,
                const Tensor& narrow) const {
+    const int64_t n = input.size(0);
+    const Tensor grad = narrow.narrow(0, 0, n).narrow(1, 0, count);
+    if (rows) {
+      by_epilogue(input, from, first, grad);
+      return grad;
+    }
     const Tensor logits = head.logits(input, first, count, buffer);
-    const int64_t rows = input.size(0);
-    const Tensor grad = narrow.narrow(0, 0, rows).narrow(1, 0, count);
-    loss_backward({logits, own(target, from, rows), {}, {}, head.classes(), first}, head.options,
-                  own(grad_out, from, rows), saved.each([&](const Tensor& t) { return own(t, from, rows); }),
+    loss_backward({logits, own(target, from, n), {}, {}, head.classes(), first}, head.options,
+                  own(grad_out, from, n), saved.each([&](const Tensor& t) { return own(t, from, n); }),
                   divisors, grad);
     return grad;
+  }
+
+ private:
+  void by_epilogue(const Tensor& input, int64_t from, int64_t first, const Tensor& grad) const {
+    static const std::string text = "p = exp(acc - lse); p * picked - where(column == label, picked, 0)",
+                             names = "lse,picked,label,column";
+    static const std::string rest = " + (p * more - even)", more = ",more,even";
+    const bool all = rows->more.defined();
+    const auto part = [&](const Tensor& t) { return t.narrow(0, from, input.size(0)); };
+    ProductExpression expression{
+        .text = parsed_epilogue({all ? text + rest : text, all ? names + more : names}),
+        .tensors = {part(rows->lse), part(rows->picked), part(target.unsqueeze(1)),
+                    rows->classes.narrow(1, first, grad.size(1))}};
+    if (all) expression.tensors.insert(expression.tensors.end(), {part(rows->more), part(rows->even)});
+    expression.places.assign(expression.tensors.size(), elsewhere);
+    multiply(input, head.weights(first, grad.size(1)).t(), grad,
+             {.bias = head.bias ? head.bias->narrow(0, first, grad.size(1)) : Tensor(),
+              .expression = std::move(expression)});
   }
 };
 
@@ -142,6 +170,12 @@ void accumulate(const Tensor& x, const Tensor& y, const Tensor& sum, const Tenso
     multiply(x, y, sum, {.accumulate = !first});
   else
     multiply(x, y, out, {.residual = first ? Tensor() : sum});
+}
+
+// The bytes of logits that a call may have at once: `bytes`, or more where the input is large.
+int64_t logits_bytes(const Tensor& input, int64_t rows, int64_t bytes) {
+  return std::max(bytes,
+                  tuning::loss_inputs * rows * input.size(-1) * static_cast<int64_t>(input.element_size()));
 }
 
 void backward(const Backward& of, const Tensor& input, const optional<Tensor>& grad_input,
@@ -155,18 +189,22 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   const bool wide = compute_dtype(of.type) == of.type;
   const int64_t bytes = of.type == at::kDouble ? 8 : 4;
   const bool sums_rows = grad_weight || grad_bias;
-  // Rows whose gradients are summed together; the rest follow in groups, with their logits recomputed.
   const bool at_once = is_recorded();  // a record keeps the memory of every chunk
-  const int64_t beside = !grad_input       ? 0
-                         : wide || at_once ? rows
-                                           : fitting(tuning::input_sums_bytes, depth * bytes, rows);
+  // Rows whose gradients are summed together. Without a gradient of the weights others follow in groups.
+  const int64_t beside = !grad_input ? 0
+                         : wide || at_once || sums_rows
+                             ? rows
+                             : fitting(tuning::input_sums_bytes, depth * bytes, rows);
   const auto buffers = [&](int64_t count, int64_t width) {
-    return std::pair(empty_sums(input, {count, width}), at::empty({count, width}, input.options()));
+    return std::pair(of.rows ? Tensor() : empty_sums(input, {count, width}),
+                     at::empty({count, width}, input.options()));
   };
+  const int64_t room = logits_bytes(input, rows, tuning::backward_logits_bytes);
   const auto width_of = [&](int64_t count) {
-    return at_once ? classes : fitting(tuning::backward_logits_bytes, count * bytes, classes);
+    return at_once ? classes : fitting(room, count * (of.rows ? 2 : bytes), classes);
   };
-  const int64_t most_rows = at_once ? rows : std::min(tuning::logit_chunk_rows, rows);
+  const bool together = at_once || width_of(rows) >= std::min(classes, tuning::fewest_chunk_classes);
+  const int64_t most_rows = together ? rows : std::min(tuning::logit_chunk_rows, rows);
   const Tensor sums = grad_input && !wide ? empty_sums(input, {beside, depth}) : Tensor();
   const auto add_input = [&](const Tensor& grad, const RowGroup& group, const Tensor& sum, int64_t count,
                              int64_t first, int64_t width) {
@@ -214,7 +252,7 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
     if (count == 0) continue;
     const RowGroup rest{group.from + skipped, count, group.input.narrow(0, skipped, count),
                         group.grad_input.narrow(0, skipped, count)};
-    each_chunk(classes, logits.size(1), [&](int64_t first, int64_t width) {
+    each_chunk(classes, narrow.size(1), [&](int64_t first, int64_t width) {
       const Tensor grad = of.chunk(rest.input, rest.from, first, width, logits, narrow);
       add_input(grad, rest, sums.narrow(0, 0, count), count, first, width);
     });
@@ -224,46 +262,63 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
 // Gradients that the forward computes, for a gradient of the loss of 1. float16 has no room for them: such a
 // gradient is made large by a factor that the backward brings, and small numbers would be lost before. A
 // gradient of the weights needs the logits of all rows at once: in memory of their own, or in that of the
-// gradient itself, whose rows of `depth` numbers then hold a number of each row of logits.
+// gradient itself, whose rows of `depth` numbers then hold a number of each row of logits. Else it is added
+// up over groups of rows: in place, or in sums of 4 bytes where it has 16 bits. Where these are too large it
+// is left to the backward.
 bool computes_early(const Tensor& input, const Tensor& weight, const Tensor& target,
                     const std::string& reduction, std::array<bool, 3> wanted) {
   if (reduction == "none" || input.scalar_type() == at::kHalf || !(wanted[0] || wanted[1] || wanted[2]))
     return false;
-  if (!wanted[1]) return true;
-  const c10::SymInt rows = target.sym_numel();
+  if (!wanted[1] || compute_dtype(input.scalar_type()) == input.scalar_type()) return true;
+  const c10::SymInt rows = target.sym_numel(), element = static_cast<int64_t>(input.element_size());
+  const c10::SymInt sums = weight.sym_numel() * 4;
   const auto holds = [](const c10::SymBool& condition) {
     return condition.guard_or_false(__FILE__, __LINE__);
   };
   return holds(rows.sym_le(input.sym_size(-1))) ||
-         holds((rows * weight.sym_size(0) * static_cast<int64_t>(input.element_size()))
-                   .sym_le(tuning::early_logits_bytes));
+         holds((rows * weight.sym_size(0) * element).sym_le(tuning::early_logits_bytes)) ||
+         holds(sums.sym_le(tuning::early_groups_bytes / 2)) ||
+         holds(sums.sym_le(rows * input.sym_size(-1) * element * tuning::loss_inputs));
 }
 
 struct EarlyGradients {
   const optional<Tensor>&input, &weight, &bias;
 };
 
-// The memory of logits that become their gradient: of all rows where the weights' gradient needs them, else
-// of a group of rows.
+// The memory of logits that become their gradient: of all rows, where the weights' gradient needs them, or of
+// a group of rows.
 struct LogitsMemory {
   int64_t rows;
   bool borrowed;  // from the weights' gradient, transposed
+  bool grouped;   // the weights' gradient is added up over groups
   Tensor logits, grad;
 
   LogitsMemory(const Tensor& input, int64_t all, int64_t classes, const optional<Tensor>& grad_weight) {
     const int64_t element = static_cast<int64_t>(input.element_size()), budget = tuning::early_logits_bytes;
     const at::ScalarType compute = compute_dtype(input.scalar_type());
-    const bool narrow = compute != input.scalar_type();
-    rows = grad_weight ? all : fitting(budget, classes * element, all);
-    borrowed = grad_weight && all * classes * element > budget && all <= input.size(-1);
+    const bool narrow = compute != input.scalar_type(), fits = all * classes * element <= budget;
+    borrowed = grad_weight && !fits && all <= input.size(-1);
+    grouped = grad_weight && !fits && !borrowed;
+    rows = all;
+    if (grouped)
+      rows = fitting(
+          logits_bytes(input, all, tuning::early_groups_bytes - (narrow ? grad_weight->numel() * 4 : 0)),
+          classes * element, all);
+    else if (!grad_weight)
+      rows = fitting(budget, classes * element, all);
     if (borrowed) {
       logits = grad = grad_weight->narrow(1, 0, all).t();
       return;
     }
-    grad = at::empty({rows, classes}, input.options());
+    // Long rows begin at multiples of 16 bytes, where a GPU's copy unit reads them.
+    const int64_t step = classes < tuning::fewest_chunk_classes ? classes : ceil_div(classes, 8) * 8;
+    const auto empty = [&](at::TensorOptions options) {
+      return at::empty({rows, step}, options).narrow(1, 0, classes);
+    };
+    grad = empty(input.options());
     // Logits of 16 bits round as torch's do; few are exact.
     const bool exact = narrow && rows == all && all * classes * (element + 4) <= budget;
-    logits = exact ? at::empty({rows, classes}, input.options().dtype(compute)) : grad;
+    logits = exact ? empty(input.options().dtype(compute)) : grad;
   }
 };
 
@@ -311,8 +366,13 @@ void forward_with_gradients(const Head& head, const Tensor& input, const Tensor&
   const std::vector<RowGroup> groups = row_groups(input, gradients.input, memory.rows);
   const Tensor bias_sum = gradients.bias ? empty_sums(input, {1, classes}) : Tensor();
   const Tensor ones = at::ones({1, 1}, input.options());
+  const bool narrow = compute_dtype(input.scalar_type()) != input.scalar_type();
+  const Tensor weight_sum = !memory.grouped               ? Tensor()
+                            : narrow && groups.size() > 1 ? empty_sums(input, gradients.weight->sizes())
+                                                          : *gradients.weight;
   for (size_t g = 0; g < groups.size(); ++g) {
     const RowGroup& group = groups[g];
+    const bool begins = g == 0, ends = g + 1 == groups.size();
     const auto own = [&](const Tensor& t) { return t.view({rows}).narrow(0, group.from, group.count); };
     const auto part = [&](const Tensor& t) {
       return t.narrow(0, memory.rows == rows ? group.from : 0, group.count);
@@ -324,11 +384,11 @@ void forward_with_gradients(const Head& head, const Tensor& input, const Tensor&
     loss_forward(of, head.options, std::nullopt, lse, std::nullopt, &parts, reduction);
     loss_backward(of, head.options, one, lse, divisors, grad);
     if (gradients.bias)
-      accumulate(ones.expand({1, group.count}), grad, bias_sum, gradients.bias->unsqueeze(0), g == 0,
-                 g + 1 == groups.size());
+      accumulate(ones.expand({1, group.count}), grad, bias_sum, gradients.bias->unsqueeze(0), begins, ends);
     if (gradients.input) multiply(grad, head.weight, group.grad_input);
+    if (memory.grouped) accumulate(grad.t(), group.input, weight_sum, *gradients.weight, begins, ends);
   }
-  if (gradients.weight) add_weight_gradients(memory, groups, *gradients.weight);
+  if (gradients.weight && !memory.grouped) add_weight_gradients(memory, groups, *gradients.weight);
   add_up_losses(parts, out, divisors);
 }
 
@@ -440,13 +500,14 @@ const auto linear_cross_entropy_backward =
           check_classes(target, weight.size(0), request.ignore_index);
           const auto flat = [&of](const Tensor& t) { return t.reshape({of.target.numel()}); };
           const bool each = request.reduction == "none" || target.dim() == 0;
-          backward({{weight, bias, request.options()},
-                    each ? flat(grad_out) : grad_out,
-                    flat(target),
-                    row_lse(saved.lse, input.scalar_type()).each(flat),
-                    saved.divisors,
-                    input.scalar_type()},
-                   input, grad_input, grad_weight, grad_bias);
+          Backward gradients{{weight, bias, request.options()},
+                             each ? flat(grad_out) : grad_out,
+                             flat(target),
+                             row_lse(saved.lse, input.scalar_type()).each(flat),
+                             saved.divisors,
+                             input.scalar_type()};
+          gradients.fuse();
+          backward(gradients, input, grad_input, grad_weight, grad_bias);
         })
         .grad_by_compiler({"lse", "divisors", "input_grad", "weight_grad", "bias_grad"});
 

@@ -6,7 +6,7 @@ import math
 import sympy
 import torch
 
-from .._products import FUSED, NO_LIMIT, fits, limits
+from .._products import FUSED, LEAST_CLASSES, LEAST_LOSSES, NO_LIMIT, fits, limits
 from .compat import hint, size_hint
 
 
@@ -155,8 +155,6 @@ _CPU_OR_GPU = {"cpu": _on_cpu, "cuda": _on_gpu}
 
 # The loss of a linear layer. On sm_90 it takes the time of torch's product and kernels (benchmarks/results/products-h200.md), and far
 # less memory, if the forward computes the gradient. On a CPU in float32 it takes 0.8 of the time without a gradient.
-LEAST_CLASSES = 4096
-LEAST_LOSSES = {"cpu": 256, "cuda": 1024}  # rows
 
 
 @dataclasses.dataclass(frozen=True)

@@ -86,6 +86,11 @@ def real_name(buffer):
     return scheduler.mutation_real_name.get(buffer, buffer) if scheduler else buffer
 
 
+def is_donated(buffer):
+    """Returns True if a buffer is an input of a backward that nothing else has: what the forward saved."""
+    return buffer in getattr(V.graph.scheduler, "name_to_donated_buffer", ())
+
+
 PACKAGE = {"cpp_wrapper": True, "aot_inductor.package": True}  # settings of inductor under which it packs a graph
 
 
@@ -102,7 +107,8 @@ def config_patches(on_gpu, is_package=False):
         "cpp.weight_prepack": False,
         "freezing": False,
         "cpp_wrapper": False,
-        "inplace_buffers": False,
+        # A package's calls of kernels name what they read and what they write as different buffers.
+        "inplace_buffers": not is_package,
         "allow_buffer_reuse": True,
         "max_autotune": False,
         "max_autotune_gemm": False,

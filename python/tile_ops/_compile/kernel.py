@@ -19,7 +19,7 @@ from . import axes as axis_rules
 from . import calls
 from . import space as space_rules
 from .active import Refused
-from .compat import GraphFacts, hint, print_size, real_name, storage_size
+from .compat import GraphFacts, hint, is_donated, print_size, real_name, storage_size
 from .ops import NARROW, Operations, computed_in, literal, name_of
 from .reductions import Reductions
 from .text import Access, Source
@@ -336,16 +336,40 @@ class TileKernel(Reductions, SIMDKernel):
         }
         made = axis_rules.split(uses + number, digits, sizes, facts)
         if made is None:
+            self.inplace_update_buffers.clear()
             return self.by_numbers(text, sizes, reductions, digits)
         axes, rows = axis_rules.merge(*made, facts)
         for access, row in zip(live, rows):
             access.row = row
+        self.overwrite(text, live, flat)
         self.coordinate_rows = dict(zip(coordinates, rows[len(live) :]))
         text, live = self.shared(text, live)
         self.axes, self.live, self.flat_live = axes, live, flat
         self.place_row = rows[-1] if number else None
         self.writer = Source(self, reductions, text)
         return self.writer.write(text)
+
+    def overwrite(self, text, live, flat):
+        """Lets results have the memory of operands, as inductor planned, where each element is read where it is written.
+
+        That is done with what the forward saved: it would stay until the kernel has run. Other buffers inductor reuses anyway, and
+        kernels of one text are one kernel.
+        """
+        for result, operand in list(self.inplace_update_buffers.items()):
+            reads = [each for each in live if each.buffer == operand]
+            places = {(each.offset, tuple(each.row)) for each in live if each.buffer in (result, operand)}
+            apart = {result, operand} & set(flat) or len(places) != 1 or not reads
+            if apart or not is_donated(operand) or self.is_read_ahead(text, reads):
+                del self.inplace_update_buffers[result]
+                continue
+            for each in reads:
+                each.buffer = result
+
+    def is_read_ahead(self, text, reads):
+        """Returns True if a loop of sums reads an array, which a GPU does an iteration ahead only if the kernel does not write it."""
+        parts = re.split(r"\bWALK\b", text)[1:]
+        found = [part for part in parts if any(re.search(rf"\bLOAD\({each.parameter}\b", part) for each in reads)]
+        return self.is_gpu and (len(found) > 1 or any("STORE(" not in part.split("END")[0] for part in found))
 
     def shared(self, text, live):
         """Returns the text and accesses with one parameter for an array that is written and read, so that the order of both is kept:

@@ -36,8 +36,11 @@ class TileScheduling(SIMDScheduling):
 
     @classmethod
     def get_backend_features(cls, device):
+        features = OrderedSet([BackendFeature.INPLACE_BUFFERS])
         # Without the feature, inductor splits a long reduction into two kernels, which have work for all of a GPU.
-        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT] if torch.device(device).type == "cpu" else [])
+        if torch.device(device).type == "cpu":
+            features.add(BackendFeature.REDUCE_TO_SINGLE_ELEMENT)
+        return features
 
     @classmethod
     def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=sympy.S.One, coalesce_analysis=None):

@@ -28,7 +28,7 @@ TORCH = {
 }
 # The kinds of patch(leave=…) for the classes of classes.py.
 KINDS = {
-    "linear": ("Linear", "TransposedLinear", "ActivatedProjection"),
+    "linear": ("Linear", "Head", "TransposedLinear", "ActivatedProjection"),
     "gated_mlp": ("GatedMLP", "GatedProjection"),
     "layer_norm": ("LayerNorm",),
     "rms_norm": ("RMSNorm", "OtherRMSNorm"),
@@ -112,7 +112,7 @@ def _plan_of_functions(module, rotary):
         options = ("rotation", rotation), ("processor", bool(match.functions_of_processor(module)))
         return ("Calls", options), ", ".join(sorted(by | ({"rope"} if rotation else set())))
     if match.calls(module, "loss_function") and isinstance(getattr(type(module), "loss_function", None), property):
-        return ("Loss", ()), "cross_entropy in its loss_function"
+        return ("Loss", (("heads", match.heads(module)),)), "cross_entropy in its loss_function"
     if match.calls(module, "CrossEntropyLoss"):
         return "makes a CrossEntropyLoss within its forward"
     if module._modules:
@@ -120,6 +120,12 @@ def _plan_of_functions(module, rotary):
     if "Norm" in type(module).__name__:
         return "not known to be an RMSNorm"
     return activations.NO_OPERATOR
+
+
+def _heads_of(plans):
+    """Returns the layers whose logits the loss of a planned model can do without."""
+    losses = [(module, plan[0]) for _, module, plan in plans if isinstance(plan, tuple) and plan[0][0] == "Loss"]
+    return {module.get_submodule(name) for module, (_, options) in losses for name in dict(options)["heads"]}
 
 
 def _with_products(key, products):
@@ -164,6 +170,7 @@ def patch(
             plans.append((path, module, (module.tile_key, None)))
         else:
             plans.append((path, module, _plan(module, rotary)))
+    heads = set() if "cross_entropy" in leave else _heads_of(plans)
     for path, module, plan in plans:  # all modules were examined before one is changed
         name = type(module).__name__
         if plan is None:
@@ -181,6 +188,8 @@ def patch(
         if products == "torch" and key[0] in KINDS["linear"]:
             report.left.append((path, name, 'products="torch"'))
             continue
+        if module in heads and key[0] == "Linear":
+            key = ("Head", key[1])
         row = products_report.row(module, key[0], products)
         try:
             module.__class__ = swapped_class(type(module), _with_products(key, products))

@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from .. import _products, functional
 from .._sharding import dtensors
 from . import direct
+from .logits import Logits
 from .match import ACTIVATIONS, DISPATCH, GATES
 
 ops = torch.ops.tile
@@ -118,6 +119,20 @@ def product_is_ours(products, input, weight, depth, columns, kind=_products.PLAI
     return fits(limits, rows, depth, columns, trains)
 
 
+def loss_is_ours(products, input, weight, depth, classes):
+    """Returns True if the loss of a layer of [depth, classes] is to be ours, without logits. products: patch's option."""
+    if type(input) is not torch.Tensor or type(weight) not in PLAIN or not taken(input, weight):
+        return False
+    device = input.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else input.dtype
+    return _products.loss_is_ours(products, input.device, dtype, input.numel() // max(depth, 1), classes)
+
+
+def records_alone():
+    """Returns True if autograd records calls as usual: no function of torch.func runs, and no forward mode."""
+    return torch._C._functorch.peek_interpreter_stack() is None and torch.autograd.forward_ad._current_level < 0
+
+
 def product(products, input, weight, bias, depth, columns, activation="none"):
     """Computes activation(input @ weight.T + bias), by ours or torch's operators. The rest: see product_is_ours."""
     kind = _products.PLAIN if activation == "none" else _products.FUSED
@@ -221,13 +236,21 @@ def _cross_entropy(
     input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
 ):
     old = size_average is not None or reduce is not None
-    if old or not taken(input) or not plain(target) or target.dtype != torch.int64 or input.device != target.device:
+    options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+    if type(input) is Logits and not old and weight is None and plain(target) and target.dtype == torch.int64:
+        return input.loss(target, **options)
+    if (
+        old
+        or fused_by_compiler(input)
+        or not taken(input)
+        or not plain(target)
+        or target.dtype != torch.int64
+        or input.device != target.device
+    ):
         return NotImplemented
     if weight is not None and not (taken(input, weight) and not weight.requires_grad):
         return NotImplemented
-    return ops.cross_entropy(
-        input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
-    )
+    return ops.cross_entropy(input, target, weight=weight, **options)
 
 
 @functools.wraps(F.cross_entropy)

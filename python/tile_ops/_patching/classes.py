@@ -2,6 +2,7 @@
 
 import copyreg
 import functools
+import operator
 import types
 
 import torch
@@ -10,7 +11,8 @@ from torch.nn.modules import module as torch_module
 
 from .. import _products, nn
 from ..functional import gated_linear
-from . import called, calls, direct, match, redirect, source_rewrite
+from . import called, calls, direct, match, recomputed, redirect, source_rewrite
+from . import logits as logit_rules
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling  # found sooner than an attribute of torch's
 
@@ -55,6 +57,23 @@ class Linear(Swapped):
                 return result
         weight, bias, depth, columns = self.weight, self.bias, self.in_features, self.out_features
         return calls.product(self.tile_products, input, weight, bias, depth, columns, activation)
+
+
+class Head(Linear):
+    """The last layer of a model with a Loss, which asks it for Logits."""
+
+    def forward(self, input):
+        if not torch.compiler.is_compiling() and logit_rules.are_wanted_of(self) and self._leaves_logits(input):
+            return logit_rules.later(self._product, input, self.weight, self.bias)
+        return super().forward(input)
+
+    def _leaves_logits(self, input):
+        depth, classes = self.in_features, self.out_features
+        ours = calls.loss_is_ours(self.tile_products, input, self.weight, depth, classes)
+        return ours and only_forward(self) and not _has_global_hooks()
+
+    def _product(self, input, weight, bias):
+        return calls.product(self.tile_products, input, weight, bias, self.in_features, self.out_features)
 
 
 class TransposedLinear(Swapped):
@@ -204,15 +223,20 @@ class GatedMLP(Swapped):
         if len(first) == 2 and not is_dynamo_compiling():
             halves = self._halves_of_torch(x, *first)
             if halves is not None:
-                return down(calls.gated(*halves, self.tile_activation))
+                return self._gated(down, *halves)
         gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
         if not calls.taken(x, gate, up) or gate.shape != up.shape:
             return super().forward(x)
         if calls.product_is_ours(self.tile_products, x, gate, *reversed(gate.shape), _products.PAIR):
             return down(gated_linear(x, gate, up, self.tile_activation))
         if len(first) == 2:
-            return down(calls.gated(F.linear(x, gate), F.linear(x, up), self.tile_activation))
-        return down(calls.gated(*F.linear(x, first[0].weight).chunk(2, -1), self.tile_activation))
+            gate, up = F.linear(x, gate), F.linear(x, up)
+        else:
+            gate, up = F.linear(x, first[0].weight).chunk(2, -1)
+        return self._gated(down, gate, up)
+
+    def _gated(self, down, gate, up):
+        return recomputed.then(down, functools.partial(calls.gated, activation=self.tile_activation), gate, up)
 
     def _halves_of_torch(self, x, gate, up):
         """Returns gate(x) and up(x) if all is plain and their products are torch's, otherwise None."""
@@ -390,7 +414,29 @@ class Entered(Calls):
 
 
 class Loss(Swapped):
-    """A model of transformers whose loss function is called with torch's functions swapped."""
+    """A model of transformers whose loss function is called with torch's functions swapped.
+
+    Its class has tile_heads, the names of layers that may leave their logits to the loss.
+    """
+
+    def _tile_heads(self):
+        """Returns these layers, as far as they are still there."""
+        found = [operator.attrgetter(name)(self) for name in self.tile_heads]
+        return tuple(each for each in found if isinstance(each, Head))
+
+
+def _forward_with_loss(original):
+    """Returns a forward that lets the layers before the loss leave their logits to it, where there will be one."""
+
+    @functools.wraps(original.forward)
+    def forward(self, *args, **kwargs):
+        is_asked = kwargs.get("labels") is not None and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        if not is_asked or not calls.records_alone():
+            return original.forward(self, *args, **kwargs)
+        with logit_rules.wanted_of(self._tile_heads()):
+            return original.forward(self, *args, **kwargs)
+
+    return forward
 
 
 def _loss_of(original):
@@ -451,6 +497,8 @@ def swapped_class(original, key):
         space |= more
     if name == "Loss":
         space["loss_function"] = _loss_of(original)
+        if known["heads"]:
+            space["forward"] = _forward_with_loss(original)
     return type(original)(original.__name__, (base, original), space)
 
 

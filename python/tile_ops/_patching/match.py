@@ -252,3 +252,14 @@ def tables_have_equal_halves(model):
         if not all(table.dim() == 3 and table.shape[-1] % 2 == 0 and torch.equal(*table.chunk(2, -1)) for table in (cos, sin)):
             return False
     return bool(found)
+
+
+def heads(model):
+    """Returns the names of the linear layers of a model of transformers that make its logits: a class for each word."""
+    words, base = getattr(getattr(model, "config", None), "vocab_size", None), getattr(model, "base_model", None)
+    inside = set() if base is None or base is model else set(base.modules())
+    return tuple(
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and module not in inside and module.out_features == words
+    )

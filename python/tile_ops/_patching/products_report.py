@@ -6,7 +6,13 @@ from .. import _products
 from .._products import FUSED, PAIR, PLAIN
 
 # The kinds of products in the classes of classes.py that have patch's option products.
-KINDS = {"Linear": (PLAIN, FUSED), "TransposedLinear": (PLAIN, FUSED), "GatedMLP": (PAIR,), "MultiheadAttention": (PLAIN,)}
+KINDS = {
+    "Linear": (PLAIN, FUSED),
+    "Head": (PLAIN, FUSED),
+    "TransposedLinear": (PLAIN, FUSED),
+    "GatedMLP": (PAIR,),
+    "MultiheadAttention": (PLAIN,),
+}
 
 
 def _weight(module, name):
