@@ -395,6 +395,7 @@ bool counts_all(const Op& loop, const Value* array, size_t axis, int64_t extent)
 }  // namespace
 
 std::vector<Cover> cover_of(const Op& access, const Value* blocks) {
+  if (!is_tile_access(access)) return {};  // indices and masks may leave elements out
   const Value* array = access.operands[0];
   std::vector<Coordinate> coordinates = coordinates_of(access);
   if (array->definition) {  // one view that fixes the leading axes comes first
