@@ -74,8 +74,8 @@ inline constexpr Configuration configurations[] = {
     {.prefetch = false, .single_cta = true},
     {.warps = 1, .single_cta = true},
     {.warps = -1, .single_cta = true},
-    {.warps = 2, .single_cta = true},
     {.blocks = 1},
+    {.warps = 2, .single_cta = true},
 };
 // The same for kernels on warpgroup instructions, which come first where the arch has them.
 inline constexpr Configuration group_configurations[] = {

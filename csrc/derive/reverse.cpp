@@ -96,12 +96,19 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
   } else if (reach.once && !wanted.adds) {
     gradient.how = DerivedGradient::stored;
     gradient.dtype = own;
-    if (reads.size() == 1)
-      gradient.covers = cover_of(*reads[0], folded_axis >= 0 ? kernel.body().arguments.back() : nullptr);
   } else {
     gradient.how = DerivedGradient::added;
     gradient.once = false;
   }
+  const bool stores = gradient.how == DerivedGradient::stored || gradient.how == DerivedGradient::summed;
+  if (stores && gradient.once && reads.size() == 1)
+    gradient.covers = cover_of(*reads[0], folded_axis >= 0 ? kernel.body().arguments.back() : nullptr);
+  // Each block along these axes has a part of its own to cover.
+  for (const Cover& cover : gradient.covers)
+    if (std::count(gradient.axes.begin(), gradient.axes.end(), cover.grid_axis)) {
+      gradient.covers.clear();
+      break;
+    }
   return gradient;
 }
 

@@ -27,15 +27,16 @@ struct DerivedGradient {
   enum How : uint8_t {
     stored,  // one block writes each element, once
     added,   // one block adds to each element; the array begins with zeros
-    summed,  // `axes` lead the array's own, and a sum over them is the gradient; it begins with zeros
+    summed,  // `axes` lead the array's own, and a sum over them is the gradient; it begins with zeros, too
     atomic,  // blocks add in any order; the array begins with zeros
   };
   size_t parameter = 0, position = 0;  // of the kernel, and of the derived kernel
   How how = stored;
   std::vector<int> axes;  // of the grid
   DType dtype = DType::f32;
-  bool once = true;           // a block writes each element once
-  std::vector<Cover> covers;  // if the tiles that are stored cover the array, it need not begin with zeros
+  bool once = true;  // a block writes each element once
+  std::vector<Cover>
+      covers;  // if the tiles that are stored cover the array, or each part, zeros are needless
 };
 
 // Memory that the derived kernel needs for values of each iteration: [blocks, iterations, shape…].

@@ -23,7 +23,7 @@ constexpr int bytes_of_spill = 8;
 constexpr double half_warps = 8;
 // What a multiprocessor loses that has one block, whose warps all wait at each barrier; what waiting for each
 // iteration's loads costs; what computing values again costs; the spilled bytes that double the time.
-constexpr double of_one_block = 1.1, without_prefetch = 1.25, of_rematerialization = 1.1;
+constexpr double of_one_block = 1.25, without_prefetch = 1.25, of_rematerialization = 1.1;
 constexpr double spilled_bytes_of_twice = 1024;
 
 }  // namespace
@@ -34,9 +34,9 @@ int resident_warps(const cuda::Program& program, const KernelResources& resource
   constexpr int unit = 8;  // registers are given to the threads of a warp in such steps
   const int registers = (resources.registers + unit - 1) / unit * unit, warps = program.threads / 32,
             shared = program.shared_bytes + resources.shared_bytes + reserved_shared_bytes;
-  const int blocks =
-      std::min({registers_of_all / (registers * program.threads), most_warps(target.arch) / std::max(1, warps),
-                most_blocks(target.arch), (target.shared_bytes + reserved_shared_bytes) / shared});
+  const int blocks = std::min({registers_of_all / (registers * program.threads),
+                               most_warps(target.arch) / std::max(1, warps), most_blocks(target.arch),
+                               (target.shared_bytes + reserved_shared_bytes) / shared});
   return std::max(1, blocks) * warps;
 }
 

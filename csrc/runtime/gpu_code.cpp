@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/cluster.h"
 #include "driver/compile_log.h"
 #include "runtime/configuration_cost.h"
 #include "runtime/cuda_parameters.h"
@@ -161,7 +162,11 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
   };
   for (const cuda::Configuration& configuration : cuda::group_configurations) add(configuration);
   const bool has_wgmma = made[0].program.path == "wgmma";
+  // Of small tiles many threads would have no vector of 16 bytes each.
+  const int64_t vectors = cuda::live_tiles(function).largest / 16;
   for (cuda::Configuration configuration : cuda::configurations) {
+    if (configuration.warps > 1 && vectors < int64_t{made[0].program.threads} << configuration.warps)
+      continue;
     configuration.wgmma = !has_wgmma;
     add(configuration);
   }

@@ -26,8 +26,13 @@ constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor r
 // out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous;
 // out: [n].
 void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
-  constexpr int64_t columns = 128;
-  const int64_t rows = parts.size(0) < 16 ? 1 : 16;
+  // On a GPU narrow tiles make blocks enough, and high ones have more under way.
+  const bool cpu = parts.is_cpu();
+  const int64_t columns = cpu ? 128 : 32, count = parts.size(0),
+                rows = count < 16    ? 1
+                       : cpu         ? 16
+                       : count < 256 ? 64
+                                     : 256;
   const DType from = to_dtype(parts.scalar_type()), to = to_dtype(out.scalar_type());
   static std::mutex mutex;
   static auto* const kernels = new std::map<std::tuple<DType, DType, bool, int64_t>, TextKernel>;
@@ -249,7 +254,10 @@ void launch_gradients(const GradientLaunch& launch) {
       std::vector<int64_t> shape;
       for (int axis : gradient.axes) shape.push_back(axis_of(choice.grid, axis));
       shape.insert(shape.end(), view.sizes().begin(), view.sizes().end());
-      memories.push_back(at::zeros(shape, options.dtype(dtype)));
+      const bool covered = gradient.how == DerivedGradient::summed && !shares &&
+                           is_covered(gradient.covers, launch.grid, view);
+      memories.push_back(covered ? at::empty(shape, options.dtype(dtype))
+                                 : at::zeros(shape, options.dtype(dtype)));
       sums.push_back({&target, memories.back()});
       continue;
     }

@@ -19,7 +19,7 @@ TEST(Configurations, HaveNames) {
             "usual; rematerialize; single CTA; rematerialize, single CTA; single CTA, no prefetch; 2x warps, "
             "single CTA; "
             "1/2x warps, single CTA; "
-            "2x blocks");
+            "2x blocks; 4x warps, single CTA");
   EXPECT_EQ(text_of({.warps = -2, .blocks = -1}), "1/4x warps, 1/2x blocks");
   EXPECT_EQ(text_of(group_configurations[1]), "panels in turn");
   EXPECT_EQ(text_of(group_configurations[3]), "nothing held");

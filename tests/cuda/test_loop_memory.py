@@ -125,6 +125,31 @@ def test_loads_of_the_next_iteration(dtype, rows, columns, prefetch):
     same_on_both([launch])
 
 
+@pytest.mark.parametrize("dtype, shared", [("f32", False), ("bf16", True), ("f16", True)])
+@pytest.mark.parametrize("rows, columns", [(0, 2048), (1, 2048), (5, 2000)])
+def test_rows_of_16_bits_of_a_loop_that_reduces_wait_in_shared_memory(dtype, shared, rows, columns):
+    """Each row weighted by its own sum: in registers NVRTC would pack the next row at once, and so wait for it."""
+    body = f"""%high: i32 = dim %a {{axis=0}}
+%one: i32 = constant {{dtype=i32, value=1}}
+%zero: f32 = constant {{dtype=f32, value=0.0}}
+%none: f32[1, 2048] = broadcast %zero {{shape=[1, 2048]}}
+%r: f32[1, 2048] = for %z, %high, %one, %none (%j: i32, %s: f32[1, 2048]) {{
+  %x: {dtype}[1, 2048] = load %a, %j, %z {{pad=0.0, shape=[1, 2048], steps=[1, 2048]}}
+  %y: f32[1, 2048] = astype %x {{dtype=f32}}
+  %t: f32[1] = reduce_sum %y {{axes=[1]}}
+  %u: f32[1, 1] = reshape %t {{shape=[1, 1]}}
+  %v: f32[1, 2048] = broadcast %u {{shape=[1, 2048]}}
+  %w: f32[1, 2048] = mul %y, %v
+  %n: f32[1, 2048] = add %s, %w
+  yield %n
+}}
+store %b, %r, %z, %z {{steps=[1, 2048]}}"""
+    x = torch.randint(-2, 3, (rows, columns)).to(TORCH[dtype])
+    launch = (kernel([(dtype, 2), ("f32", 2)], body), (1, 1, 1), [x, torch.full((1, columns), 7.0)])
+    assert ("PrefetchedTile<" in emulate.Case(*launch).program["text"]) == shared
+    same_on_both([launch])
+
+
 def test_a_product_after_the_loop_has_other_memory():
     """A thread may still read its elements when the next one copies what all multiply."""
     tile = "[64, 64]"

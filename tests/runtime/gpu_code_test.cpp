@@ -82,7 +82,7 @@ TEST_F(GpuCodeTest, OneCompileWhereTheUsualConfigurationIsGood) {
   EXPECT_EQ(said, "");
 }
 
-TEST_F(GpuCodeTest, TheFirstThatDoesNotSpill) {
+TEST_F(GpuCodeTest, TheFirstOfEquallyGoodOnesThatDoNotSpill) {
   fake->logs = {{usual, spilling(100, 200)}, {single_cta, spilling(200, 0)}};
   EXPECT_TRUE(chooses(two));
   EXPECT_EQ(fake->compiled, 3);
@@ -251,6 +251,22 @@ TEST_F(GpuCodeTest, TheLogHasALineForEachCandidate) {
       "tile: warning: logged.cpp:1: copy: its code for sm_90 spills 300 bytes of registers a thread, in "
       "every "
       "configuration; use smaller tiles\n");
+}
+
+// The usual configuration is expected to need 228 registers a thread. Both others have enough; ptxas says
+// which leaves room for more warps.
+TEST_F(GpuCodeTest, TheOneThatIsEstimatedToBeFastest) {
+  const auto used = [](int registers) {
+    return str("\nptxas info    : Used ", registers, " registers, used 0 barriers");
+  };
+  fake->logs = {{usual, spilling(800, 800) + used(28)},
+                {single_cta, spilling(0, 0) + used(228)},
+                {two, spilling(0, 0) + used(120)}};
+  EXPECT_TRUE(chooses(two));
+  EXPECT_EQ(said, "");
+  fake->logs[two] = spilling(0, 0) + used(250);
+  fs::remove_all(folder);
+  EXPECT_TRUE(chooses(single_cta));
 }
 
 // Two accumulators of a product each: 4 warps have too few registers for both, 8 have enough.

@@ -1,8 +1,8 @@
-// swiglu and geglu: the activation of one tensor times another, elementwise, and the gradients.
+// swiglu and geglu: the activation of one tensor times another, elementwise, and the gradients. A block has a
+// tile of rows and columns.
 #include "gated.h"
 
 #include "../common/arguments.h"
-#include "../common/derivation.h"
 #include "tile/elements.h"
 
 namespace tile {
@@ -79,10 +79,6 @@ void gated_gradients(Activation activation, const at::Tensor& grad_out, const at
   if (results == 0) return;
   for (const at::Tensor* tensor : {&grad_out, &gate, &up}) arrays.push_back(to_array_argument(*tensor));
   each_element_tile(std::move(arrays), [&](const Rows& views, Grid grid, ElementTile tile) {
-    if (is_recorded() && views.on_gpu() && tile.columns >= 64) {  // derivatives need more registers
-      tile.columns /= 4;
-      grid.x = ceil_div(views.columns(), tile.columns);
-    }
     const auto result = [&](bool there, size_t k) {
       return there ? std::optional(views.view(k)) : std::nullopt;
     };

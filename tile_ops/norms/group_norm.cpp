@@ -187,7 +187,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
   Images images({grad_input.value_or(problem.input), grad_out, problem.input}, true, grad_input.has_value());
-  if (const int64_t together = images.groups_a_tile(problem.groups, is_recorded() ? 8 : 2)) {
+  if (const int64_t together = images.groups_a_tile(problem.groups, 2)) {
     const std::optional<ArrayArgument> out =
         grad_input ? std::optional(images.in_tiles(0, problem.groups)) : std::nullopt;
     one_tile_backward.launch({problem.groups / together, images.images}, images.in_tiles(1, problem.groups),

@@ -121,7 +121,8 @@ def launch(name, traced, grid, leaves, incoming, targets, results):
             )
         shares = view.numel() and (_C.overlap(view) or any(_C.overlap(view, each) for each in direct))
         if how == "summed" or shares or view.dtype != of_ir(dtype).torch:
-            memory = torch.zeros([*(blocks[axis] for axis in axes), *view.shape], dtype=of_ir(dtype).torch, device=device)
+            make = torch.empty if how == "summed" and _covered(covers, grid, view.shape) else torch.zeros
+            memory = make([*(blocks[axis] for axis in axes), *view.shape], dtype=of_ir(dtype).torch, device=device)
             after.append((view, adds, memory, tuple(range(len(axes)))))
         else:
             memory = view
