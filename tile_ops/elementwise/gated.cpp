@@ -1,4 +1,5 @@
-// swiglu and geglu: the activation of one tensor times another, elementwise, and the gradients.
+// swiglu and geglu: the activation of one tensor times another, elementwise, and the gradients. A block has a
+// tile of rows and columns.
 #include "gated.h"
 
 #include "../common/arguments.h"
