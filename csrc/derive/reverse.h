@@ -64,8 +64,8 @@ struct TransposedKernel {
   const Op* loop = nullptr;       // in Derived::whole
   std::vector<size_t> gradients;  // that it writes
   std::vector<size_t> kept;       // numbers among Derived::kept of what it loads
-  // Of products that the derived kernel computes, too, for an iteration and a block: with operands of 16 bits
-  // at most, and with others.
+  // Operations of products that the derived kernel computes, too, for an iteration and a block: with operands
+  // of 16 bits at most, and with others.
   double narrow_flops = 0, other_flops = 0;
 };
 

@@ -443,7 +443,7 @@ std::vector<std::string> transpose_owned(Derived& derived, const std::vector<Wan
   const auto reason = [&](const Addition& each) -> std::string& {
     return why[static_cast<size_t>(each.gradient - derived.gradients.data())];
   };
-  for (const Addition& each : additions) {  // which of them can be transposed at all
+  for (const Addition& each : additions) {  // tried alone, so that others are not refused
     KeptTiles kept(derived.function);
     try {
       const TransposedKernel alone = Transposer(derived.function, {each}, kept).run();

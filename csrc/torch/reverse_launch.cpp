@@ -24,20 +24,20 @@ constexpr int64_t small_bytes = int64_t{1} << 22;  // of partial sums, which are
 constexpr int64_t cpu_blocks = 64;            // whatever the number of threads, because sums depend on it
 constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor represents
 constexpr double accesses_of_parts = 3;       // they are filled with zeros, written and read
-// Of products in the time of a byte of memory: on a CPU, and on a GPU with operands of 16 bits and others.
+// Operations of products in the time of a byte of memory: on a CPU, and on a GPU with operands of 16 bits and
+// others.
 constexpr double cpu_flops = 16, gpu_narrow_flops = 64, gpu_other_flops = 8;
 constexpr int64_t most_blocks = 65535;  // of a GPU along the second and third axis of a grid
 
 // out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous;
 // out: [n].
 void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
-  // On a GPU narrow tiles make blocks enough, and high ones have more under way.
   const bool cpu = parts.is_cpu();
-  const int64_t columns = cpu ? 128 : 32, count = parts.size(0),
-                rows = count < 16    ? 1
-                       : cpu         ? 16
-                       : count < 256 ? 64
-                                     : 256;
+  const int64_t count = parts.size(0), rows = count < 16 ? 1 : cpu ? 16 : count < 256 ? 64 : 256;
+  int64_t columns =
+      cpu ? 128 : 32;  // on a GPU narrow tiles make blocks enough, and high ones have more under way
+  if (cpu)             // a block costs as much as a thousand additions
+    while (columns * rows < 4096 && 16 * columns < out.size(0)) columns *= 2;
   const DType from = to_dtype(parts.scalar_type()), to = to_dtype(out.scalar_type());
   static std::mutex mutex;
   static auto* const kernels = new std::map<std::tuple<DType, DType, bool, int64_t, int64_t>, TextKernel>;

@@ -28,6 +28,8 @@ class Program:
     """A random program. text: its Tile IR of float64; evaluate(): its results by torch; grid; arrays: the sizes of the inputs,
     then of the results."""
 
+    sums = 0.3  # of the loops
+
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.lines, self.count, self.depth = [], 0, 0
@@ -269,7 +271,7 @@ class Program:
                 self.step()
             x, _ = self.pick(shape)
             way = self.random.random()
-            if way < 0.3:
+            if way < self.sums:
                 x, _ = self.value(f"add {carried}, {x}", shape, lambda s, x=x: s.values[carried] + s.values[x])
             elif way < 0.8:
                 x, _ = self.value(f"mul {carried}, {x}", shape, lambda s, x=x: s.values[carried] * s.values[x])
@@ -349,3 +351,30 @@ class Program:
                     whole = whole.masked_scatter(index, part)
             made.append(whole)
         return made
+
+
+class OwnedProgram(Program):
+    """A random program that reads each array in one place, in loops at their index, so that transposed kernels own gradients."""
+
+    sums = 1.0
+
+    def step(self):
+        self.random.choice([self.loop] * (2 - self.depth) * 2 + [self.load, self.unary, self.binary, self.product, self.move])()
+
+    def load(self):
+        if len(self.inputs) >= 10:
+            return
+        self.inputs.append(self.new_array())
+        array, tile, sizes = self.inputs[-1]
+        index = [self.random.choice(self.bids), self.random.choice(self.bids)]
+        if self.indices:
+            index[self.random.randrange(2)] = self.indices[-2]
+
+        def meaning(s):
+            made = torch.zeros(tile, dtype=torch.float64)
+            (a, b), (c, d) = ((s.values[i] * e, min(s.values[i] * e + e, size)) for i, e, size in zip(index, tile, sizes))
+            if a < b and c < d:
+                made[: b - a, : d - c] = s.memory[array][a:b, c:d]
+            return made
+
+        self.value(f"load {array}, {', '.join(index)} {{pad=0.0, shape={tile}, steps={tile}}}", tile, meaning)

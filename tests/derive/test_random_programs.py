@@ -5,7 +5,7 @@ import torch
 from tile_ops import _C
 from tile_ops._derive.traced import Traced
 
-from derive.random_derived import Program
+from derive.random_derived import OwnedProgram, Program
 
 
 PARTIAL, ATOMIC, OWNER = 0, 1, 2  # numbers of C++'s Sharing
@@ -15,9 +15,9 @@ WAYS = {
 }  # fmt: skip
 
 
-def mistake(seed):
+def mistake(seed, kind=Program, ways=WAYS):
     """Returns what is wrong with the gradients of a program; None: nothing."""
-    program = Program(seed)
+    program = kind(seed)
     torch.manual_seed(seed)
     inputs = [torch.randn(sizes, dtype=torch.float64, requires_grad=True) for _, _, sizes in program.inputs]
     results = program.evaluate(inputs)
@@ -32,7 +32,7 @@ def mistake(seed):
     if needed:
         expected = torch.autograd.grad([r for r, _ in needed], inputs, [g for _, g in needed], allow_unused=True)
     traced = Traced(program.text)
-    for way, numbers in WAYS.items():
+    for way, numbers in ways.items():
         targets = {i: (torch.full_like(inputs[i], torch.nan), False) for i in traced.inputs}
         leaves = (*(each.detach() for each in inputs), *outs)
         traced.launch("random", program.grid, leaves, incoming, targets, traced.results, numbers)
@@ -49,3 +49,10 @@ def test_gradients_of_random_programs(part, request):
     count = 200 if request.config.getoption("long") else 20
     for seed in range(part * 1000, part * 1000 + count):
         assert not mistake(seed)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_gradients_of_random_programs_by_transposed_kernels(part, request):
+    count = 2000 if request.config.getoption("long") else 250
+    for seed in range(part * 10000, part * 10000 + count):
+        assert not mistake(seed, OwnedProgram, {"transposed": WAYS["transposed"]})

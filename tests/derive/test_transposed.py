@@ -167,7 +167,7 @@ def plain_product_kernel(x, y, out, N: tl.Constant[int]):
 
 
 def test_large_copies_are_replaced():
-    """Of 136 x 136 numbers there would be 17 copies, 1.2 MiB. Sums of owners have a fixed order."""
+    """There would be 17 copies of 136 x 136 numbers, 1.2 MiB. Owners add in a fixed order."""
     arguments = [torch.randn(136, 136, requires_grad=True) for _ in range(2)] + [torch.randn(136, requires_grad=True)]
     compare(kernels.matmul, kernels.CASES["matmul"].reference, arguments, 1e-5)
     before = torch.are_deterministic_algorithms_enabled()

@@ -50,6 +50,7 @@ TEST(Transposed, ProductsAreOwnedByBlocksOfTheirOperands) {
   EXPECT_EQ(hows(derived), (std::vector<std::string>{"stored by a kernel that loops over grid axis 1",
                                                      "stored by a kernel that loops over grid axis 0",
                                                      "summed over grid axis 0"}));
+  EXPECT_EQ(derived.gradients[2].why, "it is not added to in one loop");
   ASSERT_EQ(derived.transposed.size(), 2u);
   // The product and its adjoint are kept, and each gradient is a product that adds up in registers.
   ASSERT_EQ(derived.kept.size(), 2u);
