@@ -5,9 +5,9 @@ import tile_ops
 import tile_ops.language as tl
 import torch
 from combinations import by_turns
+from derive.biased_attention import attention_arguments, attention_reference, biased_attention, biased_attention_kernel, owners
 from derive.kernels import CASES, matmul_kernel, matmul_outputs
 from derive.test_gradients import arguments_of, gradients_of
-from derive.test_transposed import attention_arguments, attention_reference, biased_attention, biased_attention_kernel, owners
 from emulate_operators import Emulation
 from tile_ops import _C
 

@@ -5,10 +5,11 @@ import torch
 from tile_ops import _C
 from tile_ops._derive.traced import Traced
 
+from derive.biased_attention import OWNER
 from derive.random_derived import OwnedProgram, Program
 
 
-PARTIAL, ATOMIC, OWNER = 0, 1, 2  # numbers of C++'s Sharing
+PARTIAL, ATOMIC = 0, 1  # numbers of C++'s Sharing
 WAYS = {
     "partial sums": (PARTIAL, -1), "atomics": (ATOMIC, -1), "folded": (PARTIAL, 0), "folded, atomics": (ATOMIC, 1),
     "transposed": (OWNER, -1),
