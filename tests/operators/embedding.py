@@ -107,7 +107,10 @@ EMBEDDING = Operator(
     good=[lambda: tile.embedding(grad(5, 3), zeros(2, 2), 1)],
     draw=draw_embedding,
     memory={"embedding": lambda: (lambda w: tile.embedding(w, torch.arange(30000) % ROWS), large_rows())},
-    gpu={"embedding": lambda randn: (followed(tile.embedding, targets()), [randn(1000, 96)])},
+    gpu={
+        "embedding": lambda randn: (followed(tile.embedding, targets()), [randn(1000, 96)]),
+        "embedding of two rows": lambda randn: (followed(tile.embedding, targets() % 2), [randn(2, 96)]),
+    },
     gates={"embedding[128256,4096]": lambda dtype: gate_embedding(dtype, 128256, 4096, 8192)},
     sharded={
         "embedding": lambda: Sharded(
@@ -124,6 +127,8 @@ EMBEDDING = Operator(
     },
     emulated={
         "embedding": lambda dtype: ((leaf(dtype, 30, 70), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
+        # Indices that name each row often are added up in parts.
+        "embedding_of_few_rows": lambda dtype: ((leaf(dtype, 3, 70), torch.arange(400) ** 2 % 3, 2), {}),
         # The operator copies these indices.
         "embedding_of_transposed_indices": lambda dtype: (
             (leaf(dtype, 50, 40), (torch.arange(48).reshape(6, 8) ** 2 % 50).int().t(), 3),

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../common/arguments.h"
+#include "../common/partial_sums.h"
 #include "../common/tuning.h"
 #include "tile/rows.h"
 
@@ -105,6 +106,35 @@ void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, T
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
+// The same of a table whose rows are named often, as those of token types, without bins: block (i, j, p) adds
+// up what is named by part p of the indices, `each` of them.
+void embedding_backward_parts_kernel(Array grad, Array indices, Array out, Tile padding, Tile each,
+                                     int together, int rows, int columns) {
+  Tile j = bid(1), low = bid(0) * rows, first = bid(2) * each.astype(i32);
+  View from = grad.tiled_view({1, columns}), to = out[{bid(2)}].tiled_view({1, columns});
+  std::vector<Tile> sums;
+  for (int r = 0; r < rows; ++r) sums.push_back(zeros({1, columns}, out.dtype()));
+  Tile stop = min(first + each.astype(i32), indices.dim(0).astype(i32));
+  for (Tile k : range(first, stop, together)) {
+    std::vector<Tile> own, values;
+    Tile any = full({}, false, boolean);
+    for (int t = 0; t < together; ++t) {
+      Tile index = gather(indices, {k + t}).astype(i64), one = index - low.astype(i64);
+      Tile mine = (k + t < stop) & (one >= 0) & (one < rows) & (index != padding);
+      own.push_back(where(mine, one.astype(i32), -1));
+      any = any | mine;
+    }
+    when(any, [&] {
+      for (int t = 0; t < together; ++t)
+        values.push_back(from.load({where(own[t] >= 0, k + t, -1), j}).astype(out.dtype()));
+      for (int t = 0; t < together; ++t)
+        for (int r = 0; r < rows; ++r) sums[r] = where(own[t] == r, sums[r] + values[t], sums[r]);
+    });
+  }
+  for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[r]);
+}
+Kernel embedding_backward_parts("embedding_backward_parts", embedding_backward_parts_kernel);
+
 // Links the indices of block b that name the same row, on a CPU: first[row] is the first of them in `at`,
 // next[k] the one after the k-th, -1 if there is none. first[row] is -1 if no index of the bin names the row.
 void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Tile bin, int elements) {
@@ -160,6 +190,21 @@ Kernel embedding_backward_chained("embedding_backward", embedding_backward_chain
 Tensor flat(const Tensor& indices) { return indices.reshape({indices.numel()}); }
 Tensor rows_of(const Tensor& grad, int64_t columns) {
   return grad.reshape({grad.numel() / std::max<int64_t>(columns, 1), columns});
+}
+
+// The gradient of a table on a GPU whose rows are named so often that a block would add up too many.
+void add_in_parts(const Tensor& grads, const Tensor& indices, int64_t padding, const Tensor& out, int rows,
+                  int columns) {
+  constexpr int64_t indices_a_part = 128, most_sums = int64_t{8} << 20;
+  const int64_t height = out.size(0), width = out.size(1), count = indices.numel();
+  const int64_t most = std::max<int64_t>(1, most_sums / (height * width));
+  const int64_t each = ceil_div(count, std::min(ceil_div(count, indices_a_part), most));
+  const int64_t parts = ceil_div(count, each);
+  const Tensor sums =
+      at::empty({parts, height, width}, out.options().dtype(compute_dtype(out.scalar_type())));
+  embedding_backward_parts.launch({ceil_div(height, rows), ceil_div(width, columns), parts}, grads, indices,
+                                  sums, padding, each, 4, rows, columns);
+  sum_partials({{sums.view({parts, height * width}), out}});
 }
 
 // The rows of a table at indices; zeros at `padding`.
@@ -224,6 +269,10 @@ const auto embedding_backward =
           if (grad_weight.numel() == 0) return;
           const bool cpu = weight.is_cpu();
           const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 64 : 8;
+          constexpr int64_t often = 128;  // indices a row
+          if (!cpu && count >= often * height && grad_weight.is_contiguous())
+            return add_in_parts(rows_of(grad_out, width), flat(indices), padding_idx, grad_weight, rows,
+                                columns);
           // Each of whole blocks. On a CPU some a thread: every bin reads all indices.
           const int most = cpu ? 32 : 1024;
           const int64_t bin = ceil_div(ceil_div(height, most), 8) * 8, bins = ceil_div(height, bin);
