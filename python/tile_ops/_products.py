@@ -106,16 +106,17 @@ def fits_for_all(limits, rows, depth, columns, trains):
 
 
 # The loss of a linear layer whose logits are not kept takes the time of torch's steps on sm_90 in 16 bits, whose logits in float32
-# are written and read several times (`benchmarks/models.py --way training --only 'Llama|Qwen3'`).
-LEAST_CLASSES = 4096
+# are written and read several times (`benchmarks/models.py --way training --only 'Llama|Qwen3'`). With a small depth its products,
+# of some rows at a time, are slower: BERT's step, of depth 768, would take 1.2 times as long (`--only 'BERT, training'`).
+LEAST_CLASSES, LEAST_LOSS_DEPTH = 4096, 1024
 LEAST_LOSSES = {"cpu": 256, "cuda": 1024}  # rows
 
 
-def loss_is_ours(products, device, dtype, rows, classes):
+def loss_is_ours(products, device, dtype, rows, depth, classes):
     """Returns True if the loss of a linear layer is to be computed without its logits in training. products: patch's option."""
     if products != "measured":
         return products == "tile"
-    large = classes >= LEAST_CLASSES and rows >= LEAST_LOSSES["cuda"]
+    large = classes >= LEAST_CLASSES and rows >= LEAST_LOSSES["cuda"] and depth >= LEAST_LOSS_DEPTH
     return large and device.type == "cuda" and dtype in _16_BITS and _is_measured(device)
 
 

@@ -461,6 +461,7 @@ def call(device="cuda", dtype=torch.bfloat16, rows=4096, depth=4096, classes=320
         ({"is_early": False}, "the gradient would compute logits twice"),
         ({"is_early": False, "trains": False}, None),
         ({"rows": 1000}, "too few rows"),
+        ({"depth": 768}, "too small a depth"),
         ({"classes": 1000}, "too few classes"),
         ({"dtype": torch.float32}, "not measured in this dtype"),
         ({"device": "cpu"}, "torch's products are as fast"),

@@ -261,12 +261,17 @@ def test_for_which_sizes_the_loss_is_ours(monkeypatch):
     cuda, cpu = torch.device("cuda"), torch.device("cpu")
     monkeypatch.setattr(_products, "_is_measured", lambda device: True)
     ask = _products.loss_is_ours
-    assert ask("measured", cuda, torch.bfloat16, 1024, 4096) and ask("measured", cuda, torch.float16, 8192, 151936)
-    assert not ask("measured", cuda, torch.bfloat16, 1023, 4096) and not ask("measured", cuda, torch.bfloat16, 1024, 4095)
-    assert not ask("measured", cuda, torch.float32, 8192, 32000) and not ask("measured", cpu, torch.bfloat16, 8192, 32000)
-    assert ask("tile", cpu, torch.float32, 1, 2) and not ask("torch", cuda, torch.bfloat16, 8192, 32000)
+    assert ask("measured", cuda, torch.bfloat16, 1024, 1024, 4096) and ask("measured", cuda, torch.float16, 8192, 1024, 151936)
+    assert not ask("measured", cuda, torch.bfloat16, 1023, 1024, 4096) and not ask(
+        "measured", cuda, torch.bfloat16, 1024, 1024, 4095
+    )
+    assert not ask("measured", cuda, torch.float32, 8192, 1024, 32000) and not ask(
+        "measured", cpu, torch.bfloat16, 8192, 1024, 32000
+    )
+    assert not ask("measured", cuda, torch.bfloat16, 8192, 1023, 32000)
+    assert ask("tile", cpu, torch.float32, 1, 1, 2) and not ask("torch", cuda, torch.bfloat16, 8192, 1024, 32000)
     monkeypatch.setattr(_products, "_is_measured", lambda device: False)
-    assert not ask("measured", cuda, torch.bfloat16, 8192, 32000)
+    assert not ask("measured", cuda, torch.bfloat16, 8192, 1024, 32000)
 
 
 def test_functions_of_torch_func():

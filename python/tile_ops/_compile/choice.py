@@ -6,7 +6,7 @@ import math
 import sympy
 import torch
 
-from .._products import FUSED, LEAST_CLASSES, LEAST_LOSSES, NO_LIMIT, fits, limits
+from .._products import FUSED, LEAST_CLASSES, LEAST_LOSS_DEPTH, LEAST_LOSSES, NO_LIMIT, fits, limits
 from .compat import hint, size_hint
 
 
@@ -153,10 +153,6 @@ def _on_gpu(call):
 _CPU_OR_GPU = {"cpu": _on_cpu, "cuda": _on_gpu}
 
 
-# The loss of a linear layer. On sm_90 it takes the time of torch's product and kernels (benchmarks/results/products-h200.md), and far
-# less memory, if the forward computes the gradient. On a CPU in float32 it takes 0.8 of the time without a gradient.
-
-
 @dataclasses.dataclass(frozen=True)
 class Loss:
     """The cross entropy of a linear layer. is_early: its forward computes the gradients, so that logits are computed once."""
@@ -167,6 +163,8 @@ class Loss:
     is_early: bool
 
 
+# On sm_90 the loss of a linear layer takes the time of torch's product and kernels (benchmarks/results/products-h200.md), and far less
+# memory, if the forward computes the gradient. On a CPU in float32 it takes 0.8 of the time without a gradient.
 def keeps_loss(compile, call):
     """Returns why a linear layer and its cross entropy stay two, or None. options: {"losses": "tile" or "torch"} decides for all."""
     wanted = compile.options.get("losses", "measured")
@@ -183,4 +181,8 @@ def keeps_loss(compile, call):
         return "not measured here"
     if call.input.element_size() != 2:
         return "not measured in this dtype"
-    return None if call.is_early or not call.trains else "the gradient would compute logits twice"
+    if not call.trains:
+        return None
+    if size_hint(call.input.shape[-1]) < LEAST_LOSS_DEPTH:
+        return "too small a depth"
+    return None if call.is_early else "the gradient would compute logits twice"

@@ -125,7 +125,7 @@ def loss_is_ours(products, input, weight, depth, classes):
         return False
     device = input.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else input.dtype
-    return _products.loss_is_ours(products, input.device, dtype, input.numel() // max(depth, 1), classes)
+    return _products.loss_is_ours(products, input.device, dtype, input.numel() // max(depth, 1), depth, classes)
 
 
 def records_alone():
