@@ -109,8 +109,10 @@ def cross_entropy_in_torch(input, target, *, label_smoothing=0.0, **kwargs):
     return F.cross_entropy(wide, target, label_smoothing=label_smoothing, **kwargs).to(input.dtype)
 
 
-def linear_cross_entropy_in_torch(input, weight, target, *, bias=None):
-    return F.cross_entropy(F.linear(input, weight, bias).to(torch.promote_types(input.dtype, torch.float32)), target)
+def linear_cross_entropy_in_torch(input, weight, target, *, bias=None, reduction="mean", label_smoothing=0.0, z_loss=0.0):
+    wide = F.linear(input, weight, bias).to(torch.promote_types(input.dtype, torch.float32))
+    loss = F.cross_entropy(wide, target, reduction="none", label_smoothing=label_smoothing) + z_loss * wide.logsumexp(-1) ** 2
+    return {"none": loss, "sum": loss.sum(), "mean": loss.mean()}[reduction]
 
 
 def draw_cross_entropy(dtype):
