@@ -97,6 +97,10 @@ class TransposedLinear(Swapped):
 
 class LayerNorm(Swapped):
     def forward(self, input):
+        if isinstance(input, torch.Tensor) and not input.is_contiguous():
+            input = (
+                input.contiguous()
+            )  # torch's result is contiguous, and the next product is faster then; ours has input's order
         if not is_dynamo_compiling():
             result = direct.layer_norm(self, input)
             if result is not NotImplemented:
