@@ -4,7 +4,8 @@
 
 Tensors are small, so that most of the time is the host's. On a CPU the launches of our kernels are left out, unless --launches
 keeps them, because a GPU would run them; torch's functions do their work, which is little. On a GPU the queue is empty before
-each round and stays short. Two equal modules, one of them patched, are called alternately on one thread; medians of rounds.
+each round and stays short. Two equal modules, one of them patched, are called alternately on one thread; the time is the lower
+quartile of the rounds, because other programs only add to it.
 training: the call and its gradients. The last rows are blocks and models of transformers and diffusers, where these are
 installed."""
 
@@ -55,7 +56,7 @@ def training(case, module):
     return call
 
 
-def medians(calls, rounds, synchronize):
+def times_of(calls, rounds, synchronize):
     """Returns the microseconds of each of a dict of calls, run alternately. synchronize: waits for the GPU; None on a CPU."""
     clock = time.perf_counter_ns if synchronize else time.process_time_ns  # others may use a CPU's cores
     synchronize = synchronize or (lambda: None)
@@ -80,7 +81,7 @@ def medians(calls, rounds, synchronize):
     finally:
         gc.enable()
         synchronize()
-    return {name: 1e-3 * statistics.median(values) for name, values in taken.items()}
+    return {name: 1e-3 * statistics.quantiles(values, n=4)[0] for name, values in taken.items()}
 
 
 def measured(case, options):
@@ -97,7 +98,7 @@ def measured(case, options):
         for module in (plain, patched):
             module.train(case.in_training or way is training and case.is_model)
         calls = {"torch": way(case, plain), "patched": way(case, patched)}
-        take = functools.partial(medians, calls, options.rounds, synchronize)
+        take = functools.partial(times_of, calls, options.rounds, synchronize)
         found += (take() if options.launches else tile_ops._C.without_launches(take)).values()
     return found
 
@@ -130,7 +131,7 @@ def main():
         where += "with our kernels" if options.launches else "without our kernels, which a GPU would run"
     words = [
         f"{where}; torch {torch.__version__}. Microseconds of a call in float32 of small tensors, torch's module and the patched",
-        f"one, medians of {options.rounds} interleaved rounds. training: the call and its gradients. Made by",
+        f"one, lower quartiles of {options.rounds} interleaved rounds. training: the call and its gradients. Made by",
         "`python benchmarks/patch_host.py --write`" + (", with `--device cuda`." if chip != "cpu" else "."),
     ]
     table = report.Table("The host's time of patched modules", words, HEAD, {"call", "bar"})
