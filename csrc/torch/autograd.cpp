@@ -258,7 +258,7 @@ struct OperatorNode final : ag::Node {
       if (given.size() > 1) gradients.push_back(result_like(argument));
     }
     if (gradients.size() != num_outputs()) return std::nullopt;
-    BoxedValues stack{grad, std::vector<at::Tensor>(gradients.begin() + 1, gradients.end())};
+    BoxedValues stack(gradients.begin(), gradients.end());
     stack.insert(stack.end(), given.begin(), given.end());
     c10::Dispatcher::singleton().findSchemaOrThrow(body.in_place.c_str(), "").callBoxed(stack);
     return gradients;

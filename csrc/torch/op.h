@@ -67,10 +67,10 @@ class Operator {
   }
   // Sets the operator that computes the gradient. Its arguments and results are matched by name.
   //
-  // in_place: "(Tensor(a!) grad_out, Tensor(b!)[] gradients, …) -> ()", followed by the arguments that the
-  // gradient takes, of an operator with one result. It writes the gradient of the first tensor over grad_out,
-  // and those of the others into `gradients`. Backward calls it in the place of the gradient operator where
-  // all gradients are wanted and nobody else can see grad_out.
+  // in_place: "(Tensor(a!) grad_out, Tensor(b!) grad_y, …, Tensor x, Tensor y, …) -> ()" of an operator with
+  // one result. It writes the gradient of the first tensor over grad_out, and those of the others into the
+  // tensors behind it; then come the arguments that the gradient takes. Backward calls it in the place of the
+  // gradient operator where all gradients are wanted and nobody else can see grad_out.
   Operator& grad(std::string name, std::string in_place = "");
   // Derives the gradient from the kernels that run launches, by the compiler. The arguments `constants` have
   // no gradient: run's results do not depend on them, or what they depend on has the gradient elsewhere.

@@ -594,12 +594,11 @@ def linear_cross_entropy(
       and a backward of their own:
     - Forward: logits of at most 4096 rows and of so many classes that they take 32 MiB; of each row a
       maximum and a sum are carried on. lse is saved, as of `cross_entropy`, and what a mean divides by.
-    - Backward: logits are made again in parts; of 16-bit operands the product itself computes their
-      gradient, from float32, in the operands' dtype, so that no logits are written. A part of all rows
-      has 512 classes at least, in 16 MiB or 4 times the bytes of `input`, else it has 4096 rows. Each
-      gives its slice of the gradient of `weight` and of `bias`, which parts of some rows add up in
-      float32. The gradient of `input` is a float32 sum over the parts: in place where it is float32.
-      Without a gradient of `weight`, 24 MiB of sums serve groups of rows one after another.
+    - Backward: logits are made again in parts; their gradient has the operands' dtype. A part of all
+      rows has 512 classes at least, in 16 MiB or 4 times the bytes of `input`, else it has 4096 rows.
+      Each part gives its slice of the gradient of `weight` and of `bias`, which parts of some rows add
+      up in float32. The gradient of `input` is a float32 sum over the parts: in place where it is
+      float32. Without a gradient of `weight`, 24 MiB of sums serve groups of rows one after another.
     - Memory: less than 64 MiB, or 8 times the bytes of `input` if these are more, beyond arguments,
       results, gradients and what is saved, whatever the sizes (`input` and `target` with gaps between
       rows are not copied). Deterministic.

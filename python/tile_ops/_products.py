@@ -105,9 +105,9 @@ def fits_for_all(limits, rows, depth, columns, trains):
     return False
 
 
-# The loss of a linear layer whose logits are not kept takes the time of torch's steps on sm_90 in 16 bits, whose logits in float32
-# are written and read several times (`benchmarks/models.py --way training --only 'Llama|Qwen3'`). With a small depth its products,
-# of some rows at a time, are slower: BERT's step, of depth 768, would take 1.2 times as long (`--only 'BERT, training'`).
+# A loss of a linear layer that keeps no logits saves torch's copies of them in float32, of which each is written and read; where
+# their gradient is not early it computes them twice. `benchmarks/models.py --way training --only 'Llama|Qwen3'` compares. With a
+# small depth its products, of some rows at a time, are slower: BERT's, of depth 768, made the step longer (`--only 'BERT, training'`).
 LEAST_CLASSES, LEAST_LOSS_DEPTH = 4096, 1024
 LEAST_LOSSES = {"cpu": 256, "cuda": 1024}  # rows
 

@@ -39,6 +39,15 @@ def draw_gated(operator, dtype):
     return operator, (tensor(sizes, dtype), tensor(sizes, dtype)), {}
 
 
+def sharded_gradients(operator, *options):
+    def run(grad_out, grad_up, gate, up):
+        grad_out, grad_up = grad_out.clone(), grad_up.clone()
+        operator(grad_out, grad_up, gate, up, *options)
+        return grad_out, grad_up
+
+    return Sharded({name: torch.randn(4, 6) for name in ("grad_out", "grad_up", "gate", "up")}, run, written=True)
+
+
 SWIGLU = Operator(
     name="swiglu",
     reference=swiglu_in_torch,
@@ -62,7 +71,10 @@ SWIGLU = Operator(
     gpu={"swiglu": lambda randn: (tile.swiglu, [randn(300, 1000), randn(300, 1000)])},
     gates={"swiglu[8192,11008]": lambda dtype: gate_gated(tile.swiglu, dtype, 8192, 11008)},
     gate_variants={"swiglu[8192,11008],halves": lambda dtype: gate_gated(tile.swiglu, dtype, 8192, 11008, True)},
-    sharded={"swiglu": lambda: Sharded({"gate": torch.randn(4, 6), "up": torch.randn(4, 6)}, tile.swiglu, ("gate", "up"))},
+    sharded={
+        "swiglu": lambda: Sharded({"gate": torch.randn(4, 6), "up": torch.randn(4, 6)}, tile.swiglu, ("gate", "up")),
+        "swiglu's gradients in place": lambda: sharded_gradients(tile._swiglu_backward_),
+    },
     emulated={
         "swiglu": lambda dtype: ((leaf(dtype, 3, 1000), leaf(dtype, 3, 1000)), {}),
         "swiglu_of_halves": lambda dtype: (halves(leaf(dtype, 9, 600)), {}),
@@ -96,6 +108,9 @@ GEGLU = Operator(
     gpu={"geglu": lambda randn: (lambda x: tile.geglu(*x.chunk(2, -1)), [randn(300, 2000)])},
     gates={"geglu[8192,11008]": lambda dtype: gate_gated(tile.geglu, dtype, 8192, 11008)},
     gate_variants={"geglu[8192,11008],tanh": lambda dtype: gate_gated(tile.geglu, dtype, 8192, 11008, approximate="tanh")},
-    sharded={"geglu": lambda: Sharded({"gate": torch.randn(4, 6), "up": torch.randn(4, 6)}, tile.geglu, ("gate", "up"))},
+    sharded={
+        "geglu": lambda: Sharded({"gate": torch.randn(4, 6), "up": torch.randn(4, 6)}, tile.geglu, ("gate", "up")),
+        "geglu's gradients in place": lambda: sharded_gradients(tile._geglu_backward_, "tanh"),
+    },
     emulated={"geglu_of_two_orders": lambda dtype: ((leaf(dtype, 70, 40), transposed(leaf(dtype, 40, 70))), {})},
 )

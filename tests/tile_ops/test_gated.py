@@ -217,7 +217,7 @@ def test_a_gradient_written_over_the_incoming_one(kind, shape, dtype):
     expected = apart(grad, gate, up, *options, [True, True])
     of_up = torch.empty_like(up)
     version = grad._version
-    assert over(grad, [of_up], gate, up, *options) is None
+    assert over(grad, of_up, gate, up, *options) is None
     assert torch.equal(grad, expected[0]) and torch.equal(of_up, expected[1]) and grad._version > version
 
 
@@ -226,7 +226,7 @@ def test_strides_of_a_gradient_written_over_the_incoming_one(kind):
     over, apart, options = OVER[kind]
     grad, gate, up = torch.randn(30, 20).t(), torch.randn(20, 60)[:, ::2], torch.randn(20, 30)
     expected, of_up = apart(grad, gate, up, *options, [True, True]), torch.empty(30, 20).t()
-    over(grad, [of_up], gate, up, *options)
+    over(grad, of_up, gate, up, *options)
     assert torch.equal(grad, expected[0]) and torch.equal(of_up, expected[1])
 
 
@@ -276,13 +276,12 @@ def test_an_incoming_gradient_that_others_see_is_left(kind):
 
 X, Y = torch.ones(3, 4), torch.ones(4)
 OVER_ERRORS = [
-    (lambda: ops._swiglu_backward_(X * 1, [], X, X), "gradients has 0 tensors; it must have 1, the gradient of up"),
-    (lambda: ops._swiglu_backward_(X * 1, [Y], X, X), "gradients[0] has shape [4]; it must be [3, 4], that of up"),
+    (lambda: ops._swiglu_backward_(X * 1, Y, X, X), "grad_up has shape [4]; it must be [3, 4], that of up"),
     (
-        lambda: ops._swiglu_backward_(X, [X * 1], X, X),
+        lambda: ops._swiglu_backward_(X, X * 1, X, X),
         "grad_out and another argument overlap in memory, which is written; clone() one of them",
     ),
-    (lambda: ops._swiglu_backward_(Y, [X * 1], X, X), "grad_out is float32[4], but gate is float32[3, 4]; they must agree"),
+    (lambda: ops._swiglu_backward_(Y, X * 1, X, X), "grad_out is float32[4], but gate is float32[3, 4]; they must agree"),
 ]
 
 

@@ -49,6 +49,9 @@ MISTAKES = {
     'named "<argument>_grad" of an operator with one result, or leave out scale',
     "nameless": "tw::nameless: saves: a result of 'Tensor' has no name; write \"Tensor mean, Tensor rstd\"",
     "grad_name": "tw::grad_name: grad: 'back' has no namespace; write \"tw::back\"",
+    "grad_over_two": "tw::grad_over_two: grad: 'tw::back_' writes over the gradient of one result; leave it out, as there are "
+    "several",
+    "grad_over_name": "tw::grad_over_name: grad: 'back_' writes over the gradient of one result; write its namespace, too",
     "grad_writes": 'tw::grad_writes: writes into an argument, so it cannot have a gradient; remove grad("tw::back")',
     "grad_missing": "tw::grad_missing: its gradient operator tw::nowhere is not registered; "
     'define it with tile::op("tw::nowhere(…) -> …")',

@@ -119,41 +119,40 @@ const auto swiglu_backward =
         .leading({"grad_out", "gate", "up"})
         .grad_by_compiler();
 
-// The gradient of gate is written over grad_out, that of up into `gradients`, which has one tensor.
-void check_over(const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+// The gradient of gate is written over grad_out, that of up into grad_up.
+void check_over(const at::Tensor& grad_out, const at::Tensor& grad_up, const at::Tensor& gate,
                 const at::Tensor& up) {
   empty_gradients(grad_out, gate, up, {false, false});
-  if (gradients.size() != 1)
-    fail(ErrorKind::value, "gradients has ", gradients.size(),
-         " tensors; it must have 1, the gradient of up");
-  require_agrees("gradients[0]", gradients[0], up.sym_sizes(), up.scalar_type(), "that of up");
+  require_agrees("grad_up", grad_up, up.sym_sizes(), up.scalar_type(), "that of up");
 }
-void gated_gradients_over(Activation activation, const at::Tensor& grad_out, at::TensorList gradients,
+void gated_gradients_over(Activation activation, const at::Tensor& grad_out, const at::Tensor& grad_up,
                           const at::Tensor& gate, const at::Tensor& up) {
-  for (const at::Tensor* other : {&gate, &up, &gradients[0]})
+  for (const at::Tensor* other : {&gate, &up, &grad_up})
     require_no_overlap("grad_out", grad_out, "another argument", *other);
-  gated_gradients(activation, grad_out, gate, up, grad_out, gradients[0]);
+  for (const at::Tensor* other : {&gate, &up})
+    require_no_overlap("grad_up", grad_up, "another argument", *other);
+  gated_gradients(activation, grad_out, gate, up, grad_out, grad_up);
 }
 
 const auto swiglu_backward_over =
-    op("tile::_swiglu_backward_(Tensor(a!) grad_out, Tensor(b!)[] gradients, Tensor gate, Tensor up) -> ()")
+    op("tile::_swiglu_backward_(Tensor(a!) grad_out, Tensor(b!) grad_up, Tensor gate, Tensor up) -> ()")
         .outputs(check_over)
-        .run([](const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+        .run([](const at::Tensor& grad_out, const at::Tensor& grad_up, const at::Tensor& gate,
                 const at::Tensor& up) {
-          gated_gradients_over(Activation::silu, grad_out, gradients, gate, up);
+          gated_gradients_over(Activation::silu, grad_out, grad_up, gate, up);
         });
 
 const auto geglu_backward_over =
-    op("tile::_geglu_backward_(Tensor(a!) grad_out, Tensor(b!)[] gradients, Tensor gate, Tensor up, "
+    op("tile::_geglu_backward_(Tensor(a!) grad_out, Tensor(b!) grad_up, Tensor gate, Tensor up, "
        "str approximate) -> ()")
-        .outputs([](const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+        .outputs([](const at::Tensor& grad_out, const at::Tensor& grad_up, const at::Tensor& gate,
                     const at::Tensor& up, const std::string& approximate) {
           gelu_of(approximate);
-          check_over(grad_out, gradients, gate, up);
+          check_over(grad_out, grad_up, gate, up);
         })
-        .run([](const at::Tensor& grad_out, at::TensorList gradients, const at::Tensor& gate,
+        .run([](const at::Tensor& grad_out, const at::Tensor& grad_up, const at::Tensor& gate,
                 const at::Tensor& up, const std::string& approximate) {
-          gated_gradients_over(gelu_of(approximate), grad_out, gradients, gate, up);
+          gated_gradients_over(gelu_of(approximate), grad_out, grad_up, gate, up);
         });
 
 const auto geglu =

@@ -118,48 +118,20 @@ struct Backward {
   RowLse saved;
   optional<Tensor> divisors;
   at::ScalarType type;
-  optional<RowGradients> rows = {};  // with them a product's epilogue computes the gradient
 
   Tensor own(const Tensor& values, int64_t from, int64_t count) const {
     return values.dim() == 0 ? values : values.narrow(0, from, count);
   }
-  // Of 16-bit operands, whose lse has one part. float32 tells 2^24 classes apart.
-  void fuse() {
-    if (compute_dtype(type) == type || is_recorded() || head.classes() >= 1 << 24) return;
-    rows = row_gradients(target, head.classes(), head.options, grad_out, *saved.lse, divisors);
-  }
-  // The gradient of some rows' logits, in the operands' dtype. buffer: for logits, where no epilogue does it.
+  // The gradient of some rows' logits, in the operands' dtype.
   Tensor chunk(const Tensor& input, int64_t from, int64_t first, int64_t count, const Tensor& buffer,
                const Tensor& narrow) const {
-    const int64_t n = input.size(0);
-    const Tensor grad = narrow.narrow(0, 0, n).narrow(1, 0, count);
-    if (rows) {
-      by_epilogue(input, from, first, grad);
-      return grad;
-    }
     const Tensor logits = head.logits(input, first, count, buffer);
-    loss_backward({logits, own(target, from, n), {}, {}, head.classes(), first}, head.options,
-                  own(grad_out, from, n), saved.each([&](const Tensor& t) { return own(t, from, n); }),
+    const int64_t rows = input.size(0);
+    const Tensor grad = narrow.narrow(0, 0, rows).narrow(1, 0, count);
+    loss_backward({logits, own(target, from, rows), {}, {}, head.classes(), first}, head.options,
+                  own(grad_out, from, rows), saved.each([&](const Tensor& t) { return own(t, from, rows); }),
                   divisors, grad);
     return grad;
-  }
-
- private:
-  void by_epilogue(const Tensor& input, int64_t from, int64_t first, const Tensor& grad) const {
-    static const std::string text = "p = exp(acc - lse); p * picked - where(column == label, picked, 0)",
-                             names = "lse,picked,label,column";
-    static const std::string rest = " + (p * more - even)", more = ",more,even";
-    const bool all = rows->more.defined();
-    const auto part = [&](const Tensor& t) { return t.narrow(0, from, input.size(0)); };
-    ProductExpression expression{
-        .text = parsed_epilogue({all ? text + rest : text, all ? names + more : names}),
-        .tensors = {part(rows->lse), part(rows->picked), part(target.unsqueeze(1)),
-                    rows->classes.narrow(1, first, grad.size(1))}};
-    if (all) expression.tensors.insert(expression.tensors.end(), {part(rows->more), part(rows->even)});
-    expression.places.assign(expression.tensors.size(), elsewhere);
-    multiply(input, head.weights(first, grad.size(1)).t(), grad,
-             {.bias = head.bias ? head.bias->narrow(0, first, grad.size(1)) : Tensor(),
-              .expression = std::move(expression)});
   }
 };
 
@@ -196,12 +168,11 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
                              ? rows
                              : fitting(tuning::input_sums_bytes, depth * bytes, rows);
   const auto buffers = [&](int64_t count, int64_t width) {
-    return std::pair(of.rows ? Tensor() : empty_sums(input, {count, width}),
-                     at::empty({count, width}, input.options()));
+    return std::pair(empty_sums(input, {count, width}), at::empty({count, width}, input.options()));
   };
   const int64_t room = logits_bytes(input, rows, tuning::backward_logits_bytes);
   const auto width_of = [&](int64_t count) {
-    return at_once ? classes : fitting(room, count * (of.rows ? 2 : bytes), classes);
+    return at_once ? classes : fitting(room, count * bytes, classes);
   };
   const bool together = at_once || width_of(rows) >= std::min(classes, tuning::fewest_chunk_classes);
   const int64_t most_rows = together ? rows : std::min(tuning::logit_chunk_rows, rows);
@@ -500,14 +471,13 @@ const auto linear_cross_entropy_backward =
           check_classes(target, weight.size(0), request.ignore_index);
           const auto flat = [&of](const Tensor& t) { return t.reshape({of.target.numel()}); };
           const bool each = request.reduction == "none" || target.dim() == 0;
-          Backward gradients{{weight, bias, request.options()},
-                             each ? flat(grad_out) : grad_out,
-                             flat(target),
-                             row_lse(saved.lse, input.scalar_type()).each(flat),
-                             saved.divisors,
-                             input.scalar_type()};
-          gradients.fuse();
-          backward(gradients, input, grad_input, grad_weight, grad_bias);
+          backward({{weight, bias, request.options()},
+                    each ? flat(grad_out) : grad_out,
+                    flat(target),
+                    row_lse(saved.lse, input.scalar_type()).each(flat),
+                    saved.divisors,
+                    input.scalar_type()},
+                   input, grad_input, grad_weight, grad_bias);
         })
         .grad_by_compiler({"lse", "divisors", "input_grad", "weight_grad", "bias_grad"});
 

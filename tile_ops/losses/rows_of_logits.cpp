@@ -225,38 +225,6 @@ void loss_backward_kernel(const LossBackward<Array, Tile>& of) {
 }
 Kernel loss_backward_of("cross_entropy_backward", loss_backward_kernel);
 
-// The numbers of a row in the gradient above, as epilogues of products take them: [4, n].
-template <class Array, class Tile>
-struct LossRows {
-  Array grad, target, lse;
-  std::optional<Array> divisors;
-  Array out;
-  LossNumbers<Tile> numbers;
-  int columns;
-};
-void loss_rows_kernel(const LossRows<Array, Tile>& of) {
-  const auto& [grad, target, lse, divisors, out, numbers, columns] = of;
-  const DType compute = out.dtype();
-  const auto load = [&](const Array& array) { return array.tiled_view({columns}).load({bid(0)}); };
-  Tile index = load(target).astype(i64), scale = load(grad).astype(compute), row_lse = load(lse);
-  if (divisors) scale = scale / divisors->tiled_view({1}).load({0}).reshape(Shape{}).astype(compute);
-  Tile ignored = index == numbers.ignore_index, inside = (index >= 0) & (index < numbers.classes);
-  const auto counted = [&](const Tile& v) { return where(ignored, 0, where(inside, v, nan)); };
-  Tile smoothing = numbers.label_smoothing.astype(compute), count = numbers.classes.astype(compute);
-  Tile even = counted(scale * (smoothing / count));
-  Tile of_z = counted(row_lse * scale * (2 * numbers.z_loss.astype(compute)));
-  const Tile rows[] = {where(ignored, inf, row_lse), counted(scale * (1 - smoothing)), even * count + of_z,
-                       even};
-  int k = 0;
-  for (const Tile& row : rows) out.tiled_view({1, columns}).store({k++, bid(0)}, row.reshape({1, columns}));
-}
-Kernel loss_rows_of("cross_entropy_rows", loss_rows_kernel);
-
-void class_numbers_kernel(Array out, int columns) {
-  out.tiled_view({columns}).store({bid(0)}, arange(columns) + bid(0) * columns);
-}
-Kernel class_numbers_of("class_numbers", class_numbers_kernel);
-
 // Counts the targets that are not ignored: one block.
 void count_kernel(Array target, Array divisors, Tile ignore_index, int columns) {
   View in = target.tiled_view({columns});
@@ -526,28 +494,6 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
                                    .columns = tile.columns,
                                    .axis = rows.transposed() ? 0 : 1});
   });
-}
-
-RowGradients row_gradients(const at::Tensor& target, int64_t classes, const LossOptions& options,
-                           const at::Tensor& grad_out, const at::Tensor& lse,
-                           const std::optional<at::Tensor>& divisors) {
-  constexpr int columns = 512;
-  const int64_t n = target.numel();
-  const at::Tensor out = at::empty({4, n}, lse.options());
-  if (n)
-    loss_rows_of.launch({ceil_div(n, columns)},
-                        {.grad = grad_out.expand({n}),
-                         .target = target,
-                         .lse = lse,
-                         .divisors = divisors,
-                         .out = out,
-                         .numbers = as_launched(numbers_of({{}, {}, {}, {}, classes}, options)),
-                         .columns = columns});
-  const at::Tensor numbers = at::empty({classes}, target.options().dtype(at::kInt));
-  if (classes) class_numbers_of.launch({ceil_div(classes, columns)}, numbers, columns);
-  const auto row = [&](int64_t k) { return out.select(0, k).unsqueeze(1); };
-  const bool rest = options.label_smoothing != 0 || options.z_loss != 0;
-  return {row(0), row(1), rest ? row(2) : at::Tensor(), rest ? row(3) : at::Tensor(), numbers.unsqueeze(0)};
 }
 
 void count_targets(const at::Tensor& target, int64_t ignore_index, const at::Tensor& divisors) {

@@ -84,15 +84,4 @@ void loss_backward(const Logits& rows, const LossOptions& options, const at::Ten
                    const RowLse& saved, const std::optional<at::Tensor>& divisors,
                    const at::Tensor& grad_logits);
 
-// Of each row what its logits' gradient is computed from, for a product that computes it in an epilogue.
-// It is exp(logit - lse) * picked - [class == target] * picked + exp(logit - lse) * more - even.
-struct RowGradients {
-  at::Tensor lse, picked, more, even;  // [n, 1]; the last two are undefined where they would be 0
-  at::Tensor classes;                  // [1, classes]: their numbers
-};
-// target is [n], and grad_out, too, or it is one number. The classes have no weights.
-RowGradients row_gradients(const at::Tensor& target, int64_t classes, const LossOptions& options,
-                           const at::Tensor& grad_out, const at::Tensor& lse,
-                           const std::optional<at::Tensor>& divisors);
-
 }  // namespace tile

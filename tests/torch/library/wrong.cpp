@@ -113,6 +113,10 @@ const std::map<std::string, Operator (*)()> mistakes{
      [] { return op("tw::nothing_early(Tensor x) -> Tensor").saves("Tensor y_grad", "tw::s_"); }},
     {"grad_name", [] { return unary("tw::grad_name(Tensor x) -> Tensor").grad("back"); }},
     {"grad_writes", [] { return op("tw::grad_writes(Tensor(a!) x) -> ()").grad("tw::back"); }},
+    {"grad_over_two",
+     [] { return op("tw::grad_over_two(Tensor x) -> (Tensor a, Tensor b)").grad("tw::back", "tw::back_"); }},
+    {"grad_over_name",
+     [] { return unary("tw::grad_over_name(Tensor x) -> Tensor").grad("tw::back", "back_"); }},
     {"grad_missing", [] { return unary("tw::grad_missing(Tensor x) -> Tensor").grad("tw::nowhere"); }},
     {"grad_argument",
      [] {
