@@ -12,6 +12,8 @@ from tile_ops._patching import calls, direct
 from torch import nn
 from torch.nn.utils import parametrize
 
+pytestmark = pytest.mark.at_home  # a default device is a mode, which has to see the calls
+
 
 class Norm(nn.Module):
     def __init__(self, width):
