@@ -58,7 +58,9 @@ def parser(description):
     )
     options.add_argument("--no-first", action="store_true", help="make no first calls in processes of their own")
     options.add_argument("--write", action="store_true", help="write the table into results/")
-    options.add_argument("--add", action="store_true", help="write, and keep the other rows of the table there")
+    options.add_argument(
+        "--add", action="store_true", help="write, and keep the rows of the table there that are not measured again"
+    )
     options.add_argument("--machine", default="", metavar="NAME", help="ends the name of a CPU's table")
     return options
 
@@ -204,6 +206,7 @@ def add(benchmark, table, case, found, first, options, out):
     if "reason" in found:
         failed[case] = found["reason"]
     else:
+        table.lines = [line for line in table.lines if not line.startswith("|") or case_of(line) != case]  # those of --add
         for each in benchmark.rows(case, found, first, options):
             table.add(*each)
     for name, reason in failed.items():
@@ -245,7 +248,7 @@ def run(benchmark, options, left_out=()):
     table = Table(benchmark.title, [made, *benchmark.header(options)], benchmark.head, benchmark.words)
     start = len(table.lines)
     if options.add and path.exists():
-        table.lines += kept_rows(path.read_text().splitlines(), table.lines[start - 2], set(order) - set(wanted))
+        table.lines += kept_rows(path.read_text().splitlines(), table.lines[start - 2], set(order))
 
     def save(out):
         """Writes what is measured so far, because a run may be ended."""

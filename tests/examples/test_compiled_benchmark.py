@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 
 import pytest
 import torch
@@ -121,6 +122,19 @@ def test_rows_of_an_earlier_table_stay():
     assert benchmark_frame.kept_rows(lines, "| case | x |", {"graph: b", "graph: d"}) == ["| graph: b | 2 |"]
     with pytest.raises(ValueError, match="the table there has other columns; measure all cases with --write"):
         benchmark_frame.kept_rows(lines, "| case | y |", {"graph: b"})
+
+
+def test_rows_of_a_case_that_is_measured_again_are_replaced():
+    import benchmark_frame
+    import report
+
+    table = report.Table("Models", [], ["case", "x"], {"case"})
+    for row in (("a", "1"), ("a", "2"), ("b", "3")):
+        table.add(*row)
+    benchmark = types.SimpleNamespace(rows=lambda case, *_: [[case, "4"]])
+    benchmark_frame.add(benchmark, table, "a", {}, {}, None, {})
+    benchmark_frame.add(benchmark, table, "c", {"reason": "none"}, {}, None, {})
+    assert [line for line in table.lines if line[:3] in ("| a", "| b")] == ["| b | 3 |", "| a | 4 |"]
 
 
 def test_a_difference_is_relative_to_the_largest_element():
