@@ -130,8 +130,7 @@ const std::vector<std::pair<std::string, std::string>>& device_library();
 //   array.P.unit     the axis whose stride is 1; absent if none is known
 //   array.P.aligned  1: the base and all other strides are multiples of 16 bytes
 //   array.P.words    1: it is not aligned, elements are smaller than 4 bytes, and the base and all other
-//   strides
-//                    are multiples of these
+//                    strides are multiples of these
 //   array.P.whole    1: the extent of the unit axis is a multiple of 16 bytes
 //   array.P.small    1: strides in bytes fit 32 bits, extents are below 2^29
 //   array.P.wide     1: an extent does not fit i32
