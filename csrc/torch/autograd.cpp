@@ -81,11 +81,8 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
       raise(op.body->name, ErrorKind::unsupported,
             "has no gradient for '" + op.schema.arguments()[i].name() + "', which requires grad; detach it");
 
-  // Looked up again after a definition, because the gradient operator may have been redefined.
-  const c10::OperatorHandle handle =
-      plan.made == definitions() && plan.handle
-          ? *plan.handle
-          : c10::Dispatcher::singleton().findSchemaOrThrow(plan.name.c_str(), "");
+  // Looked up in every call, because torch's library may have removed or redefined the gradient operator.
+  const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(plan.name.c_str(), "");
   for (size_t a = 0; a < plan.inputs.size(); ++a) {
     const auto [role, k] = plan.inputs[a];
     if (role == GradientPlan::Role::gradient) {

@@ -27,8 +27,7 @@ struct GradientPlan {
   std::vector<Input> inputs;
   std::vector<std::vector<size_t>> slots;
   std::string name;
-  uint64_t made = 0;                          // definitions() when the plan was made
-  std::optional<c10::OperatorHandle> handle;  // of the gradient operator, until the next definition
+  uint64_t made = 0;  // definitions() when the plan was made
 };
 
 // The author's functions; an operator that saves results shares them with its hidden twin.

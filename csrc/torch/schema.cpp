@@ -238,7 +238,6 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
   if (!handle)
     fail(ErrorKind::runtime, forward, ": its gradient operator ", op.gradient,
          " is not registered; define it with tile::op(\"", op.gradient, "(…) -> …\")");
-  plan->handle = *handle;
   const c10::FunctionSchema& schema = handle->schema();
   const auto mismatch = [&](const auto&... parts) { fail(ErrorKind::type, op.gradient, ": ", parts...); };
   std::vector<std::string> known;

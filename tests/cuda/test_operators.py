@@ -112,4 +112,4 @@ def test_operator_in_other_configurations(name, dtype, configuration, programs):
 def test_there_are_no_other_configurations():
     with pytest.raises(ValueError) as error:
         Emulation(configuration=9).call(lambda: None)
-    assert str(error.value) == "emulate: the configuration is 9; the last is 7"
+    assert str(error.value) == "emulate: the configuration is 9; the last is 8"
