@@ -9,10 +9,10 @@ memory inside of operators is, too. Liger needs a GPU: its row is what the sourc
 
 import argparse
 import copy
-import json
 import pathlib
 import tempfile
 
+import measure
 import model_families
 import tile_ops
 import torch
@@ -23,18 +23,8 @@ WAYS = ("eager", "patched")
 
 
 def counted(call):
-    """Returns (the most bytes of torch's memory that a call has, the bytes it leaves, its result)."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        result = call()
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "trace.json"
-        profile.export_chrome_trace(str(path))
-        events = [each for each in json.loads(path.read_text())["traceEvents"] if each.get("name") == "[memory]"]
-    most = held = 0
-    for event in sorted(events, key=lambda each: each["ts"]):
-        held += event["args"]["Bytes"]
-        most = max(most, held)
-    return most, held, result
+        return measure.allocations(call, pathlib.Path(folder) / "trace.json")
 
 
 def with_layers(made, count):

@@ -1,9 +1,14 @@
 """Measures how much of torch's memory a call allocates on the device of the run."""
 
 import gc
-import json
+import pathlib
+import sys
 
 import torch
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import measure  # noqa: E402
 
 MIB = 1 << 20
 
@@ -18,12 +23,4 @@ def allocated(call, path, device):
         result = call()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated() - before, result
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        result = call()
-    profile.export_chrome_trace(str(path))
-    events = [e for e in json.loads(path.read_text())["traceEvents"] if e.get("name") == "[memory]"]
-    most = held = 0
-    for event in sorted(events, key=lambda e: e["ts"]):
-        held += event["args"]["Bytes"]
-        most = max(most, held)
-    return most, held, result
+    return measure.allocations(call, path)

@@ -69,10 +69,10 @@ bool Prefetches::fits_shared(const Op& load) const {
 }
 
 // Keeps the tiles in registers up to a limit of bytes per thread. The others wait in shared memory, the
-// largest first, as long as the usual number of CTAs still fits. In loops that reduce beside large sums,
-// tiles of 16-bit and 8-bit elements wait there, too: in registers NVRTC packs their elements anew as soon as
-// they are loaded, and so waits for memory; all warps then meet in each reduction, and few CTAs fit beside
-// theirs.
+// largest first, as long as the usual number of CTAs still fits. In loops that reduce and carry large sums,
+// tiles of 16-bit and 8-bit elements are kept in shared memory, too. In registers, NVRTC would repack their
+// elements right after the load, and so wait for memory before the computation. Other warps cannot hide that
+// wait: all of them meet in each reduction, and the large sums leave room for few CTAs.
 bool Prefetches::find_room() {
   constexpr int64_t most_bytes = 128;
   const int threads = emitter_.plan().threads();

@@ -148,19 +148,6 @@ Value* Backward::view_of(Value* array, Value* root) {
   return build_.create(*view->primitive, std::move(operands), view->attributes).result();
 }
 
-// Numbers the blocks of the grid, the first axis fastest.
-Value* Backward::block_number(Builder& build) {
-  Value* number = nullptr;
-  for (int64_t axis = 2; axis >= 0; --axis) {
-    const auto wide = [&](std::string_view name) {
-      return build.emit("astype", {build.emit(name, {}, {{"axis", axis}})}, {{"dtype", DType::i64}});
-    };
-    Value* own = wide("bid");
-    number = number ? build.emit("add", {build.emit("mul", {number, wide("num_blocks")}), own}) : own;
-  }
-  return number;
-}
-
 void Backward::backward(const std::vector<Op*>& ops) {
   for (size_t i = ops.size(); i-- > 0;) {
     build_.location = ops[i]->location;

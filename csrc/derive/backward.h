@@ -67,7 +67,6 @@ class Backward {
   bool writes_results(const Op& op) const;
   size_t parameter(const Value* array) const;
   Value* view_of(Value* array, Value* root);
-  static Value* block_number(Builder& build);
   void remove_forward_effects(Block& block);
 
   Derived& derived_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "derive/backward.h"
+#include "derive/recomputed.h"
 #include "passes/liveness.h"
 
 namespace tile {

@@ -54,16 +54,22 @@ void KeptTiles::store(Builder& build, Value* array, size_t number, Value* block,
   build.create(primitive("store"), std::move(operands), {{"steps", shape}});
 }
 
-Value* block_number(Builder& build) {
+Value* block_number(Builder& build, const std::function<Value*(int64_t)>& place,
+                    const std::function<Value*(int64_t)>& count) {
   Value* number = nullptr;
+  const auto wide = [&](Value* value) { return build.emit("astype", {value}, {{"dtype", DType::i64}}); };
   for (int64_t axis = 2; axis >= 0; --axis) {
-    const auto wide = [&](std::string_view name) {
-      return build.emit("astype", {build.emit(name, {}, {{"axis", axis}})}, {{"dtype", DType::i64}});
-    };
-    Value* own = wide("bid");
-    number = number ? build.emit("add", {build.emit("mul", {number, wide("num_blocks")}), own}) : own;
+    Value* own = wide(place(axis));
+    number = number ? build.emit("add", {build.emit("mul", {number, wide(count(axis))}), own}) : own;
   }
   return number;
+}
+
+Value* block_number(Builder& build) {
+  const auto of_grid = [&](std::string_view name) {
+    return [&build, name](int64_t axis) { return build.emit(name, {}, {{"axis", axis}}); };
+  };
+  return block_number(build, of_grid("bid"), of_grid("num_blocks"));
 }
 
 std::vector<Value*> free_values(const Op& op) {

@@ -1,5 +1,6 @@
 // Chooses what a transposed kernel computes again, and what the derived kernel keeps for it.
 #pragma once
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -28,6 +29,9 @@ class KeptTiles {
 
 // Numbers the blocks of the grid, the first axis fastest, as i64.
 Value* block_number(Builder& build);
+// The same of a block at place(axis), in a grid of count(axis) blocks.
+Value* block_number(Builder& build, const std::function<Value*(int64_t)>& place,
+                    const std::function<Value*(int64_t)>& count);
 
 // The values of a kernel, as a loop and a grid axis are exchanged.
 class Recomputed {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <set>
 
+#include "derive/coarsening.h"
 #include "derive/divided.h"
 #include "derive/recomputed.h"
 #include "derive/remainder.h"
-#include "derive/turned.h"
-#include "derive/wider.h"
+#include "derive/transposed_products.h"
 #include "ir/adjoints.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
@@ -44,7 +44,7 @@ class Transposer {
         additions_(std::move(additions)),
         loop_(*additions_[0].loop),
         axis_(additions_[0].axis),
-        wider_(loop_, wider),
+        coarsening_(loop_, wider),
         kept_(kept),
         again_(from, &loop_, axis_),
         function_(from.name() + "_transposed"),
@@ -59,7 +59,7 @@ class Transposer {
     for (int axis = 0; axis < 3; ++axis)
       counts_.push_back(function_.add_argument(function_.body(), Type::tile(DType::i32), {}));
     outside_.location = inside_.location = loop_.location;
-    turn_ = function_.add_argument(*region_, Type::tile(DType::i32), {});
+    other_block_ = function_.add_argument(*region_, Type::tile(DType::i32), {});
     if (again_.depends(loop_.operands[0]) || again_.depends(loop_.operands[2]))
       refuse("the loop's first iteration, or its step, depends on the block");
     Value *low = of(loop_.operands[0]), *step = of(loop_.operands[2]);
@@ -69,7 +69,7 @@ class Transposer {
     if (!is_integer(loop_.operands[2], 1)) index = outside_.emit("mul", {index, step});
     if (!is_integer(loop_.operands[0], 0)) index = outside_.emit("add", {low, index});
     map_[loop_.region().arguments[0]] = index;
-    if (wider_.factor() > 1) check_wider();
+    if (coarsening_.factor() > 1) check_wider();
     for (const Addition& each : additions_)
       for (size_t i = 2; i < each.store->operands.size(); ++i) {
         if (again_.depends(each.store->operands[i])) refuse("the elements' indices depend on the block");
@@ -89,7 +89,7 @@ class Transposer {
     for (const char* pass : {"fold", "simplify", "simplify_control", "cse", "licm", "dce"})
       run_pass(pass, function_);
     verify(function_, "transpose");
-    turn_products(function_);
+    transpose_products(function_);
     TransposedKernel made(std::move(function_));
     made.axis = axis_;
     walk(made.function.body(), [&](const Op& op) {
@@ -115,26 +115,26 @@ class Transposer {
     if (!op) refuse("an addition needs a value that the loop carries");
     if (again_.keeps(value)) return map_[value] = load_kept(value);
     const bool own = op->has("axis") && op->integer("axis") == axis_;
-    if (op->is("bid") && own) return map_[value] = turn_;
+    if (op->is("bid") && own) return map_[value] = other_block_;
     if (op->is("num_blocks") && own) return map_[value] = counts_[static_cast<size_t>(axis_)];
     if (const std::string why = again_.why_not(*op); !why.empty()) refuse(why);
     Builder& build = again_.depends(value) ? inside_ : outside_;
-    if (const Ramp* ramp = wider_.ramp(value)) return map_[value] = wider_ramp(build, *value, *ramp);
+    if (const Ramp* ramp = coarsening_.ramp(value)) return map_[value] = wider_ramp(build, *value, *ramp);
     for (Value* operand : free_values(*op)) of(operand);
-    if (op->results.size() == 1 && wider_.grows(value)) return map_[value] = wider_copy(build, *op);
-    if (wider_.factor() > 1 && wider_.axis(value) < -1) refuse("an operand has no wider form");
+    if (op->results.size() == 1 && coarsening_.grows(value)) return map_[value] = wider_copy(build, *op);
+    if (coarsening_.factor() > 1 && coarsening_.axis(value) < -1) refuse("an operand has no wider form");
     replace_blocks(build.insert(clone(*op, function_, map_)));
     return map_.at(value);
   }
 
   Value* wider_ramp(Builder& build, const Value& value, const Ramp& ramp) {
     const DType dtype = value.type.dtype;
-    const Shape shape = wider_.shape(&value);
+    const Shape shape = coarsening_.shape(&value);
     const auto add = [&](Value* sum, Value* part) {
       if (part->type.dtype != dtype) part = build.emit("astype", {part}, {{"dtype", dtype}});
       return sum ? build.emit("add", {sum, part}) : part;
     };
-    const int64_t extent = ramp.extent * wider_.factor();
+    const int64_t extent = ramp.extent * coarsening_.factor();
     Value* index = add(nullptr, map_.at(loop_.region().arguments[0]));
     Value* start = build.emit("mul", {index, build.constant(dtype, extent)});
     start = add(start, build.constant(dtype, ramp.constant));
@@ -148,20 +148,20 @@ class Transposer {
   Value* wider_copy(Builder& build, const Op& op) {
     std::vector<Value*> operands;
     for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(wider_operand(build, op, i));
-    return build.emit(*op.primitive, std::move(operands), wider_.attributes(op));
+    return build.emit(*op.primitive, std::move(operands), coarsening_.attributes(op));
   }
   // An operand of an op that grows. One that does not grow itself is a broadcast of what all iterations
   // share.
   Value* wider_operand(Builder& build, const Op& op, size_t i) {
     Value* operand = op.operands[i];
     const bool matches = op.traits().elementwise || (op.is("mma") && i == 2);
-    if (!matches || operand->type.shape.empty() || wider_.grows(operand)) return of(operand);
-    const Shape shape = wider_.shape(op.result());
+    if (!matches || operand->type.shape.empty() || coarsening_.grows(operand)) return of(operand);
+    const Shape shape = coarsening_.shape(op.result());
     const Op* broadcast = operand->definition;
     if (const auto constant = constant_of(operand)) return build.splat(*constant, shape);
     if (!broadcast || !broadcast->is("broadcast")) refuse("an operand has no wider form");
     const Shape& from = broadcast->type(0).shape;
-    if (!from.empty() && from[static_cast<size_t>(wider_.axis(op.result()))] != 1)
+    if (!from.empty() && from[static_cast<size_t>(coarsening_.axis(op.result()))] != 1)
       refuse("an operand has no wider form");
     return build.broadcast(of(broadcast->operands[0]), shape);
   }
@@ -172,7 +172,7 @@ class Transposer {
       ValueMap replaced;
       walk(*region, [&](const Op& each) {
         if (!each.has("axis") || each.integer("axis") != axis_) return;
-        if (each.is("bid")) replaced[each.result()] = turn_;
+        if (each.is("bid")) replaced[each.result()] = other_block_;
         if (each.is("num_blocks")) replaced[each.result()] = counts_[static_cast<size_t>(axis_)];
       });
       replace_uses(*region, replaced);
@@ -180,16 +180,12 @@ class Transposer {
   }
 
   Value* block_number() {
-    Value* number = nullptr;
-    const auto wide = [&](Value* value) { return inside_.emit("astype", {value}, {{"dtype", DType::i64}}); };
-    for (int axis = 2; axis >= 0; --axis) {
-      Value* own = axis == axis_ ? turn_ : inside_.emit("bid", {}, {{"axis", int64_t{axis}}});
-      number = number ? inside_.emit("add",
-                                     {inside_.emit("mul", {number, wide(counts_[static_cast<size_t>(axis)])}),
-                                      wide(own)})
-                      : wide(own);
-    }
-    return number;
+    return tile::block_number(
+        inside_,
+        [&](int64_t axis) {
+          return axis == axis_ ? other_block_ : inside_.emit("bid", {}, {{"axis", axis}});
+        },
+        [&](int64_t axis) { return counts_[static_cast<size_t>(axis)]; });
   }
 
   Value* load_kept(Value* value) {
@@ -212,8 +208,8 @@ class Transposer {
       refuse("its iterations are not neighbours");
     if (bounds_use(loop_, [](const Op& op) { return op.is("bid"); })) refuse("blocks differ in iterations");
     for (const Addition& each : additions_) {
-      const int along = wider_.axis_of_access(*each.store);
-      if (along < 0 || wider_.axis(each.store->operands[1]) != along)
+      const int along = coarsening_.axis_of_access(*each.store);
+      if (along < 0 || coarsening_.axis(each.store->operands[1]) != along)
         refuse("its iterations are not neighbours");
     }
   }
@@ -232,17 +228,17 @@ class Transposer {
 
   // A product that is stored with its axes exchanged is computed in this way if its right operand is
   // computed: tensor cores read that one from shared memory, and the left one from registers.
-  bool turns(const std::vector<const Op*>& chain) const {
+  bool is_transposed(const std::vector<const Op*>& chain) const {
     if (chain.empty() || !exchanges_axes(*chain.back())) return false;
     const Op* product = chain.back()->operands[0]->definition;
     return product->is("mma") && product->parent == &loop_.region() && is_zero(product->operands[2]) &&
            !is_loaded_tile(product->operands[1]);
   }
-  Value* turned_sum(Value* sum, const Op& product) {
-    const auto turned = [&](Value* operand) {
+  Value* transposed_sum(Value* sum, const Op& product) {
+    const auto transposed = [&](Value* operand) {
       return inside_.emit("permute", {of(operand)}, {{"axes", Shape{1, 0}}});
     };
-    return inside_.emit("mma", {turned(product.operands[1]), turned(product.operands[0]), sum});
+    return inside_.emit("mma", {transposed(product.operands[1]), transposed(product.operands[0]), sum});
   }
 
   // Returns sum + value; products accumulate onto the sum.
@@ -257,7 +253,7 @@ class Transposer {
       return inside_.emit("add", {sum, part});
     }
     Value* start = is_zero(op->operands[2]) ? sum : sum_of(sum, op->operands[2]);
-    if (!is_zero(op->operands[2]) && wider_.grows(value) && !wider_.grows(op->operands[2]))
+    if (!is_zero(op->operands[2]) && coarsening_.grows(value) && !coarsening_.grows(op->operands[2]))
       refuse("an operand has no wider form");
     return inside_.emit("mma", {of(op->operands[0]), of(op->operands[1]), start});
   }
@@ -272,8 +268,8 @@ class Transposer {
     for (const Addition& each : additions_) {
       chains.push_back(ops_after_sum(*each.store));
       Value* added = chains.back().empty() ? each.store->operands[1] : chains.back().back()->operands[0];
-      Type type = Type::tile(adjoint_dtype(added->type.dtype), wider_.shape(added));
-      if (turns(chains.back())) std::reverse(type.shape.begin(), type.shape.end());
+      Type type = Type::tile(adjoint_dtype(added->type.dtype), coarsening_.shape(added));
+      if (is_transposed(chains.back())) std::reverse(type.shape.begin(), type.shape.end());
       loop->operands.push_back(outside_.splat(Constant::of(type.dtype, 0), type.shape));
       arguments.push_back(function_.add_argument(*region_, type, {}));
       sums.push_back(added);
@@ -281,11 +277,11 @@ class Transposer {
     auto runs = std::make_unique<Block>(), skips = std::make_unique<Block>();
     if (runs_) inside_.to_end(*runs);
     for (size_t i = 0; i < sums.size(); ++i) {
-      if (!turns(chains[i])) {
+      if (!is_transposed(chains[i])) {
         results.push_back(sum_of(arguments[i], sums[i]));
         continue;
       }
-      results.push_back(turned_sum(arguments[i], *sums[i]->definition));
+      results.push_back(transposed_sum(arguments[i], *sums[i]->definition));
       chains[i].pop_back();
     }
     if (runs_) {
@@ -309,27 +305,27 @@ class Transposer {
 
   void store(const Addition& addition, const std::vector<const Op*>& chain, Value* sum) {
     for (size_t i = chain.size(); i-- > 0;)
-      sum = outside_.emit(*chain[i]->primitive, {sum}, wider_.attributes(*chain[i]));
+      sum = outside_.emit(*chain[i]->primitive, {sum}, coarsening_.attributes(*chain[i]));
     const Op& from = *addition.store;
     const DType dtype = addition.gradient->dtype;
     std::vector<Value*> operands{of(from.operands[0])};
     for (size_t i = 2; i < from.operands.size(); ++i) operands.push_back(of(from.operands[i]));
     if (addition.adds) {
-      Attributes attributes = wider_.attributes(from);
+      Attributes attributes = coarsening_.attributes(from);
       attributes.set("shape", sum->type.shape);
       attributes.set("pad", Constant::of(dtype, 0).attribute());
       sum = outside_.emit("add", {outside_.emit("load", operands, std::move(attributes)), sum});
     }
     if (sum->type.dtype != dtype) sum = outside_.emit("astype", {sum}, {{"dtype", dtype}});
     operands.insert(operands.begin() + 1, sum);
-    outside_.create(primitive("store"), std::move(operands), wider_.attributes(from));
+    outside_.create(primitive("store"), std::move(operands), coarsening_.attributes(from));
   }
 
   const Function& from_;
   const std::vector<Addition> additions_;
   Op& loop_;
   const int axis_;
-  Wider wider_;
+  Coarsening coarsening_;
   KeptTiles& kept_;
   Recomputed again_;
   Function function_;
@@ -338,7 +334,7 @@ class Transposer {
   ValueMap map_;
   std::vector<Value*> counts_, arrays_;
   std::vector<size_t> used_;
-  Value *turn_ = nullptr, *runs_ = nullptr;  // runs: the block has this iteration; null: all have
+  Value *other_block_ = nullptr, *runs_ = nullptr;  // runs: the block has this iteration; null: all have
 };
 
 struct Products {

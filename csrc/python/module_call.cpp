@@ -14,7 +14,7 @@ TORCH_API at::ScalarType get_autocast_dtype(at::DeviceType device_type);
 namespace tile::python {
 namespace {
 
-// What a module's class has unless it finds attributes in its own way.
+// torch.nn.Module's own methods that find attributes, and the names of attributes that are read.
 PyObject *own_getattr = nullptr, *own_getattribute = nullptr;
 PyObject *getattr_name = nullptr, *getattribute_name = nullptr, *parameters_name = nullptr;
 
@@ -70,8 +70,8 @@ namespace {
 struct ModuleCall {
   PyObject_HEAD vectorcallfunc call;
   std::string* name;
-  // Of each argument of the operator: the attribute of the module, or null if the caller gives it or leaves
-  // it to its default.
+  // For each argument of the operator, the module's attribute that is passed; null: the caller gives the
+  // argument, or it keeps its default.
   std::vector<Owned>* attributes;
   bool integers;  // tensors of integers are taken, too
   bool exact;     // no tensor's dtype is left to autocast
@@ -111,14 +111,13 @@ PyObject* call_module(PyObject* object, PyObject* const* given, size_t flags, Py
     PyErr_SetString(PyExc_TypeError, "ModuleCall takes a module and the arguments that are no attributes");
     return nullptr;
   }
-  if (is_seen_by_python()) return not_implemented();
+  if (is_seen_by_python()) return left_to_python();
   const Plan* const plan = self.plan->of(*self.name);
-  if (!plan) return not_implemented();
+  if (!plan) return left_to_python();
   BoxedValues stack;
   stack.reserve(plan->parameters.size() + plan->results);
-  if (!push_arguments(self, *plan, given, count, stack))
-    return PyErr_Occurred() ? nullptr : not_implemented();
-  return or_not_implemented([&] { return call_dispatcher(*plan, stack); });
+  if (!push_arguments(self, *plan, given, count, stack)) return PyErr_Occurred() ? nullptr : left_to_python();
+  return or_left_to_python([&] { return call_dispatcher(*plan, stack); });
   END_HANDLE_TH_ERRORS
 }
 
@@ -193,9 +192,8 @@ PyType_Spec spec = {"tile_ops._C.ModuleCall", sizeof(ModuleCall), 0,
 
 PyMethodDef methods[] = {
     {"module_call", guarded<make_module_call>, METH_VARARGS,
-     "module_call(name, arguments, integers, exact): an object whose call with a module calls the operator "
-     "with "
-     "attributes of the module, and returns NotImplemented where Python has to make the call."},
+     "module_call(name, arguments, integers, exact): an object whose call with a module passes attributes of "
+     "the module to the operator. It returns NotImplemented where Python has to make the call."},
     {"read_modules_of", guarded<read_modules_of>, METH_O,
      "read_modules_of(class): finds parameters of its subclasses' objects without its __getattr__."},
     {nullptr, nullptr, 0, nullptr},

@@ -1,4 +1,5 @@
-// What patched modules compute in one call of C++: products, by ours or torch's operators, and attention.
+// Products and attention of patched modules: each is one call from Python, computed by our operator or
+// torch's.
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
@@ -158,19 +159,19 @@ PyObject* ours(const Product& product, bool transposed) {
                         at::isFloatingType(product.weight.scalar_type()) &&
                         (!product.bias.defined() || at::isFloatingType(product.bias.scalar_type()));
   if (!plan || !floating || !taken || (product.bias.defined() && product.bias.dim() != 1))
-    return not_implemented();
+    return left_to_python();
   BoxedValues stack;
   stack.reserve(plan->parameters.size() + plan->results);
   stack.emplace_back(product.input);
   stack.emplace_back(transposed ? product.weight : product.weight.t());
   stack.push_back(product.bias.defined() ? c10::IValue(product.bias) : c10::IValue());
   if (plan->parameters.size() < 4 || !push(plan->parameters[3], product.activation_text, stack))
-    return not_implemented();
+    return left_to_python();
   for (size_t i = 4; i < plan->parameters.size(); ++i) {
-    if (!plan->parameters[i].standard) return not_implemented();
+    if (!plan->parameters[i].standard) return left_to_python();
     stack.push_back(*plan->parameters[i].standard);
   }
-  return or_not_implemented([&] { return call_dispatcher(*plan, stack); });
+  return or_left_to_python([&] { return call_dispatcher(*plan, stack); });
 }
 
 PyObject* product_of(PyObject* const* given, Py_ssize_t count, bool transposed) {
@@ -181,24 +182,24 @@ PyObject* product_of(PyObject* const* given, Py_ssize_t count, bool transposed) 
     return nullptr;
   }
   Product product;
-  if (is_seen_by_python()) return not_implemented();
-  if (!read(given, transposed, product)) return PyErr_Occurred() ? nullptr : not_implemented();
+  if (is_seen_by_python()) return left_to_python();
+  if (!read(given, transposed, product)) return PyErr_Occurred() ? nullptr : left_to_python();
   switch (choice(product, product.activation == "none" ? "plain" : "fused", text_of(given[3]))) {
     case Choice::unknown:
-      return PyErr_Occurred() ? nullptr : not_implemented();
+      return PyErr_Occurred() ? nullptr : left_to_python();
     case Choice::ours:
       return ours(product, transposed);
     case Choice::torchs:
       break;
   }
-  if (!transposed && product.columns % 8 != 0) return not_implemented();  // which may be padded
+  if (!transposed && product.columns % 8 != 0) return left_to_python();  // which may be padded
   at::Tensor result;
   {
     const Released released(true);
     result = torchs(product, transposed);
     if (result.defined()) result = activated(result, product.activation);
   }
-  return result.defined() ? python_tensor(std::move(result)) : not_implemented();
+  return result.defined() ? python_tensor(std::move(result)) : left_to_python();
   END_HANDLE_TH_ERRORS
 }
 
@@ -217,10 +218,10 @@ PyObject* is_ours(PyObject*, PyObject* const* given, Py_ssize_t count) {
     return nullptr;
   }
   Product product;
-  if (is_seen_by_python()) return not_implemented();
-  if (!read(given, false, product)) return PyErr_Occurred() ? nullptr : not_implemented();
+  if (is_seen_by_python()) return left_to_python();
+  if (!read(given, false, product)) return PyErr_Occurred() ? nullptr : left_to_python();
   const Choice found = choice(product, text_of(given[2]), text_of(given[3]));
-  if (found == Choice::unknown) return PyErr_Occurred() ? nullptr : not_implemented();
+  if (found == Choice::unknown) return PyErr_Occurred() ? nullptr : left_to_python();
   return PyBool_FromLong(found == Choice::ours);
   END_HANDLE_TH_ERRORS
 }
@@ -246,37 +247,37 @@ PyObject* attention(PyObject*, PyObject* const* given, Py_ssize_t count) {
     PyErr_SetString(PyExc_TypeError, "attention takes seven arguments");
     return nullptr;
   }
-  if (is_seen_by_python()) return not_implemented();
+  if (is_seen_by_python()) return left_to_python();
   const at::Tensor* tensors[3];
   Taken taken;
   for (int i = 0; i < 3; ++i) {
     tensors[i] = plain_tensor(given[i]);
     if (!tensors[i] || tensors[i]->dim() != 4 || !at::isFloatingType(tensors[i]->scalar_type()) ||
         !has_plain_sizes(*tensors[i]))
-      return not_implemented();
+      return left_to_python();
     taken.add(*tensors[i]);
   }
   const auto& [query, key, value] = tensors;
   const bool grouped = given[6] == Py_True;
   if (!taken || query->size(3) > 256 || value->size(3) > 256 || (!grouped && given[6] != Py_False) ||
       !PyBool_Check(given[4]))
-    return not_implemented();
+    return left_to_python();
   for (int axis = 0; axis < (grouped ? 1 : 2); ++axis)
     if (query->size(axis) != key->size(axis) || query->size(axis) != value->size(axis))
-      return not_implemented();
+      return left_to_python();
   at::Tensor mask;
   if (given[3] != Py_None) {
     const at::Tensor* const found = plain_tensor(given[3]);
     if (!found || given[4] == Py_True || found->dim() != 4 || found->layout() != at::kStrided ||
         found->device() != query->device() ||
         (found->scalar_type() != at::kBool && found->scalar_type() != query->scalar_type()))
-      return not_implemented();
+      return left_to_python();
     mask = *found;
   }
-  if (given[5] != Py_None && !PyFloat_CheckExact(given[5])) return not_implemented();
+  if (given[5] != Py_None && !PyFloat_CheckExact(given[5])) return left_to_python();
   static const std::string name = "tile::attention";
   const Plan* const plan = attention_plan.of(name);
-  if (!plan || plan->parameters.size() < 7) return not_implemented();
+  if (!plan || plan->parameters.size() < 7) return left_to_python();
   static const c10::IValue top_left(std::string("top_left"));
   BoxedValues stack;
   stack.reserve(plan->parameters.size() + plan->results);
@@ -286,10 +287,10 @@ PyObject* attention(PyObject*, PyObject* const* given, Py_ssize_t count) {
   stack.push_back(top_left);
   stack.push_back(given[5] == Py_None ? c10::IValue() : c10::IValue(PyFloat_AS_DOUBLE(given[5])));
   for (size_t i = 7; i < plan->parameters.size(); ++i) {
-    if (!plan->parameters[i].standard) return not_implemented();
+    if (!plan->parameters[i].standard) return left_to_python();
     stack.push_back(*plan->parameters[i].standard);
   }
-  return or_not_implemented([&]() -> PyObject* {
+  return or_left_to_python([&]() -> PyObject* {
     const Owned results(call_dispatcher(*plan, stack));
     if (!results || !PyTuple_Check(results.get()) || PyTuple_GET_SIZE(results.get()) == 0) return nullptr;
     return Py_NewRef(PyTuple_GET_ITEM(results.get(), 0));

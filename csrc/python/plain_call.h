@@ -34,10 +34,10 @@ class Taken {
 bool is_autocast_enabled(at::DeviceType device);
 at::ScalarType autocast_dtype(at::DeviceType device);
 
-inline PyObject* not_implemented() { return Py_NewRef(Py_NotImplemented); }
+inline PyObject* left_to_python() { return Py_NewRef(Py_NotImplemented); }
 // Calls function(), and returns NotImplemented for the errors of arguments that an operator does not take.
 template <class F>
-PyObject* or_not_implemented(F function) {
+PyObject* or_left_to_python(F function) {
   try {
     return function();
   } catch (const c10::ValueError&) {
@@ -50,7 +50,7 @@ PyObject* or_not_implemented(F function) {
       return nullptr;
     PyErr_Clear();
   }
-  return not_implemented();
+  return left_to_python();
 }
 
 }  // namespace tile::python

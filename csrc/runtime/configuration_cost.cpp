@@ -19,11 +19,13 @@ constexpr int reserved_shared_bytes = 1024;  // of each block
 constexpr int other_registers = 24;
 // A spilled register is written once and read once.
 constexpr int bytes_of_spill = 8;
-// So many warps wait for memory half of the time.
+// With this number of warps a multiprocessor waits for memory half of the time.
 constexpr double half_warps = 8;
-// What a multiprocessor loses that has one block, whose warps all wait at each barrier; what waiting for each
-// iteration's loads costs; what computing values again costs; the spilled bytes that double the time.
+// Factors of the time, which are judgements and not fitted to measurements: with one block on a
+// multiprocessor all of its warps wait at each barrier; without a prefetch each iteration waits for its
+// loads; rematerialization computes values again.
 constexpr double of_one_block = 1.25, without_prefetch = 1.25, of_rematerialization = 1.1;
+// Spills of this number of bytes a thread double the time.
 constexpr double spilled_bytes_of_twice = 1024;
 
 }  // namespace

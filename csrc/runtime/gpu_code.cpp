@@ -70,8 +70,8 @@ struct Candidate {
   size_t order = 0;  // of the configuration
 };
 
-// Of configurations without faults the one that is estimated to be fastest, else the least bad; of equally
-// good ones the first.
+// Compares two configurations: one without a fault is better than one with a fault; without faults the lower
+// estimated time is better, with faults the smaller fault. Equally good ones are not better than each other.
 bool is_better(const Candidate& candidate, const Candidate& other) {
   if (!candidate.failure.empty() || !other.failure.empty()) return candidate.failure.empty();
   if (candidate.fault < other.fault) return true;
@@ -162,7 +162,7 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
   };
   for (const cuda::Configuration& configuration : cuda::group_configurations) add(configuration);
   const bool has_wgmma = made[0].program.path == "wgmma";
-  // Of small tiles many threads would have no vector of 16 bytes each.
+  // Small tiles do not have a vector of 16 bytes for each of many threads.
   const int64_t vectors = cuda::live_tiles(function).largest / 16;
   for (cuda::Configuration configuration : cuda::configurations) {
     if (configuration.warps > 1 && vectors < int64_t{made[0].program.threads} << configuration.warps)

@@ -1,4 +1,4 @@
-"""What a training step of a patched model keeps between forward and backward, and at most."""
+"""The memory of a training step of a patched model: kept between forward and backward, and at most."""
 
 import copy
 import gc

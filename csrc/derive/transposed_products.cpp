@@ -1,5 +1,5 @@
 // Follows permuted values to what they are computed from.
-#include "derive/turned.h"
+#include "derive/transposed_products.h"
 
 #include <unordered_map>
 
@@ -23,10 +23,10 @@ bool is_computed(const Value* value) {
          (op->is("mma") || (op->traits().elementwise && !constant_of(value) && !is_loaded_tile(value)));
 }
 
-// Turns what the permutes of one block need.
-class Turner {
+// Computes the transposed operands of the permutes of one block.
+class ProductTransposer {
  public:
-  Turner(Function& function, Block& block) : build_(function, block) {}
+  ProductTransposer(Function& function, Block& block) : build_(function, block) {}
 
   // permute: in the block; later ones come later.
   Value* replace(const Op& permute) {
@@ -34,13 +34,13 @@ class Turner {
     while (build_.block().ops[at].get() != &permute) ++at;
     build_.at(build_.block(), at);
     build_.location = permute.location;
-    return turned(permute.operands[0]);
+    return transposed(permute.operands[0]);
   }
 
  private:
-  Value* turned(Value* value) {
-    if (const auto known = turned_.find(value); known != turned_.end()) return known->second;
-    return turned_[value] = make(value);
+  Value* transposed(Value* value) {
+    if (const auto known = transposed_.find(value); known != transposed_.end()) return known->second;
+    return transposed_[value] = make(value);
   }
   Value* make(Value* value) {
     const Op* op = value->definition;
@@ -48,15 +48,15 @@ class Turner {
     if (op && exchanges_axes(*op)) return op->operands[0];
     if (op && op->is("mma"))
       return build_.emit("mma",
-                         {operand(op->operands[1]), operand(op->operands[0]), turned(op->operands[2])});
+                         {operand(op->operands[1]), operand(op->operands[0]), transposed(op->operands[2])});
     if (op && op->is("broadcast")) {
       Value* from = op->operands[0];
-      return build_.broadcast(from->type.rank() == 2 ? turned(from) : from, shape);
+      return build_.broadcast(from->type.rank() == 2 ? transposed(from) : from, shape);
     }
     if (op && op->is("load") && op->has("steps") && !op->has("in_bounds")) return load(*op);
     if (op && op->traits().elementwise) {
       std::vector<Value*> operands;
-      for (Value* each : op->operands) operands.push_back(each->type.rank() == 2 ? turned(each) : each);
+      for (Value* each : op->operands) operands.push_back(each->type.rank() == 2 ? transposed(each) : each);
       return build_.emit(*op->primitive, std::move(operands), op->attributes);
     }
     if (shape[0] == 1 || shape[1] == 1) return build_.emit("reshape", {value}, {{"shape", shape}});
@@ -65,7 +65,7 @@ class Turner {
 
   // Products read an operand from memory either way.
   Value* operand(Value* value) {
-    if (!is_loaded_tile(value)) return turned(value);
+    if (!is_loaded_tile(value)) return transposed(value);
     if (exchanges_axes(*value->definition)) return value->definition->operands[0];
     return build_.emit("permute", {value}, {{"axes", Shape{1, 0}}});
   }
@@ -80,16 +80,16 @@ class Turner {
   }
 
   Builder build_;
-  std::unordered_map<Value*, Value*> turned_;
+  std::unordered_map<Value*, Value*> transposed_;
 };
 
-void turn_block(Function& function, Block& block) {
-  Turner turner(function, block);
+void transpose_block(Function& function, Block& block) {
+  ProductTransposer transposer(function, block);
   std::vector<const Op*> permutes;
   for (const auto& op : block.ops)
     if (exchanges_axes(*op) && is_computed(op->operands[0])) permutes.push_back(op.get());
   ValueMap replaced;
-  for (const Op* each : permutes) replaced[each->result()] = turner.replace(*each);
+  for (const Op* each : permutes) replaced[each->result()] = transposer.replace(*each);
   replace_uses(block, replaced);
 }
 
@@ -103,7 +103,7 @@ bool is_loaded_tile(const Value* value) {
   return op && op->traits().reads;
 }
 
-bool turn_products(Function& function) {
+bool transpose_products(Function& function) {
   const size_t before = products_of(function);
   Function other = clone(function);
   std::vector<Block*> blocks;
@@ -111,9 +111,9 @@ bool turn_products(Function& function) {
     if (op.is("for") || op.is("if"))
       for (const auto& region : op.regions) blocks.push_back(region.get());
   });
-  for (Block* block : blocks) turn_block(other, *block);
+  for (Block* block : blocks) transpose_block(other, *block);
   for (const char* pass : {"fold", "cse", "licm", "dce"}) run_pass(pass, other);
-  verify(other, "turn_products");
+  verify(other, "transpose_products");
   if (blocks.empty() || products_of(other) > before) return false;
   function = std::move(other);
   return true;

@@ -1,4 +1,5 @@
-// Wider tiles: a block of a transposed kernel computes several neighbouring iterations at once.
+// Coarsening: a block of a transposed kernel computes several neighbouring iterations at once, in wider
+// tiles.
 #pragma once
 #include <optional>
 #include <unordered_map>
@@ -8,9 +9,9 @@
 namespace tile {
 
 // Follows the tiles of a loop whose index counts neighbouring tiles of arrays.
-class Wider {
+class Coarsening {
  public:
-  Wider(const Op& loop, int64_t factor) : loop_(loop), factor_(factor) {}
+  Coarsening(const Op& loop, int64_t factor) : loop_(loop), factor_(factor) {}
 
   int64_t factor() const { return factor_; }
   // The axis of a value along which it grows; -1: it does not depend on the loop's index. Throws an error if

@@ -1,5 +1,5 @@
 // Decides along which axis a tile grows with the number of iterations.
-#include "derive/wider.h"
+#include "derive/coarsening.h"
 
 #include <algorithm>
 
@@ -7,15 +7,15 @@
 
 namespace tile {
 
-void Wider::refuse(const Op& op) const { fail(op, ErrorKind::unsupported, "has no wider form"); }
+void Coarsening::refuse(const Op& op) const { fail(op, ErrorKind::unsupported, "has no wider form"); }
 
-int Wider::axis(const Value* value) {
+int Coarsening::axis(const Value* value) {
   if (factor_ == 1) return -1;
   if (const auto at = known_.find(value); at != known_.end()) return at->second;
   return known_[value] = find(value);
 }
 
-int Wider::axis_of_access(const Op& access) {
+int Coarsening::axis_of_access(const Op& access) {
   const size_t first = access.traits().writes ? 2 : 1;
   const Value* index = loop_.region().arguments[0];
   int found = -1;
@@ -33,12 +33,12 @@ int Wider::axis_of_access(const Op& access) {
   return found;
 }
 
-const Ramp* Wider::ramp(const Value* value) {
+const Ramp* Coarsening::ramp(const Value* value) {
   const auto at = ramps_.find(value);
   return grows(value) && at != ramps_.end() ? &at->second : nullptr;
 }
 
-std::optional<Ramp> Wider::find_ramp(const Value* value) {
+std::optional<Ramp> Coarsening::find_ramp(const Value* value) {
   if (!is_integer(value->type.dtype) || value->type.is_scalar()) return std::nullopt;
   std::optional<Ramp> ramp = ramp_of(const_cast<Value*>(value));
   if (!ramp || ramp->axis < 0) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<Ramp> Wider::find_ramp(const Value* value) {
   return ramp;
 }
 
-int Wider::find(const Value* value) {
+int Coarsening::find(const Value* value) {
   constexpr int scalar = -2;  // depends on the index, and has no axis
   if (value == loop_.region().arguments[0]) return scalar;
   const Op* op = value->definition;
@@ -124,13 +124,13 @@ int Wider::find(const Value* value) {
   return own;
 }
 
-Shape Wider::shape(const Value* value) {
+Shape Coarsening::shape(const Value* value) {
   Shape shape = value->type.shape;
   if (const int along = axis(value); factor_ > 1 && along >= 0) shape[static_cast<size_t>(along)] *= factor_;
   return shape;
 }
 
-Attributes Wider::attributes(const Op& op) {
+Attributes Coarsening::attributes(const Op& op) {
   Attributes attributes = op.attributes;
   const bool stores = op.traits().writes;
   const int along = stores ? axis_of_access(op) : axis(op.result());
