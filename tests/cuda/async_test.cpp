@@ -1,6 +1,7 @@
 // Tests the passes of asynchronous kernels: which kernels they take, and their text before and after.
 #include <gtest/gtest.h>
 
+#include "cuda/async/copied_tile.h"
 #include "cuda/async/persist.h"
 #include "cuda/async/plan.h"
 #include "cuda/async/roles.h"
@@ -143,6 +144,23 @@ TEST(Roles, CopiesEndWhereASliceDoes) {
       << text;
   EXPECT_NE(text.find(" {sliced=0, steps=[128,128], tile=0}", roles), std::string::npos) << text;
   EXPECT_EQ(print(parse(text), false), text);
+}
+
+// Maps are made after the ops that compute the indices of views have been removed.
+TEST(CopiedTile, KnowsWithoutTheIndicesWhichAxesItLeavesOut) {
+  const Function function = parse(R"(kernel k(%a: array<bf16,3>, %j: i32, %t: i32) {
+  %0: i32 = constant {dtype=i32, value=0}
+  %u: array<bf16,2> = index %a, %0
+  %s: array<bf16,2> = slice %u, %j, %t {axis=0, starts_inside=1}
+  %x: bf16[128,64] = load %s, %j, %0 {pad=0.0, shape=[128,64], steps=[128,64]}
+}
+)");
+  CopiedTile tile;
+  ASSERT_TRUE(tile.follow(function, *function.body().ops.back())) << tile.why_not;
+  tile.layout.rows = 128, tile.layout.panel = 64;
+  tile.fixed.assign(tile.fixed.size(), nullptr);
+  EXPECT_EQ(tile.map(2).box, (std::vector{0, 128, 64}));
+  EXPECT_EQ(tile.dimensions(), TensorMapSpec::slice_dimensions + 2);
 }
 
 // Products whose loop computes more, or whose sum does not begin at zero, are awaited in their block.

@@ -58,6 +58,8 @@ bool CopiedTile::follow(const Function& function, const Op& of) {
   parameter = static_cast<int>(std::find(parameters.begin(), parameters.end(), root_array(of.operands[0])) -
                                parameters.begin());
   if (!follow_views(of.operands[0], *this)) return false;
+  // The indices are removed with the views once the copies have other operands; maps are made after that.
+  for (const Value* index : fixed) at_first.push_back(is_zero(index));
   if (sliced >= 0) {
     const auto axis = static_cast<size_t>(sliced);
     if (axes[axis] < 0) return why_not = "an index of a slice", false;
@@ -68,8 +70,6 @@ bool CopiedTile::follow(const Function& function, const Op& of) {
   }
   return true;
 }
-
-bool CopiedTile::leaves_out(size_t axis) const { return sliced >= 0 && is_zero(fixed[axis]); }
 
 size_t CopiedTile::dimensions() const {
   size_t count = sliced < 0 ? 0 : TensorMapSpec::slice_dimensions;

@@ -17,6 +17,7 @@ struct CopiedTile {
   // For each axis of the array: the tile's axis along it, or -1 and the index that fixes it.
   std::vector<int> axes;
   std::vector<Value*> fixed;
+  std::vector<bool> at_first;  // the axis is fixed at its first element
   // The axis of the array of which the tile sees the elements from start to stop only, or -1.
   int sliced = -1;
   Value *start = nullptr, *stop = nullptr;
@@ -32,7 +33,7 @@ struct CopiedTile {
   std::string why_not;
   // Dimensions of the map. A slice takes more of them, so an axis fixed at its first element is left out.
   size_t dimensions() const;
-  bool leaves_out(size_t axis) const;
+  bool leaves_out(size_t axis) const { return sliced >= 0 && at_first[axis]; }
   static constexpr size_t most_dimensions = 5;
   // The map that moves a panel; `unit` is the axis of the array along which elements are adjacent.
   TensorMapSpec map(int unit) const;
