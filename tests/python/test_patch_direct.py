@@ -284,7 +284,7 @@ def test_launches_are_left_out():
 
 
 def test_a_layer_norm_of_permuted_rows_is_contiguous():
-    """As torch's, because the products that read it are slower otherwise."""
+    """Torch's result is contiguous, too; the products that read it are slower otherwise."""
     norm, x = nn.LayerNorm(8), torch.randn(3, 8, 5).transpose(1, 2)
     expected = norm(x)
     tile_ops.patch(norm)

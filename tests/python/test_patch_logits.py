@@ -161,7 +161,7 @@ def test_logits_are_there_for_a_reader(name):
 
 @each_decoder
 def test_gradients_through_logits_that_are_read(make):
-    """As of a term of the loss that somebody adds."""
+    """Logits have a gradient, as a term of the loss needs that somebody adds."""
     model, patched = both(make)
     given = inputs()
     for each in (model, patched):
@@ -183,7 +183,7 @@ def test_a_bias_of_the_layer():
 
 
 def test_logits_that_are_written_before_the_loss():
-    """The loss is then that of what was written."""
+    """The loss of logits that were written to is that of what was written."""
 
     def change(model):
         function = type(model).loss_function.fget(model)

@@ -74,7 +74,7 @@ def test_what_a_layer_keeps(name, tmp_path, device):
 
 
 def test_the_product_of_a_gate_is_computed_again(tmp_path, device):
-    """Its memory is not kept; without gated MLPs it is."""
+    """The memory of the gate's product is not kept; without gated MLPs it is."""
     ours = kept(make("llama", 2), tmp_path / "ours.json", device)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES, num_hidden_layers=2)).bfloat16().train()
     tile_ops.patch(model, leave="gated_mlp")

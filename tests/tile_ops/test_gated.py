@@ -232,7 +232,7 @@ def test_strides_of_a_gradient_written_over_the_incoming_one(kind):
 
 @every_kind
 def test_backward_needs_no_memory_for_the_gradient_of_gate(kind, tmp_path, device):
-    """It has that of the incoming one, if nobody else sees this."""
+    """The gradient has the memory of the incoming one, if nobody else sees that."""
     ours, _, kwargs = KINDS[kind]
     leaves = [torch.randn(1 << 14, 64, device=device).requires_grad_() for _ in range(2)]
     each, found = 4 << 20, []

@@ -237,7 +237,7 @@ def test_rows_in_groups_whose_gradients_of_weight_are_added_up(layout, dtype):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("classes", [1, 2, 70])
 def test_gradients_that_are_not_early(options, classes):
-    """Those of float16, also where all rows are ignored."""
+    """Gradients of float16 are not early, also where all rows are ignored."""
     (input, weight, target), kwargs = make((33, 12), classes, torch.float16, options.get("ignore_index", -100))
     check_call(op, theirs, (input, weight, target), kwargs | options)
     grad = torch.autograd.grad(op(input * 0, weight, torch.full_like(target, -100), reduction="sum"), weight)[0]

@@ -33,8 +33,8 @@ inline constexpr int64_t product_chunk_bytes = 43 * mib, product_sum_bytes = 16 
 inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,
                          input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
 // linear_cross_entropy with gradients in the forward: whole rows of logits. Logits that lie in the memory of
-// the weights' gradient are copied out of it in parts. Of groups of rows, whose gradients of the weights are
-// added up, logits and sums take less together.
+// the weights' gradient are copied out of it in parts. Where gradients of the weights are added up over groups
+// of rows, logits and sums together take fewer bytes.
 inline constexpr int64_t early_logits_bytes = 59 * mib, copied_logits_bytes = 32 * mib,
                          early_groups_bytes = 48 * mib;
 // Where the input is large, logits take so many times its bytes instead, and so do sums of the weights'
