@@ -7,7 +7,7 @@ import tile_ops
 import torch
 import torch.nn.functional as F
 from patch_calls import Functions, close, names_of_calls, results
-from tile_ops import _C
+from tile_ops import _C, _products
 from tile_ops._patching import calls, direct
 from torch import nn
 from torch.nn.utils import parametrize
@@ -291,3 +291,28 @@ def test_a_layer_norm_of_permuted_rows_is_contiguous():
     ours = norm(x)
     close(ours, expected)
     assert ours.stride() == expected.stride() == (40, 8, 1)
+
+
+@pytest.fixture
+def limits():
+    """Classes of products that C++ and Python are given."""
+    made = (((1, 1), 4, 4, 0, False), ((2, 8), 8, 16, 0, True), ((16, 1 << 62), 16, 8, 1024, False))
+    _C.products_by(lambda device, dtype, kind: made, 40)
+    yield made
+    _C.products_by(direct._limits, _products.LEAST_WEIGHTS)
+
+
+def test_products_are_chosen_by_one_rule(limits):
+    """C++ and Python read one table, each with the rule of _products.fits."""
+    found = set()
+    for rows in (1, 2, 8, 9, 16, 40):
+        for depth in (3, 4, 8, 16, 64):
+            for columns in (4, 8, 16, 64):
+                layer, x = nn.Linear(depth, columns), torch.randn(rows, depth)
+                for trains in (False, True):
+                    with torch.set_grad_enabled(trains):
+                        ours = direct.is_product_ours(layer, x, _products.PLAIN, "measured")
+                    fits = _products.fits(limits, rows, depth, columns, trains)
+                    assert ours == (depth * columns >= 40 and fits), (rows, depth, columns, trains)
+                    found.add(ours)
+    assert found == {False, True}
