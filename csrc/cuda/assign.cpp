@@ -308,7 +308,9 @@ void LayoutPlan::connect(const Block& block) {
       for (size_t i = 0; i < op->results.size(); ++i) {
         if (end && i < end->operands.size()) link(nullptr, end->operands[i], op->results[i]);
         if (op->is("if")) continue;
-        link(nullptr, region->arguments[i + counted], op->results[i]);
+        const Value *argument = region->arguments[i + counted], *result = op->results[i];
+        link(nullptr, argument, result);
+        if (is_tile(result)) variables_[argument] = result, variables_[result] = argument;
         link(nullptr, op->operands[i + (counted ? 3 : 0)], op->results[i]);
       }
     }
@@ -320,22 +322,29 @@ void LayoutPlan::connect(const Block& block) {
   }
 }
 
-void LayoutPlan::spread(const Value* from, Layout layout, const Op* origin) {
-  layouts_.emplace(from, std::move(layout));
-  if (origin) origins_.emplace(from, origin);
-  std::deque<const Value*> open{from};
+void LayoutPlan::spread(const Value* from, const Layout& layout, const Op* origin) {
+  std::deque<const Value*> open;
+  const auto give = [&](const Value* value, const Layout& given) {
+    layouts_.emplace(value, given);
+    if (origin) origins_.emplace(value, origin);
+    open.push_back(value);
+  };
+  // A loop's argument and result are one variable, so no other layout may reach either before the other.
+  const auto give_variable = [&](const Value* value, const Layout& given) {
+    give(value, given);
+    const auto same = variables_.find(value);
+    if (same != variables_.end() && !layouts_.count(same->second)) give(same->second, given);
+  };
+  give_variable(from, layout);
   for (; !open.empty(); open.pop_front()) {
     const Value* value = open.front();
     const auto edges = edges_.find(value);
     if (edges == edges_.end() || (value != from && repeats_scalar(value))) continue;
     for (const Edge& edge : edges->second) {
       if (layouts_.count(edge.other)) continue;
-      const Layout& known = layouts_.at(value);
+      const Layout known = layouts_.at(value);
       const std::optional<Layout> same = edge.op ? related(*edge.op, value, edge.other, known) : known;
-      if (!same) continue;
-      layouts_.emplace(edge.other, *same);
-      if (origin) origins_.emplace(edge.other, origin);
-      open.push_back(edge.other);
+      if (same) give_variable(edge.other, *same);
     }
   }
 }

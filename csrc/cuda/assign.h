@@ -66,7 +66,7 @@ class LayoutPlan {
   void link(const Op* op, const Value* a, const Value* b);
   void propose(const Block& block, int64_t iterations, std::vector<Proposal>& proposals) const;
   void find_runs(const KernelArrays& arrays);  // those that the pass of this name found and memory allows
-  void spread(const Value* from, Layout layout, const Op* origin = nullptr);
+  void spread(const Value* from, const Layout& layout, const Op* origin = nullptr);
   // Assigns all layouts: products first, then `given`, then the proposals.
   void assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,
               const std::vector<std::pair<const Value*, Layout>>& given);
@@ -86,6 +86,8 @@ class LayoutPlan {
   bool carries_ = false;    // a loop carries tiles
   bool by_blocks_ = false;  // products by FMA hold blocks of sums in registers
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
+  std::unordered_map<const Value*, const Value*>
+      variables_;  // a loop's arguments and results, each of the other
   std::unordered_map<const Value*, Layout> layouts_;
   std::unordered_map<const Value*, const Op*> origins_;
   std::unordered_map<const Op*, Run> runs_;         // those of several elements

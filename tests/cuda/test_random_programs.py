@@ -3,7 +3,9 @@ statements."""
 
 import emulate
 import pytest
+import torch
 from cpu.test_random_programs import far_apart, mistake, surrounded
+from derive.random_derived import OwnedProgram
 from random_program import Program
 from random_shrink import shrink
 
@@ -36,3 +38,19 @@ def test_random_programs(group, long):
 @pytest.mark.slow
 def test_strides_beyond_int32(long):
     run(range(100 if long else 4), far_apart)
+
+
+def test_programs_of_which_gradients_are_derived(long):
+    """Their loops carry tiles that are permuted and reshaped, so that several layouts meet in one variable."""
+    programs = [OwnedProgram(seed) for seed in range(600 if long else 60)]
+    arguments, expected = [], []
+    for seed, program in enumerate(programs):
+        torch.manual_seed(seed)
+        inputs = [torch.randn(sizes, dtype=torch.float64) for _, _, sizes in program.inputs]
+        expected.append(program.evaluate(inputs))
+        arguments.append([*inputs, *(torch.zeros_like(each) for each in expected[-1])])
+    cases = [emulate.Case(p.text, p.grid, given, True) for p, given in zip(programs, arguments)]
+    emulate.functions([case.program for case in cases])  # at once
+    for program, given, results in zip(programs, arguments, expected):
+        emulate.run_ir(program.text, program.grid, given, True)
+        torch.testing.assert_close(given[-len(results) :], results, rtol=1e-9, atol=1e-9)

@@ -147,12 +147,13 @@ def test_attention(options, without_python, monkeypatch):
         (((5, 8), (7, 8), (7, 8)), {}),
         (((2, 3, 4, 5, 8), (2, 3, 4, 7, 8), (2, 3, 4, 7, 8)), {}),
         (((2, 4, 5, 8), (1, 4, 7, 8), (1, 4, 7, 8)), {}),
-        (((2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)), {"attn_mask": torch.zeros(5, 7)}),
+        (((2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)), {"attn_mask": (5, 7)}),
         (((2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)), {"scale": 1}),
         (((2, 4, 5, 300), (2, 4, 7, 300), (2, 4, 7, 300)), {}),
     ],
 )
 def test_attention_of_other_shapes(shapes, options):
+    options = {name: torch.zeros(value) if name == "attn_mask" else value for name, value in options.items()}
     module, inputs = Attention(**options), [torch.randn(shape) for shape in shapes]
     expected = module(*inputs)
     tile_ops.patch(module)
