@@ -9,8 +9,10 @@
 namespace tile::cuda {
 namespace {
 
-// A store by the copy unit has its own barriers.
-bool touches(const Op& op) { return (op.traits().reads || op.traits().writes) && !op.is("store_async"); }
+// Stores through panels have their own barriers.
+bool touches(const Op& op) {
+  return (op.traits().reads || op.traits().writes) && !op.is("store_async") && !op.is("store_rows");
+}
 
 // Returns true for atomic additions whose old value is unused: they may run in any order, so two of them need
 // no barrier. An atomic's result would reveal the order.

@@ -126,13 +126,17 @@ std::vector<PanelStore> panel_stores(const Function& function, const KernelArray
     const int bytes = info(type.dtype).bytes, swizzle = swizzle_of(type.shape[1] * bytes);
     PanelStore store;
     const bool fits = bytes == 2 && swizzle && type.shape[0] == shape.rows &&
-                      type.shape[1] <= shape.most_columns && facts.unit == 1 &&
-                      has_map(arrays, op.operands[0]);
+                      type.shape[1] <= shape.most_columns && facts.unit == 1;
     if (!fits || !stores_sums(op) || !may_end_later(function, op, shape.persistent)) return;
-    if (!store.follow(function, op) || store.dimensions() > CopiedTile::most_dimensions) return;
+    store.by_warps = !has_map(arrays, op.operands[0]) || !store.follow(function, op) ||
+                     store.dimensions() > CopiedTile::most_dimensions;
+    store.access = &op;
     store.layout = in_panels(block_rows, type.shape[1], bytes, swizzle);
     stores.push_back(std::move(store));
   });
+  // The copy unit may read a buffer until another panel has been stored by it.
+  if (!std::all_of(stores.begin(), stores.end(), [](const PanelStore& store) { return store.by_warps; }))
+    std::erase_if(stores, [](const PanelStore& store) { return store.by_warps; });
   return stores;
 }
 

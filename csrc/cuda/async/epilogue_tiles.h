@@ -7,8 +7,11 @@
 
 namespace tile::cuda {
 
-// A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time.
+// A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time. The
+// copy unit moves the panels to the array, or by_warps each warp its rows: if no tensor map can describe the
+// array.
 struct PanelStore : CopiedTile {
+  bool by_warps = false;
   int first = 0;           // the first panel's number among those of a block of the grid
   bool waits_all = false;  // the first panel's buffer was written last by the panel just before it
 };
@@ -19,7 +22,7 @@ struct EpilogueShape {
   bool persistent;  // the blocks of the grid are a loop
 };
 
-// Finds the stores that go through panels; all others are written by each thread.
+// Finds the stores that go through panels, all in one of the two ways; all others are written by each thread.
 std::vector<PanelStore> panel_stores(const Function& function, const KernelArrays& arrays,
                                      const EpilogueShape& shape);
 

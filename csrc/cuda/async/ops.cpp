@@ -31,7 +31,7 @@ std::vector<Type> check_indices(const Op& op, size_t first) {
   return {};
 }
 std::vector<Type> infer_ring_load(const Op& op) { return check_indices(op, 1); }
-std::vector<Type> infer_store_async(const Op& op) {
+std::vector<Type> infer_panel_store(const Op& op) {
   if (op.type(1).rank() != 2 || op.type(1).dtype != op.type(0).dtype)
     fail(op, ErrorKind::type, "cannot store ", op.type(1), " to ", op.type(0));
   return check_indices(op, 2);
@@ -102,8 +102,8 @@ Primitive ring_load_op() {
   return op;
 }
 
-Primitive store_async_op() {
-  Primitive op = target_op("store_async", -1, infer_store_async);
+Primitive panel_store_op(std::string_view name) {
+  Primitive op = target_op(name, -1, infer_panel_store);
   op.traits.writes = true;
   return op;
 }
@@ -128,7 +128,8 @@ const Register mma_issue{target_op("mma_issue", -1, infer_mma_issue)};
 const Register mma_retire{target_op("mma_retire", 0, no_results)};
 const Register mma_await{target_op("mma_await", 1, infer_mma_await)};
 const Register zero_unless{target_op("zero_unless", 2, infer_zero_unless)};
-const Register store_async{store_async_op()};
+const Register store_async{panel_store_op("store_async")};
+const Register store_rows{panel_store_op("store_rows")};
 const Register store_wait{target_op("store_wait", 0, no_results)};
 const Register block_loop{block_loop_op()};
 const Register queue_draw{target_op("queue_draw", 1, infer_block)};

@@ -33,7 +33,8 @@
 //   zero_unless condition, v: v, or zeros if no product was issued
 //   store_async array, v, indices… {steps, tile}: stores a tile through panels of shared memory, which the
 //     copy unit reads while the group goes on
-//   store_wait: waits until the copy unit has read all panels
+//   store_rows array, v, indices… {steps, tile}: stores a tile through panels, of which each warp writes its
+//   rows store_wait: waits until the copy unit has read all panels
 //
 // Where a tile is of an array of which an axis is sliced, {sliced} is that axis, and the slice's start and
 // stop follow the indices.
@@ -61,8 +62,8 @@ namespace tile::cuda {
 
 extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_left, ring_read, ring_row,
     ring_free, ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await,
-    zero_unless, store_async, store_wait, leave_unless, block_loop, queue_draw, queue_put, queue_take,
-    queue_close, stores_if;
+    zero_unless, store_async, store_rows, store_wait, leave_unless, block_loop, queue_draw, queue_put,
+    queue_take, queue_close, stores_if;
 
 // Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
 // next.

@@ -224,6 +224,14 @@ class Divider {
       const PanelStore& store = plan_.stores[t];
       Block& block = *store.access->parent;
       const size_t position = position_in(block, *store.access);
+      if (store.by_warps) {
+        build.at(block, position);
+        build.location = store.access->location;
+        Attributes attributes{{"steps", store.access->integers("steps")}, {"tile", static_cast<int64_t>(t)}};
+        build.create(store_rows, store.access->operands, std::move(attributes));
+        block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position) + 1);
+        continue;
+      }
       Position at = position_of(store, *store.access, 2);
       at.indices.insert(at.indices.begin(), {array_of(store), store.access->operands[1]});
       build.at(block, position);
@@ -234,7 +242,7 @@ class Divider {
       block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position) + 1);
     }
     build.to_end(groups);
-    if (!plan_.stores.empty()) build.create(store_wait, {});
+    if (!plan_.stores.empty() && !plan_.stores[0].by_warps) build.create(store_wait, {});
   }
   void consume_iteration(const AsyncRing& ring, const Op& loop) {
     const int64_t number = number_of(ring);

@@ -1,4 +1,5 @@
 // The asynchronous ops: one line each. cuda/async/ops.h explains them.
+#include "cuda/access_text.h"
 #include "cuda/async/plan.h"
 #include "cuda/async/wgmma_text.h"
 #include "cuda/emitter.h"
@@ -358,6 +359,17 @@ std::optional<Layout> relate_zero_unless(const Op& op, const Value* from, const 
   return from == op.operands[0] || to == op.operands[0] ? std::nullopt : std::optional(layout);
 }
 
+// Defines the struct that describes a store through panels; `row` is the rows' place among a map's
+// coordinates.
+std::string panels_of(Emitter& emitter, const PanelStore& store, int64_t row) {
+  const AsyncPlan& plan = plan_of(emitter);
+  return emitter.define_struct(
+      "Panels", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", store.layout.panels(),
+                    ", columns = ", store.layout.panel, ", chunks = ", store.layout.pitch / 16,
+                    ", row = ", row, ", first = ", store.first, ", buffers = ", AsyncPlan::panel_buffers,
+                    ", bytes = ", AsyncPlan::panel_bytes, ", offset = ", plan.panels_offset,
+                    ";\n  static constexpr bool waits_all = ", store.waits_all ? "true" : "false", ";\n"));
+}
 void emit_store_async(Emitter& emitter, const Op& op) {
   const AsyncPlan& plan = plan_of(emitter);
   const PanelStore& store = plan.stores[static_cast<size_t>(op.integer("tile"))];
@@ -368,15 +380,19 @@ void emit_store_async(Emitter& emitter, const Op& op) {
   const std::vector<int> axes = axes_of(map);
   const auto rows = static_cast<int>(std::find(store.axes.begin(), store.axes.end(), 0) - store.axes.begin());
   const auto row = std::find(axes.begin(), axes.end(), rows) - axes.begin();
-  const std::string panels = emitter.define_struct(
-      "Panels", str("  static constexpr int rows = ", plan.row_blocks, ", panels = ", store.layout.panels(),
-                    ", columns = ", store.layout.panel, ", chunks = ", store.layout.pitch / 16,
-                    ", row = ", row, ", first = ", store.first, ", buffers = ", AsyncPlan::panel_buffers,
-                    ", bytes = ", AsyncPlan::panel_bytes, ", offset = ", plan.panels_offset,
-                    ";\n  static constexpr bool waits_all = ", store.waits_all ? "true" : "false", ";\n"));
+  const std::string panels = panels_of(emitter, store, row);
   const std::string value = emitter.in_layout(op, op.operands[1], plan.accumulator(op.type(1).shape));
   emitter.line(op, str("store_panels<", panels, ">(", value, ", ", emitter.tensor_map(map),
                        ", memory, group, {", join(at), "}, ", line_number(op), ");"));
+}
+void emit_store_rows(Emitter& emitter, const Op& op) {
+  const AsyncPlan& plan = plan_of(emitter);
+  const PanelStore& store = plan.stores[static_cast<size_t>(op.integer("tile"))];
+  emitter.need("panel_rows.cuh");
+  const std::string panels = panels_of(emitter, store, 0);
+  const std::string value = emitter.in_layout(op, op.operands[1], plan.accumulator(op.type(1).shape));
+  emitter.line(op, str("store_panel_rows<", panels, ">(", value, ", ", emitter.name(op.operands[0]), ", ",
+                       start_text(emitter, op, 2), ", memory, group, ", line_number(op), ");"));
 }
 void emit_store_wait(Emitter& emitter, const Op& op) {
   emitter.line(op, str("wait_for_panels(", line_number(op), ");"));
@@ -387,12 +403,12 @@ void emit_leave_unless(Emitter& emitter, const Op& op) {
 }
 
 const AddGroupedRules grouped_{
-    {"roles", emit_roles},           {"ring_fill", emit_fill},       {"ring_load", emit_ring_load},
-    {"ring_next", emit_next},        {"ring_wait", emit_wait},       {"ring_tile", emit_ring_tile},
-    {"ring_left", emit_ring_left},   {"ring_row", emit_ring_row},    {"ring_free", emit_free},
-    {"ring_drain", emit_drain},      {"ring_release", emit_release}, {"mma_retire", emit_mma_retire},
-    {"put_shared", emit_put_shared}, {"undefined", emit_undefined},  {"store_async", emit_store_async},
-    {"store_wait", emit_store_wait},
+    {"roles", emit_roles},           {"ring_fill", emit_fill},        {"ring_load", emit_ring_load},
+    {"ring_next", emit_next},        {"ring_wait", emit_wait},        {"ring_tile", emit_ring_tile},
+    {"ring_left", emit_ring_left},   {"ring_row", emit_ring_row},     {"ring_free", emit_free},
+    {"ring_drain", emit_drain},      {"ring_release", emit_release},  {"mma_retire", emit_mma_retire},
+    {"put_shared", emit_put_shared}, {"undefined", emit_undefined},   {"store_async", emit_store_async},
+    {"store_rows", emit_store_rows}, {"store_wait", emit_store_wait},
 };
 const AddLoweringRule rules_[] = {
     AddLoweringRule({.name = "ring_read", .emit = emit_ring_read, .grouped = true, .divides_loops = true}),
