@@ -20,6 +20,7 @@ LARGE = [
     (16384, 16384, 1024),
 ]
 SMALL = [(2048, 2048, 2048), (1024, 1024, 1024), (128, 4096, 4096), (16, 4096, 4096), (1, 4096, 4096)]
+ONE_ROW = [(1, 2048, 2048), (1, 8192, 2048), (1, 2048, 8192), (1, 3072, 768)]  # linear layers of a decoded token
 # Rows whose bytes are no multiple of 16, with the required ratio to cuBLAS.
 ODD = {(4095, 4097, 4096): 3, (3000, 5000, 1111): 2}
 
@@ -135,6 +136,9 @@ def product_cases():
     for shape in SMALL:
         name = f"matmul {'x'.join(map(str, shape))} NN"
         yield Case(name, functools.partial(matmul_work, *shape, "NN"), ratios={"cuBLAS": 0.9})
+    for shape in ONE_ROW:
+        name = f"matmul {'x'.join(map(str, shape))} NT"
+        yield Case(name, functools.partial(matmul_work, *shape, "NT"), ratios={"cuBLAS": 1.0})
     for shape, ratio in ODD.items():
         name = f"matmul {'x'.join(map(str, shape))} NN"
         yield Case(name, functools.partial(matmul_work, *shape, "NN"), ratios={"cuBLAS": ratio}, product=True)

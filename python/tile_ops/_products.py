@@ -42,6 +42,7 @@ class Class(NamedTuple):
 
 _ALL = (PLAIN, FUSED, PAIR)
 _ON_CPU, _ON_GPU = "benchmarks/run.py --only 'linear of'", "benchmarks/gpu.py --only 'matmul|linear'"
+_ONE_ROW = "benchmarks/gpu.py --only 'matmul 1x'"
 _CLASSES = (
     # Few rows read weights in place, at the speed of memory. Gradients of one row and those in bfloat16 are not faster.
     Class("cpu", (torch.float32,), _ALL, Limits((1, 1), weights=512 * 512, trains=False), "1.0 to 1.7", _ON_CPU),
@@ -52,6 +53,8 @@ _CLASSES = (
     # (`benchmarks/models.py --way training`). Smaller products are bound by launches, or by reading one operand, and shallow ones
     # have too few steps to hide an epilogue behind.
     Class("cuda", _16_BITS, (FUSED, PAIR), Limits((64, NO_LIMIT), 2048, 64, trains=False), "1.0 to 1.3", _ON_GPU),
+    # One row, as of a decoded token.
+    Class("cuda", _16_BITS, _ALL, Limits((1, 1), 512, 64, 512 * 512, trains=False), "1.0 to 2.0", _ONE_ROW),
 )
 # Products with fewer weights are in no class.
 LEAST_WEIGHTS = min(max(each.limits.depth * each.limits.columns, each.limits.weights) for each in _CLASSES)

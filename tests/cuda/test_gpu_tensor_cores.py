@@ -33,3 +33,18 @@ def test_operators_round_float32_where_torch_allows_it(device, order):
     a, b = test_wgmma_tf32.to_tf32(x), test_wgmma_tf32.to_tf32(y)
     # Tensor cores cut off low bits of the sums, one way.
     assert ((out.double() - a.double() @ b.double()).abs() <= 4 * test_wgmma_tf32.bound(x, y)).all()
+
+
+@pytest.mark.parametrize("columns", [1, 67, 130, 1031, 4099])
+def test_products_with_any_number_of_columns(device, columns):
+    """Also of rows that lie amid other elements, which stay."""
+    for dtype in (torch.bfloat16, torch.float16):
+        x, w = (torch.randn(rows, 264, device=device, dtype=dtype) for rows in (1030, columns))
+        memory = torch.full((1032, columns + 3), 7.0, device=device, dtype=dtype)
+        out = memory[1:-1, 1:-2]
+        torch.ops.tile._matmul_into(x, w.t(), [], [out], epilogue="acc")
+        expected = x.double() @ w.double().t()
+        torch.testing.assert_close(out.double(), expected, rtol=2**-8, atol=2**-8 * expected.abs().max().item() / 8)
+        torch.testing.assert_close(torch.ops.tile.matmul(x, w.t()), out, rtol=0, atol=0)
+        out.fill_(7.0)
+        assert bool((memory == 7).all())

@@ -33,8 +33,8 @@ inline constexpr int64_t product_chunk_bytes = 43 * mib, product_sum_bytes = 16 
 inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,
                          input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
 // linear_cross_entropy with gradients in the forward: whole rows of logits. Logits that lie in the memory of
-// the weights' gradient are copied out of it in parts. Where gradients of the weights are added up over groups
-// of rows, logits and sums together take fewer bytes.
+// the weights' gradient are copied out of it in parts. Where gradients of the weights are added up over
+// groups of rows, logits and sums together take fewer bytes.
 inline constexpr int64_t early_logits_bytes = 59 * mib, copied_logits_bytes = 32 * mib,
                          early_groups_bytes = 48 * mib;
 // Where the input is large, logits take so many times its bytes instead, and so do sums of the weights'
@@ -75,9 +75,10 @@ inline constexpr int64_t memory_bytes_a_cycle = 3072;
 // Products whose inner extent is divided into parts: the cycles of the launch that adds the parts, so many of
 // them in a cycle, each written and read.
 inline constexpr int64_t second_launch_cycles = 3600, part_sums_a_cycle = 256, most_product_parts = 64;
-// Products of few rows without tensor cores: the most rows, the shortest inner extent, and the cycles in
-// which a block waits for what it loads at once.
-inline constexpr int64_t thin_rows = 4, thin_inner_extent = 128, thin_iteration_cycles = 1000;
+// Products of few rows without tensor cores: the most rows, the shortest inner extent, the cycles in which a
+// block waits for what it loads at once, and from how many columns on tiles have 16 or 32 of them.
+inline constexpr int64_t thin_rows = 4, thin_inner_extent = 128, thin_iteration_cycles = 1000,
+                         thin_wide_tiles = 768, thin_widest_tiles = 8192;
 // Matrices whose rows are no multiples of 16 bytes are copied for warpgroup instructions if the result has so
 // many rows and columns: products then use each copied element so often.
 inline constexpr int64_t group_copied_extent = 256;

@@ -251,8 +251,8 @@ bool is_thin(int64_t m, int64_t k) {
 std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarType type,
                                           const ThinOperand& operand, bool by_groups, int64_t most_parts) {
   if (!is_thin(shape.m, shape.k)) return {};
-  // Warpgroup instructions read several rows, and weights along k, faster.
-  if (by_groups && !forced_division.thin && (shape.m > 1 || operand.along_k)) return {};
+  // Warpgroup instructions are faster for several rows.
+  if (by_groups && !forced_division.thin && shape.m > 1) return {};
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   const int rows = shape.m <= 2 ? static_cast<int>(shape.m) : 4, sums = rows * (shape.two ? 2 : 1);
   // The threads of a block hold a sum of each element of a tile in registers for each row. They load 32 KiB
@@ -262,8 +262,13 @@ std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarT
   const int elements = many || element == 8 || !operand.vectors ? 2048 : 4096;
   int at_once = std::min(4, static_cast<int>((many ? 16 : 32) * tuning::kib / (elements * element)));
   if (!operand.vectors) at_once = sums == 1 ? 2 : 1;
-  // Threads read along the contiguous axis; few columns leave threads for more of the inner extent.
-  int bn = shape.k >= 512 && (operand.along_k || shape.n <= 8) ? 8 : 32, bk = elements / bn;
+  // Threads read along the contiguous axis. Few columns leave threads for more of the inner extent; of many,
+  // tiles are wider, because fewer blocks begin and end less often.
+  int bn = shape.k < 512 || (!operand.along_k && shape.n > 8)        ? 32
+           : operand.along_k && shape.n >= tuning::thin_widest_tiles ? 32
+           : operand.along_k && shape.n >= tuning::thin_wide_tiles   ? 16
+                                                                     : 8;
+  int bk = elements / bn;
   if (const auto& forced = forced_division; forced.n)
     bn = static_cast<int>(forced.n), bk = static_cast<int>(forced.k),
     at_once = static_cast<int>(forced.at_once);

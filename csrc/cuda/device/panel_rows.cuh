@@ -15,9 +15,8 @@ namespace tile {
 // `at` is where the first of the two belongs. Where that is in the middle of a word of memory, a lane stores
 // its second element together with the first one of the next lane.
 template <int words>
-TILE void store_row_word(u16* at, u32 both, int word, Reach row, Reach column, int line) {
+TILE void store_row_word(u16* at, u32 both, u32 next, int word, Reach row, Reach column, int line) {
   const bool between = ((u64)at & 2) != 0, last = word == words - 1, there = row.inside(0);
-  const u32 next = shuffle(both, (lane() + 1) % 32, line);
   const int first = between ? 1 : 0;
   const bool pair = there && column.inside(first) && column.inside(first + 1) && !(between && last);
   store_global(at + first, Words<4>{{between ? both >> 16 | next << 16 : both}}, pair, line);
@@ -32,7 +31,7 @@ TILE void store_row_word(u16* at, u32 both, int word, Reach row, Reach column, i
 template <class P, class T, class L, class S>
 TILE void store_panel_rows(const Tile<T, L>& tile, const Array<T, 2, S>& array,
                            typename Array<T, 2, S>::Start start, SharedAddress memory, int group, int line) {
-  constexpr int words = P::chunks * 4, rows = 32 / words;
+  constexpr int words = P::chunks * 4, rows = 32 / words;  // a warp has so many rows at once
   TILE_UNROLL
   for (int i = 0; i < P::rows * P::panels; ++i) {
     const SharedAddress buffer =
@@ -45,16 +44,27 @@ TILE void store_panel_rows(const Tile<T, L>& tile, const Array<T, 2, S>& array,
     synchronize_warp(line);
     const int word = lane() % words, column = i % P::panels * P::columns + word * 2;
     const Reach across = reach(start[1], column, array.first[1], array.size[1]);
+    // Several words are read before the first is stored, so that their latencies overlap.
+    constexpr int steps = 16 / rows, at_once = steps < 8 ? steps : 8;
     TILE_UNROLL
-    for (int r = 0; r < 16; r += rows) {
-      const int of_panel = warp() * 16 + r + lane() / words,
-                exchange = of_panel / (8 / P::chunks) % P::chunks,
-                row = ((group - 1) * P::rows + i / P::panels) * 64 + of_panel;
-      u32 both;
-      load_word(both, buffer + of_panel * P::chunks * 16 + (word / 4 ^ exchange) * 16 + word % 4 * 4, line);
-      T* at = array.moved(array.moved(array.data, start[0] + row, 0), start[1] + column, 1);
-      store_row_word<words>((u16*)at, both, word, reach(start[0], row, array.first[0], array.size[0]), across,
-                            line);
+    for (int r = 0; r < steps; r += at_once) {
+      const int of_warp = warp() * 16 + lane() / words;
+      u32 both[at_once], next[at_once];
+      TILE_UNROLL
+      for (int k = 0; k < at_once; ++k) {
+        const int of_panel = of_warp + (r + k) * rows, exchange = of_panel / (8 / P::chunks) % P::chunks;
+        load_word(both[k], buffer + of_panel * P::chunks * 16 + (word / 4 ^ exchange) * 16 + word % 4 * 4,
+                  line);
+      }
+      TILE_UNROLL
+      for (int k = 0; k < at_once; ++k) next[k] = shuffle(both[k], (lane() + 1) % 32, line);
+      TILE_UNROLL
+      for (int k = 0; k < at_once; ++k) {
+        const int row = ((group - 1) * P::rows + i / P::panels) * 64 + of_warp + (r + k) * rows;
+        T* at = array.moved(array.moved(array.data, start[0] + row, 0), start[1] + column, 1);
+        store_row_word<words>((u16*)at, both[k], next[k], word,
+                              reach(start[0], row, array.first[0], array.size[0]), across, line);
+      }
     }
   }
 }

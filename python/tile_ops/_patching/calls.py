@@ -138,16 +138,18 @@ def product(products, input, weight, bias, depth, columns, activation="none"):
     kind = _products.PLAIN if activation == "none" else _products.FUSED
     if product_is_ours(products, input, weight, depth, columns, kind):
         return linear(input, weight, bias, activation=activation)
-    result = _torchs_product(input, weight, bias, depth, columns)
+    result = _product_of_no_class(input, weight, bias, depth, columns)
     return result if activation == "none" else ACTIVATIONS[activation](result)
 
 
-def _torchs_product(input, weight, bias, depth, columns):
+def _product_of_no_class(input, weight, bias, depth, columns):
     if columns % 8 == 0 or is_dynamo_compiling() or not plain(input):  # inductor pads
         return F.linear(input, weight, bias)
     dtype = torch.get_autocast_dtype("cuda") if input.is_cuda and torch.is_autocast_enabled("cuda") else input.dtype
     if not _products.pays_to_pad(input.device, dtype, (input.numel() // depth, depth, columns))[2]:
         return F.linear(input, weight, bias)
+    if not (torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (input, weight, bias))):
+        return linear(input, weight, bias)  # ours stores rows of any length, without a copy
     more = -columns % 8
     bias = None if bias is None else F.pad(bias, (0, more))
     return F.linear(input, F.pad(weight, (0, 0, 0, more)), bias)[..., :columns].contiguous()
