@@ -62,6 +62,10 @@ Backward::Backward(Derived& derived, const Activity& activity, const ValueMap& c
           [&](const Value* value) { return activity.active(value); })) {
   for (const auto& [from, to] : copies) origin_[to] = from;
   note_loops(derived.kernel.body(), function_.body());
+  size_t number = 0;
+  walk(derived.kernel.body(), [&](const Op& op) {
+    if (op.is("for")) keeping_[&op] = derived.keeping.at(number++);
+  });
 }
 
 void Backward::run() {

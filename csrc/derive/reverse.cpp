@@ -122,7 +122,8 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
 namespace {
 
 Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
-                     const std::vector<size_t>& results, int folded_axis) {
+                     const std::vector<size_t>& results, int folded_axis,
+                     const std::vector<Keeping>& keeping) {
   for (size_t each : results) check_array(kernel, each, "a result");
   std::vector<size_t> inputs;
   for (const Wanted& each : wanted) {
@@ -146,6 +147,11 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
   Derived derived(std::move(function), std::move(forward));
   derived.results = results;
   derived.folded_axis = folded_axis;
+  walk(derived.kernel.body(), [&](const Op& op) {
+    if (!op.is("for")) return;
+    const size_t number = derived.keeping.size();
+    derived.keeping.push_back(number < keeping.size() ? keeping[number] : Keeping::all);
+  });
   const auto& parameters = derived.kernel.body().arguments;
   const auto append = [&](const Type& type) {
     derived.function.add_argument(derived.function.body(), type, {});
@@ -176,11 +182,11 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
 }  // namespace
 
 Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
-                int folded_axis) {
+                int folded_axis, const std::vector<Keeping>& keeping) {
   std::vector<Wanted> ways = wanted;
   std::vector<std::string> reasons(wanted.size());
   while (true) {
-    Derived derived = reverse_once(kernel, ways, results, folded_axis);
+    Derived derived = reverse_once(kernel, ways, results, folded_axis, keeping);
     bool again = false;
     const std::vector<std::string> why = transpose_owned(derived, ways);
     for (size_t i = 0; i < why.size(); ++i)

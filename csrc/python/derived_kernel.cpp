@@ -162,9 +162,11 @@ PyObject* launch(PyObject* self, PyObject* arguments) {
       launched.targets.push_back({static_cast<size_t>(parameter), tensor_at(tensor), adds != 0});
     }
     if (way != Py_None) {
-      int sharing, folded_axis;
-      if (!PyArg_ParseTuple(way, "ii", &sharing, &folded_axis)) return nullptr;
+      int sharing, folded_axis, keeping = -1, places = -1;
+      if (!PyArg_ParseTuple(way, "ii|ii", &sharing, &folded_axis, &keeping, &places)) return nullptr;
       launched.way = GradientWay{static_cast<Sharing>(sharing), folded_axis};
+      if (keeping >= 0) launched.way->keeping = static_cast<Keeping>(keeping);
+      if (places > 0) launched.way->places = places;
     }
     {
       const Released released(true);
@@ -287,7 +289,8 @@ PyMethodDef functions[] = {
 PyMethodDef reverse_methods[] = {
     {"launch", launch, METH_VARARGS,
      "launch(name, grid, arguments, results, incoming, ((parameter, tensor, adds), ...), way=None): computes "
-     "gradients. way: (number of the sharing, folded axis) in tests."},
+     "gradients. way: (number of the sharing, folded axis, number of the keeping, places) in tests; the last "
+     "two may be left out."},
     {"report", report, METH_VARARGS,
      "report(parameters, results): how the gradient of each parameter is written, and what is kept for each "
      "iteration."},

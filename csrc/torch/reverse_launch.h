@@ -17,10 +17,13 @@ struct GradientTarget {
 };
 
 // Replaces the choice of how a gradient is computed, in tests. folded_axis: the launch has two blocks along
-// it.
+// it. keeping: of all loops whose values are kept; nullopt: as in other launches. places: of those without a
+// bound.
 struct GradientWay {
   Sharing sharing = Sharing::partial;
   int folded_axis = -1;
+  std::optional<Keeping> keeping = std::nullopt;
+  std::optional<int64_t> places = std::nullopt;
 };
 
 struct GradientLaunch {

@@ -252,7 +252,7 @@ class Program:
 
     def loop(self):
         start, shape = self.pick()
-        count = self.random.choice([0, 1, 2, 3])
+        count = self.random.choice([0, 1, 2, 3, 3, 7])
         high = self.scalar(f"constant {{dtype=i32, value={count}}}", count)
         low = self.random.choice([self.zero, self.bids[0]])
         index, carried, made, end = self.name(), self.name(), self.name(), []
