@@ -166,7 +166,7 @@ void Backward::backward(Op& op) {
   for (const Value* result : op.results) given |= adjoint(result) != nullptr;
   if (op.is("loop")) {
     if (given || writes_results(op))
-      fail_without_derivative(op, "only counted loops, of range(...) without break, have one");
+      fail_without_derivative(op, "it has no end; leave it by its condition or break");
     return;
   }
   if (op.traits().terminator) return;

@@ -87,7 +87,7 @@ class Intervals {
       }
     };
     const Interval a = known(x), b = known(y);
-    if (std::min(a.high, b.high) >= int64_t{1} << 31) throw Unknown();
+    if (std::min(a.high, b.high) >= std::numeric_limits<int32_t>::max()) throw Unknown();
     return {std::min(a.low, b.low), std::min(a.high, b.high)};
   }
 

@@ -5,6 +5,7 @@
 
 #include "derive/activity.h"
 #include "derive/backward.h"
+#include "derive/counted_loops.h"
 #include "derive/factored_sums.h"
 #include "derive/ramp.h"
 #include "derive/reach.h"
@@ -46,13 +47,20 @@ void fold_blocks(Function& function, int64_t axis) {
   build.insert(std::move(loop));
 }
 
-// Equal accesses become one, and those that do not change in a loop leave it.
+// Equal accesses become one, those that do not change in a loop leave it, and all loops are counted.
 Function prepared(const Function& kernel, int folded_axis) {
   Function copy = clone(kernel);
   if (folded_axis >= 0) fold_blocks(copy, folded_axis);
   expand_unless(copy, [](const Primitive& each) { return each.adjoint != nullptr; });
-  for (const char* pass : {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
-    run_pass(pass, copy);
+  const auto simplify = [&] {
+    for (const char* pass : {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+      run_pass(pass, copy);
+  };
+  simplify();
+  if (count_loops(copy)) {
+    verify(copy, "count_loops");
+    simplify();
+  }
   return copy;
 }
 
