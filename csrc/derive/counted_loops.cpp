@@ -45,6 +45,7 @@ struct Test {
 std::optional<Test> test_of(const Block& body) {
   bool wrote = false;
   for (const auto& op : body.ops) {
+    if (op->traits().terminator) break;
     if (!has_jump(*op)) {
       wrote |= op->traits().writes;
       for (const auto& region : op->regions) wrote |= writes(*region);
@@ -80,6 +81,14 @@ void comparisons_in(const Value* condition, bool holds, std::vector<Comparison>&
     return;
   }
   if (op->is("bitwise_not")) return comparisons_in(op->operands[0], !holds, list);
+  if (op->is("if")) {  // `x and y`, or `x or y` that does not hold: y is only computed where it decides
+    const Op* other = op->region(holds ? 1 : 0).terminator();
+    for (size_t i = 0; i < op->results.size(); ++i)
+      if (op->results[i] == condition && other->is("yield"))
+        if (const auto constant = constant_of(other->operands[i]); constant && (constant->integer == 0) == holds)
+          comparisons_in(op->operands[0], holds, list);
+    return;
+  }
   const bool less = op->is("lt") || op->is("le"), greater = op->is("gt") || op->is("ge");
   if (!less && !greater) return;
   const bool equal = (op->is("le") || op->is("ge")) == holds;

@@ -9,8 +9,9 @@
 namespace tile {
 namespace {
 
-// Memory of this size is not worth the time in which iterations are computed again.
-constexpr int64_t small_bytes = int64_t{1} << 22;
+// Memory of this size, or of this part of the launch's own arrays, is not worth the time in which iterations
+// are computed again.
+constexpr int64_t small_bytes = int64_t{1} << 22, small_part = 16;
 // With few iterations, two arrays of ceil(sqrt(n)) places are hardly smaller than one of n.
 constexpr int64_t few_iterations = 16;
 // Without a bound, as many places as fit into this memory, within limits: p places are enough for p * p
@@ -51,7 +52,7 @@ std::vector<Keeping> choose_keeping(const Derived& plain, const LaunchSizes& siz
     const std::optional<int64_t> count = most_iterations(plain.kernel, op, sizes);
     if (!count)
       way = Keeping::places;
-    else if (*count > few_iterations && *count > small_bytes / bytes)
+    else if (*count > few_iterations && *count > (small_bytes + sizes.bytes / small_part) / bytes)
       way = Keeping::segments;
   });
   return ways;
@@ -67,6 +68,19 @@ int64_t places_of(const Derived& derived, const DerivedScratch& scratch, const L
   if (scratch.keeping == Keeping::all) return *count;
   const int64_t segment = root_of(*count);
   return scratch.in_segment ? segment : std::max<int64_t>(1, (*count + segment - 1) / segment);
+}
+
+std::string keeping_text(const Derived& derived, const DerivedScratch& scratch, const LaunchSizes& sizes) {
+  switch (scratch.keeping) {
+    case Keeping::all:
+      return "kept for each iteration";
+    case Keeping::places:
+      return "kept for some iterations";
+    case Keeping::segments:
+      break;
+  }
+  const int64_t count = most_iterations(derived.kernel, *scratch.loop, sizes).value();
+  return str("kept every ", root_of(count), " iterations");
 }
 
 }  // namespace tile

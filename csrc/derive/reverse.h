@@ -126,11 +126,12 @@ bool has_effects(const Function& function);
 // Returns "stored", "summed over grid axis 1", …
 std::string how_text(const DerivedGradient& gradient);
 
-// The sizes of a launch, on which a number of iterations may depend.
+// The sizes of a launch, on which a number of iterations and what is kept of them may depend.
 struct LaunchSizes {
   int64_t blocks[3] = {1, 1, 1};
   std::function<int64_t(size_t parameter, int64_t axis)> extent;
   std::function<int64_t(size_t parameter)> scalar;
+  int64_t bytes = 0;  // of its arrays
 };
 // Returns an upper bound of the iterations of a loop in a kernel; nullopt: there is none before it runs.
 std::optional<int64_t> most_iterations(const Function& kernel, const Op& loop, const LaunchSizes& sizes);

@@ -61,12 +61,12 @@ inline void launch(const TextKernel& kernel, Grid grid, std::vector<TestArray>& 
 
 // Returns the kernel of the gradients of all inputs.
 inline Derived derived_kernel(std::string_view text, int folded_axis = -1,
-                              Sharing sharing = Sharing::partial, Keeping keeping = Keeping::all) {
+                              Sharing sharing = Sharing::partial, const std::vector<Keeping>& keeping = {}) {
   const Function kernel = parse(text);
   const Differentiable which = differentiable_parameters(kernel);
   std::vector<Wanted> wanted;
   for (size_t each : which.inputs) wanted.push_back({each, sharing});
-  return reverse(kernel, wanted, which.results, folded_axis, std::vector<Keeping>(100, keeping));
+  return reverse(kernel, wanted, which.results, folded_axis, keeping);
 }
 
 // Launches the derived kernel and those that were transposed. The arrays are all of their arguments, but
@@ -101,17 +101,21 @@ inline void launch_derived(const Derived& derived, Grid grid, std::vector<TestAr
 }
 
 // Launches the derived kernel, and returns the gradient of each input: the sum of partial arrays is taken.
+// keeping: of loops with a bound; others have two places.
 inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid,
                                                 std::vector<TestArray> arrays,
                                                 const std::vector<TestArray>& incoming, Sharing sharing,
                                                 Keeping keeping = Keeping::all) {
-  const Derived derived = derived_kernel(text, -1, sharing, keeping);
-  EXPECT_EQ(incoming.size(), derived.results.size());
-  for (const TestArray& each : incoming) arrays.push_back(each);
   LaunchSizes sizes{
       {grid.x, grid.y, grid.z},
       [&](size_t parameter, int64_t axis) { return arrays[parameter].sizes[static_cast<size_t>(axis)]; },
       [](size_t) { return int64_t{0}; }};
+  std::vector<Keeping> ways = choose_keeping(derived_kernel(text, -1, sharing), sizes);
+  for (Keeping& each : ways)
+    if (each != Keeping::places) each = keeping;
+  const Derived derived = derived_kernel(text, -1, sharing, ways);
+  EXPECT_EQ(incoming.size(), derived.results.size());
+  for (const TestArray& each : incoming) arrays.push_back(each);
   for (const DerivedGradient& each : derived.gradients) {
     std::vector<int64_t> shape = arrays[each.parameter].sizes;
     if (each.how == DerivedGradient::summed)

@@ -24,6 +24,13 @@ class State:
         self.block, self.memory, self.results, self.values = block, memory, results, {}
 
 
+class Jump(Exception):
+    """Leaves an iteration with the value that it carries on."""
+
+    def __init__(self, kind, value):
+        self.kind, self.value = kind, value
+
+
 class Program:
     """A random program. text: its Tile IR of float64; evaluate(): its results by torch; grid; arrays: the sizes of the inputs,
     then of the results."""
@@ -108,7 +115,7 @@ class Program:
         )
         steps += [self.running, self.load, self.load]
         if self.depth < 2:
-            steps += [self.loop, self.branch]
+            steps += [self.loop, self.branch, self.until]
         self.random.choice(steps)()
 
     def unary(self):
@@ -292,6 +299,79 @@ class Program:
                     statement(s)
                 value, s.values[counter] = s.values[end[0]], before + 1
             s.values[made] = value
+
+        self.does(run)
+        self.pool.append((made, shape))
+
+    def until(self):
+        """A loop that ends by a condition, perhaps by two, and may go on early."""
+        start, shape = self.pick()
+        high = self.scalar("constant {dtype=i32, value=" + str(count := self.random.choice([0, 1, 3, 6])) + "}", count)
+        index, carried, last, made, end = self.name(), self.name(), self.name(), self.name(), []
+        inside, following, tile = self.name(), self.name(), f"f64{self.shown(shape)}"
+        self.line(f"{last}: i32, {made}: {tile} = loop {self.zero}, {start} ({index}: i32, {carried}: {tile}) {{")
+
+        def jump():
+            """Leaves the loop, or goes on, if the sum of a tile exceeds a number; perhaps only in some iterations."""
+            x, own = self.pick()
+            y, _ = self.pick(shape)
+            kind, limit = self.random.choice(["break", "continue"]), round(self.random.uniform(-2, 2), 3)
+            total, number, exceeds = self.name(), self.name(), self.name()
+            self.line(f"{total}: f64 = reduce_sum {x} {{axes={list(range(len(own)))}}}")
+            self.line(f"{number}: f64 = constant {{dtype=f64, value={limit}}}")
+            self.line(f"{exceeds}: bool = gt {total}, {number}")
+            lines = [f"if {exceeds} () {{", f"  {kind} {following}, {y}", "} () {", "  yield", "}"]
+            some = self.random.random() < 0.5
+            if some:
+                early = self.name()
+                self.line(f"{early}: bool = gt {index}, {self.one}")
+                lines = [f"if {early} () {{", *(f"  {line}" for line in lines), "  yield", "} () {", "  yield", "}"]
+            for line in lines:
+                self.line(line)
+
+            def run(s):
+                if s.values[x].sum() > limit and (not some or s.values[index] > 1):
+                    raise Jump(kind, s.values[y])
+
+            self.does(run)
+
+        def write():
+            self.pool.append((carried, shape))
+            self.indices.append(index)
+            for line in (f"{inside}: bool = lt {index}, {high}", f"if {inside} () {{", "  yield", "} () {"):
+                self.line(line)
+            for line in (f"  break {index}, {carried}", "}", f"{following}: i32 = add {index}, {self.one}"):
+                self.line(line)
+            for _ in range(self.random.randint(1, 2)):
+                for _ in range(self.random.randint(1, 3)):
+                    self.step()
+                if self.random.random() < 0.7:
+                    jump()
+            x, _ = self.pick(shape)
+            if self.random.random() < 0.5:
+                x, _ = self.value(f"mul {carried}, {x}", shape, lambda s, x=x: s.values[carried] * s.values[x])
+                x, _ = self.value(f"cos {x}", shape, lambda s, x=x: s.values[x].cos())
+            self.line(f"continue {following}, {x}")
+            end.append(x)
+            self.indices.pop()
+
+        inner = self.region(write)
+        self.line("}")
+
+        def run(s):
+            value, i = s.values[start], 0
+            while i < count:
+                s.values[index], s.values[carried] = i, value
+                i += 1
+                try:
+                    for statement in inner:
+                        statement(s)
+                    value = s.values[end[0]]
+                except Jump as jump:
+                    value = jump.value
+                    if jump.kind == "break":
+                        break
+            s.values[made], s.values[last] = value, i
 
         self.does(run)
         self.pool.append((made, shape))
