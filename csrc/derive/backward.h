@@ -77,7 +77,7 @@ class Backward {
   // A loop over segments, in which one computes a segment again and one goes backwards through it.
   struct Segments {
     std::unique_ptr<Block> block;
-    Value* turn;                // its index
+    Value* turn;  // its index
     std::vector<Value*> bounds, inner_bounds;
   };
   void find_used(Loop& loop);
@@ -110,7 +110,7 @@ class Backward {
   std::vector<Frame> frames_;
   std::unordered_map<const Value*, const Value*> origin_;  // in the kernel
   std::unordered_map<const Op*, const Op*> loop_origin_;
-  std::unordered_map<const Op*, Keeping> keeping_;  // of the kernel's loops
+  std::unordered_map<const Op*, Keeping> keeping_;          // of the kernel's loops
   const std::unordered_map<const Op*, OnlineLoop> online_;  // by the kernel's loops
 };
 

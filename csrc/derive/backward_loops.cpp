@@ -103,8 +103,8 @@ Value* Backward::add_scratch(const Loop& loop, size_t k, bool in_segment) {
   Value* array = function_.add_argument(
       function_.body(), Type::array(type.dtype, static_cast<int>(shape.size()) + 2), loop.op.location);
   const Op* origin = loop_origin_.at(&loop.op);
-  derived_.scratch.push_back({function_.body().arguments.size() - 1, type.dtype, shape, origin,
-                              keeping_.at(origin), in_segment});
+  derived_.scratch.push_back(
+      {function_.body().arguments.size() - 1, type.dtype, shape, origin, keeping_.at(origin), in_segment});
   return array;
 }
 

@@ -237,9 +237,9 @@ void Backward::insert_loop(Loop& loop) {
   build_.create(primitive("yield"), yields);
   block.arguments = arguments;
   build_.to_end(outside);
-  const std::vector<Value*> results =
-      segments ? close_segments(loop, *segments, initial)
-               : insert_for(build_, bounds, initial, std::move(loop.body.block));
+  const std::vector<Value*> results = segments
+                                          ? close_segments(loop, *segments, initial)
+                                          : insert_for(build_, bounds, initial, std::move(loop.body.block));
   Frame& frame = frames_.back();
   for (size_t i = 0; i < captured.size(); ++i) {
     Value* part = results[results.size() - captured.size() + i];

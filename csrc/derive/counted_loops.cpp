@@ -64,7 +64,7 @@ std::optional<Test> test_of(const Block& body) {
 // A carried integer that grows by the same step in each iteration.
 struct Induction {
   size_t position;
-  Value *initial, *step;  // step: outside of the loop
+  Value *initial, *step;   // step: outside of the loop
   Value* limit = nullptr;  // it becomes the limit where it would exceed it, as the index of a `for` does
 };
 
@@ -85,7 +85,8 @@ void comparisons_in(const Value* condition, bool holds, std::vector<Comparison>&
     const Op* other = op->region(holds ? 1 : 0).terminator();
     for (size_t i = 0; i < op->results.size(); ++i)
       if (op->results[i] == condition && other->is("yield"))
-        if (const auto constant = constant_of(other->operands[i]); constant && (constant->integer == 0) == holds)
+        if (const auto constant = constant_of(other->operands[i]);
+            constant && (constant->integer == 0) == holds)
           comparisons_in(op->operands[0], holds, list);
     return;
   }
@@ -100,7 +101,11 @@ void comparisons_in(const Value* condition, bool holds, std::vector<Comparison>&
 class Counter {
  public:
   Counter(Function& function, Block& block, const Op& loop, size_t position)
-      : function_(function), build_(function, block), loop_(loop), body_(loop.region()), test_(test_of(body_)) {
+      : function_(function),
+        build_(function, block),
+        loop_(loop),
+        body_(loop.region()),
+        test_(test_of(body_)) {
     build_.location = loop.location;
     build_.at(block, position);
     if (test_) comparisons_in(test_->branch->operands[0], test_->leaving == 1, comparisons_);
@@ -215,7 +220,8 @@ class Counter {
       return each.value == own && each.limit == limit && !each.equal;
     });
     const auto sum = induction(k, op->operands[1]);
-    if (!tested || !sum || sum->limit || !is_left(op->operands[0], limit, own, sum->step)) return std::nullopt;
+    if (!tested || !sum || sum->limit || !is_left(op->operands[0], limit, own, sum->step))
+      return std::nullopt;
     return Induction{k, sum->initial, sum->step, limit};
   }
   // Returns true for the bits of (limit - own) > those of step.
@@ -254,7 +260,8 @@ class Counter {
     return build_.emit("where", {any, next, each.initial});
   }
 
-  // Returns a bound of the iterations that pass the first test, which compares a value that grows; null: none.
+  // Returns a bound of the iterations that pass the first test, which compares a value that grows; null:
+  // none.
   Value* bound_of() {
     for (const Comparison& compared : comparisons_)
       for (const Induction& each : inductions_) {

@@ -102,8 +102,8 @@ IterationPaths::Branch IterationPaths::branch(F&& emit) {
   return made;
 }
 
-// Inserts an `if` of two blocks. If they differ in whether they jump, its first result says so, and the values
-// of the other case are zeros, which nothing reads.
+// Inserts an `if` of two blocks. If they differ in whether they jump, its first result says so, and the
+// values of the other case are zeros, which nothing reads.
 IterationPaths::Outcome IterationPaths::join(Value* condition, Branch then, Branch otherwise) {
   const Outcome &x = then.outcome, &y = otherwise.outcome;
   const bool always = x.always && y.always;

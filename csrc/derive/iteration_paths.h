@@ -13,8 +13,8 @@ enum Ends : unsigned { falls = 1, continues = 2, leaves = 4 };
 // Returns the ways in which a block of a loop's body may end, from ops[first] on.
 unsigned ends_of(const Block& block, size_t first = 0);
 
-// Copies the paths of an iteration that end by a jump of `kinds`. The others are known not to be taken, so that
-// their conditions are not tested.
+// Copies the paths of an iteration that end by a jump of `kinds`. The others are known not to be taken, so
+// that their conditions are not tested.
 class IterationPaths {
  public:
   // map: from the body's arguments. untaken: a region that is known not to run; null: there is none.

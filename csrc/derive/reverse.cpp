@@ -53,7 +53,8 @@ Function prepared(const Function& kernel, int folded_axis) {
   if (folded_axis >= 0) fold_blocks(copy, folded_axis);
   expand_unless(copy, [](const Primitive& each) { return each.adjoint != nullptr; });
   const auto simplify = [&] {
-    for (const char* pass : {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+    for (const char* pass :
+         {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
       run_pass(pass, copy);
   };
   simplify();

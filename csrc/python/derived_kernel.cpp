@@ -102,8 +102,8 @@ std::vector<Argument> arguments_in(PyObject* given, const std::vector<Value*>& p
   }
   return list;
 }
-// report((parameter, …), (result, …), arguments, (x, y, z) or None): the ways of gradients, and (way, tile) of
-// what is kept. Without a grid, all that has a bound is kept for each iteration.
+// report((parameter, …), (result, …), arguments, (x, y, z) or None): the ways of gradients, and (way, tile)
+// of what is kept. Without a grid, all that has a bound is kept for each iteration.
 PyObject* report(PyObject* self, PyObject* arguments) {
   PyObject *inputs, *results, *given, *blocks;
   if (!PyArg_ParseTuple(arguments, "O!O!O!O", &PyTuple_Type, &inputs, &PyTuple_Type, &results, &PyTuple_Type,

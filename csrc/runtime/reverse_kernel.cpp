@@ -57,7 +57,8 @@ const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted
 const ReverseKernel::Made& ReverseKernel::derived(const std::vector<Wanted>& wanted,
                                                   const std::vector<size_t>& results, int folded_axis,
                                                   const std::vector<Keeping>& keeping) {
-  const bool all = std::all_of(keeping.begin(), keeping.end(), [](Keeping way) { return way == Keeping::all; });
+  const bool all =
+      std::all_of(keeping.begin(), keeping.end(), [](Keeping way) { return way == Keeping::all; });
   const std::lock_guard lock(mutex_);
   return find(wanted, results, folded_axis, all ? std::vector<Keeping>() : keeping);
 }

@@ -208,7 +208,8 @@ class Chooser {
     const std::optional<int64_t> most =
         most_iterations(*derived.whole, *transposed.loop, sizes_of(launch_.grid, launch_.arguments));
     const int64_t iterations = most.value_or(0);
-    if (!most || (transposed.axis > 0 && iterations > most_blocks)) return std::numeric_limits<double>::infinity();
+    if (!most || (transposed.axis > 0 && iterations > most_blocks))
+      return std::numeric_limits<double>::infinity();
     double bytes = 0;
     for (const size_t number : transposed.kept) {
       double own = info(derived.kept[number].dtype).bytes;

@@ -60,8 +60,8 @@ inline void launch(const TextKernel& kernel, Grid grid, std::vector<TestArray>& 
 }
 
 // Returns the kernel of the gradients of all inputs.
-inline Derived derived_kernel(std::string_view text, int folded_axis = -1,
-                              Sharing sharing = Sharing::partial, const std::vector<Keeping>& keeping = {}) {
+inline Derived derived_kernel(std::string_view text, int folded_axis = -1, Sharing sharing = Sharing::partial,
+                              const std::vector<Keeping>& keeping = {}) {
   const Function kernel = parse(text);
   const Differentiable which = differentiable_parameters(kernel);
   std::vector<Wanted> wanted;

@@ -131,7 +131,8 @@ TEST(Loops, ValuesOfSegmentsAreComputedAgain) {
   ASSERT_EQ(made.scratch.size(), 2u);
   for (const auto& [columns, firsts, others] :
        {std::tuple{0, 1, 1}, {1, 1, 1}, {4, 1, 1}, {17, 2, 3}, {64, 4, 4}, {68, 4, 5}}) {
-    const LaunchSizes sizes{{3, 1, 1}, [&](size_t, int64_t axis) { return axis == 1 ? columns : 3; }, nullptr};
+    const LaunchSizes sizes{
+        {3, 1, 1}, [&](size_t, int64_t axis) { return axis == 1 ? columns : 3; }, nullptr};
     EXPECT_EQ(places_of(made, made.scratch[0], sizes), firsts) << columns;
     EXPECT_EQ(places_of(made, made.scratch[1], sizes), others) << columns;
   }
@@ -146,11 +147,11 @@ TEST(Loops, LargeArraysOfManyIterationsAreKeptInSegments) {
         {blocks, 1, 1}, [=](size_t, int64_t axis) { return axis == 1 ? columns : blocks; }, nullptr, bytes};
     return choose_keeping(made, sizes).at(0);
   };
-  EXPECT_EQ(way(1, 4096), Keeping::all);         // 1024 iterations of 32 bytes
-  EXPECT_EQ(way(128, 4096), Keeping::all);       // 4 MiB
+  EXPECT_EQ(way(1, 4096), Keeping::all);    // 1024 iterations of 32 bytes
+  EXPECT_EQ(way(128, 4096), Keeping::all);  // 4 MiB
   EXPECT_EQ(way(129, 4096), Keeping::segments);
   EXPECT_EQ(way(129, 4096, int64_t{1} << 20), Keeping::all);  // the launch's arrays are much larger
-  EXPECT_EQ(way(1 << 20, 64), Keeping::all);     // 16 iterations
+  EXPECT_EQ(way(1 << 20, 64), Keeping::all);                  // 16 iterations
   EXPECT_EQ(way(1 << 20, 68), Keeping::segments);
 }
 
@@ -169,7 +170,8 @@ std::string until(std::string_view region) {
 }
 )");
 }
-const std::string next = "    %x: f64[1,4] = sin %t\n    %y: f64[1,4] = mul %x, %t\n    %n: i32 = add %k, %one\n";
+const std::string next =
+    "    %x: f64[1,4] = sin %t\n    %y: f64[1,4] = mul %x, %t\n    %n: i32 = add %k, %one\n";
 std::optional<int64_t> bound_of(const std::string& text) {
   const Derived made = derived_kernel(text);
   const LaunchSizes sizes{{3, 1, 1}, [](size_t, int64_t) { return 17; }, nullptr};
@@ -178,13 +180,15 @@ std::optional<int64_t> bound_of(const std::string& text) {
 
 TEST(Loops, ComparisonsBoundIterations) {
   const auto when = [](std::string_view condition, bool goes_on) {
-    return until(str("    %c: bool = ", condition, "\n    if %c () {\n      ", goes_on ? "yield" : "break %k, %t",
-                     "\n    } () {\n      ", goes_on ? "break %k, %t" : "yield", "\n    }\n", next,
-                     "    continue %n, %y\n"));
+    return until(str("    %c: bool = ", condition, "\n    if %c () {\n      ",
+                     goes_on ? "yield" : "break %k, %t", "\n    } () {\n      ",
+                     goes_on ? "break %k, %t" : "yield", "\n    }\n", next, "    continue %n, %y\n"));
   };
-  for (const auto& [condition, goes_on, expected] :
-       {std::tuple{"lt %k, %six", true, 6}, {"gt %six, %k", true, 6}, {"le %k, %six", true, 7},
-        {"ge %k, %six", false, 6}, {"gt %k, %six", false, 7}}) {
+  for (const auto& [condition, goes_on, expected] : {std::tuple{"lt %k, %six", true, 6},
+                                                     {"gt %six, %k", true, 6},
+                                                     {"le %k, %six", true, 7},
+                                                     {"ge %k, %six", false, 6},
+                                                     {"gt %k, %six", false, 7}}) {
     const std::string text = when(condition, goes_on);
     EXPECT_EQ(bound_of(text), expected) << text;
     check_gradients(text, {2, 1, 1}, {random_array({2, 4}, 1), TestArray::of({2, 4})});
@@ -201,7 +205,8 @@ TEST(Loops, LoopsThatAreLeftAtOnce) {
 TEST(Loops, LoopsWithoutAnEndAreRefused) {
   const std::string text = until(next + "    continue %n, %y\n");
   const auto at = text.find("= loop");
-  const std::string located = text.substr(0, text.find('\n', at)) + "  // user.py:9" + text.substr(text.find('\n', at));
+  const std::string located =
+      text.substr(0, text.find('\n', at)) + "  // user.py:9" + text.substr(text.find('\n', at));
   EXPECT_EQ(error_of([&] { derived_kernel(located); }),
             "user.py:9: loop: has no derivative; it has no end; leave it by its condition or break");
 }

@@ -35,4 +35,6 @@ def test_any_number_of_places_is_enough(name, places, monkeypatch):
     """Fused loops may round a product and a sum as one; so the last bit may differ."""
     for reference, ours in zip(*gradients_of_ways(name, monkeypatch, (ALL, 0), (PLACES, places)), strict=True):
         wide = reference.dtype == torch.float64
-        torch.testing.assert_close(ours, reference, rtol=0, atol=(1e-14 if wide else 2e-6) * reference.abs().max().clamp(min=1).item())
+        torch.testing.assert_close(
+            ours, reference, rtol=0, atol=(1e-14 if wide else 2e-6) * reference.abs().max().clamp(min=1).item()
+        )
