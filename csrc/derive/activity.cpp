@@ -128,6 +128,10 @@ void Activity::find(const Block& block) {
     }
     bool any = false;
     for (const Value* operand : op.operands) any |= active(operand);
+    for (const auto& region : op.regions)
+      walk(*region, [&](const Op& inner) {
+        for (const Value* operand : inner.operands) any |= active(operand);
+      });
     if (any && op.primitive->adjoint != no_adjoint)
       for (const Value* result : op.results)
         if (!invariant_.contains(result)) mark(result);

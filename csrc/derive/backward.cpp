@@ -13,6 +13,8 @@ class Backward::Context : public Adjoints {
   Value* of(size_t result) const override { return backward_.adjoint(op.result(result)); }
   bool wants(size_t operand) const override { return backward_.active(op.operands.at(operand)); }
   void add(size_t operand, Value* part) override { backward_.add(op.operands.at(operand), part); }
+  bool wants_outside(const Value* value) override { return backward_.active(value); }
+  void add_outside(Value* value, Value* part) override { backward_.add(value, part); }
 
   GradientMemory read_gradient() override {
     const size_t parameter = backward_.parameter(root_array(op.operands[0]));

@@ -113,7 +113,7 @@ class Program:
         steps = (
             [self.unary] * 4 + [self.binary] * 5 + [self.reduction, self.move, self.join, self.product, self.choose, self.part]
         )
-        steps += [self.running, self.load, self.load]
+        steps += [self.running, self.recurrence, self.load, self.load]
         if self.depth < 2:
             steps += [self.loop, self.branch, self.until]
         self.random.choice(steps)()
@@ -197,21 +197,54 @@ class Program:
 
     def running(self):
         x, shape = self.pick()
-        axis, back = self.random.randrange(2), self.random.randrange(2)
+        axis, back, product = self.random.randrange(2), self.random.randrange(2), self.random.random() < 0.5
         a, b, c = self.name(), self.name(), self.name()
         made = self.name()
         self.line(f"{made}: f64{self.shown(shape)} = scan {x} {{axis={axis}, reverse={back}}} ({a}: f64, {b}: f64) {{")
-        self.line(f"  {c}: f64 = add {a}, {b}")
+        self.line(f"  {c}: f64 = {'mul' if product else 'add'} {a}, {b}")
         self.line(f"  yield {c}")
         self.line("}")
 
         def meaning(s):
             v = s.values[x].flip(axis) if back else s.values[x]
-            return v.cumsum(axis).flip(axis) if back else v.cumsum(axis)
+            v = v.cumprod(axis) if product else v.cumsum(axis)
+            return v.flip(axis) if back else v
 
         self.does(lambda s: s.values.__setitem__(made, meaning(s)))
         self.pool.append((made, shape))
         self.value(f"sin {made}", shape, lambda s: s.values[made].sin())
+
+    def recurrence(self):
+        """h = a h + b, as a scan of pairs, or its last element."""
+        x, shape = self.pick()
+        y, _ = self.pick(shape)
+        axis, last = self.random.randrange(2), self.random.random() < 0.4
+        kind = f"reduce {x}, {y} {{axis={axis}}}" if last else f"scan {x}, {y} {{axis={axis}, reverse=0}}"
+        rest = [e for i, e in enumerate(shape) if i != axis] if last else list(shape)
+        a, b, c, d, e, f, g, first, made = (self.name() for _ in range(9))
+        self.line(
+            f"{first}: f64{self.shown(rest)}, {made}: f64{self.shown(rest)} = {kind} ({a}: f64, {b}: f64, {c}: f64, {d}: f64) {{"
+        )
+        for line in (f"{e}: f64 = mul {a}, {c}", f"{f}: f64 = mul {b}, {c}", f"{g}: f64 = add {f}, {d}", f"yield {e}, {g}"):
+            self.line(f"  {line}")
+        self.line("}")
+
+        def run(s):
+            h, all = torch.zeros_like(s.values[y].select(axis, 0)), []
+            for gate, row in zip(s.values[x].unbind(axis), s.values[y].unbind(axis)):
+                h = gate * h + row
+                all.append(h)
+            s.values[made] = h if last else torch.stack(all, axis)
+
+        self.does(run)
+        if last:
+            opened, one = self.name(), [1 if i == axis else e for i, e in enumerate(shape)]
+            self.line(f"{opened}: f64{self.shown(one)} = reshape {made} {{shape={one}}}")
+            self.value(
+                f"broadcast {opened} {{shape={list(shape)}}}", shape, lambda s: s.values[made].unsqueeze(axis).expand(shape)
+            )
+        else:
+            self.value(f"tanh {made}", shape, lambda s: s.values[made].tanh())
 
     # Memory.
     def load(self):

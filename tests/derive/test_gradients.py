@@ -21,7 +21,7 @@ SUBJECTS = [
     "_of_products",
     "_of_programs",
 ]
-SUBJECTS += ["_of_recurrences", "_of_rows"]
+SUBJECTS += ["_of_recurrences", "_of_regions", "_of_rows"]
 for subject in SUBJECTS:  # each adds its cases
     importlib.import_module(f"derive.kernels{subject}")
 
