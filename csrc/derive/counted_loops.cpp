@@ -118,10 +118,17 @@ class Counter {
     stays_below_ = peels || leading;
     untaken_ = leading ? &test_->branch->region(test_->leaving) : nullptr;
     find_inductions();
-    Value* counted = count(peels, leading);
-    Value* bound = stays_below_ ? bound_of() : nullptr;
-    std::vector<Value*> results =
-        insert_for(bound ? build_.emit("minimum", {counted, bound}) : counted, peels);
+    const Induction* range = range_of();
+    Value *counted = nullptr, *high = nullptr;
+    if (range) {
+      high = outside(comparisons_[0].limit);
+      counted = build_.emit("cdiv", {build_.emit("sub", {high, range->initial}), range->step});
+      counted = build_.emit("maximum", {counted, build_.constant(counted->type.dtype, 0)});
+    } else {
+      high = counted = count(peels, leading);
+      if (Value* bound = stays_below_ ? bound_of() : nullptr) high = build_.emit("minimum", {counted, bound});
+    }
+    std::vector<Value*> results = insert_for(range, high, peels);
     if (!peels) return results;
     for (const Induction& each : inductions_) results[each.position] = value_after(each, counted);
     return IterationPaths(build_, leaves, arguments(results)).copy(body_);
@@ -252,12 +259,34 @@ class Counter {
   Value* value_after(const Induction& each, Value* number) {
     if (!each.limit) return value_at(build_, each, number);
     const Attributes bits{{"dtype", unsigned_of(each.initial->type.dtype)}};
-    Value* before = value_at(build_, each, build_.emit("sub", {number, build_.constant(DType::i32, 1)}));
+    Value* before =
+        value_at(build_, each, build_.emit("sub", {number, build_.constant(number->type.dtype, 1)}));
     Value* left = build_.emit("bitcast", {build_.emit("sub", {each.limit, before})}, bits);
     Value* goes_on = build_.emit("gt", {left, build_.emit("bitcast", {each.step}, bits)});
     Value* next = build_.emit("where", {goes_on, build_.emit("add", {before, each.step}), each.limit});
-    Value* any = build_.emit("gt", {number, build_.constant(DType::i32, 0)});
+    Value* any = build_.emit("gt", {number, build_.constant(number->type.dtype, 0)});
     return build_.emit("where", {any, next, each.initial});
+  }
+
+  // Returns the value that makes the loop a `for` up to a limit: there is no other condition. null: there is
+  // none.
+  const Induction* range_of() const {
+    if (!test_ || !test_->leading || comparisons_.size() != 1 || comparisons_[0].equal) return nullptr;
+    const Op* condition = test_->branch->operands[0]->definition;
+    const auto is_comparison = [&](const char* name) { return condition->is(name); };
+    const auto names = {"lt", "le", "gt", "ge"};
+    int64_t breaks = 0;
+    walk(body_, [&](const Op& op) { breaks += op.is("break") && loop_around(op) == &loop_; });
+    if (breaks != 1 || std::none_of(names.begin(), names.end(), is_comparison)) return nullptr;
+    for (const Induction& each : inductions_) {
+      const auto step = constant_of(each.step);
+      const Op* counts = each.step->definition;
+      const bool grows = each.limit || (step && step->integer > 0) || (counts && counts->is("num_blocks"));
+      if (grows && is_signed(each.initial->type.dtype) && is_invariant(comparisons_[0].limit) &&
+          comparisons_[0].value == body_.arguments[each.position])
+        return &each;
+    }
+    return nullptr;
   }
 
   // Returns a bound of the iterations that pass the first test, which compares a value that grows; null:
@@ -288,16 +317,23 @@ class Counter {
     return nullptr;
   }
 
-  std::vector<Value*> insert_for(Value* count, bool peels) {
+  // range: its value is the index; null: the index is the number of the iteration.
+  std::vector<Value*> insert_for(const Induction* range, Value* high, bool peels) {
     auto block = std::make_unique<Block>();
     Builder inside(function_, *block);
     inside.location = loop_.location;
-    Value* number = function_.add_argument(*block, Type::tile(DType::i32), loop_.location);
+    Value* low = range ? range->initial : build_.constant(DType::i32, 0);
+    Value* step = range ? range->step : build_.constant(DType::i32, 1);
+    Value* index = function_.add_argument(*block, low->type, loop_.location);
     std::vector<Value*> carried;
     for (const Value* argument : body_.arguments)
       carried.push_back(function_.add_argument(*block, argument->type, argument->location));
     std::vector<Value*> values = carried;
-    for (const Induction& each : inductions_) values[each.position] = value_at(inside, each, number);
+    Value* number = index;
+    if (range && inductions_.size() > 1)
+      number = inside.emit("floordiv", {inside.emit("sub", {index, low}), step});
+    for (const Induction& each : inductions_)
+      values[each.position] = &each == range ? index : value_at(inside, each, number);
     std::vector<Value*> next = carried;
     if (ends_of(body_) & continues || !peels) {
       const unsigned kinds = peels ? continues : continues | leaves;
@@ -310,7 +346,7 @@ class Counter {
     auto made = std::make_unique<Op>();
     made->primitive = &primitive("for");
     made->location = loop_.location;
-    made->operands = {build_.constant(DType::i32, 0), count, build_.constant(DType::i32, 1)};
+    made->operands = {low, high, step};
     made->operands.insert(made->operands.end(), loop_.operands.begin(), loop_.operands.end());
     made->regions.push_back(std::move(block));
     return build_.insert(std::move(made)).results;

@@ -294,3 +294,33 @@ def summed_reference(x, limit):
 @tile_ops.op("gradients::summed(Tensor x, float limit) -> Tensor", outputs=row_outputs, grad="auto")
 def summed(x, limit, out):
     summed_kernel[len(x)](x, out, limit, 4)
+
+
+@tl.kernel
+def passed_over_kernel(x, skipped, out, N: tl.Constant[int]):
+    """Only `continue`: the loop is a `for`, whose index proves that iterations store different elements."""
+    row, state = tl.bid(0), tl.ones((1, N), wide(x))
+    for k in range(1, tl.num_tiles(x, 1, (1, N)), 2):
+        if tl.load(skipped, k, ()) != 0:
+            continue
+        t = loaded(x, (row, k), (1, N))
+        state = tl.sin(state) * t + t
+        tl.store(out, (row, k), state.astype(out.dtype))
+
+
+def passed_over_reference(x, skipped):
+    state, results = torch.ones_like(x[:, :4]), []
+    for k, t in enumerate(torch.nn.functional.pad(x, (0, -x.shape[1] % 4)).split(4, 1)):
+        if k % 2 and not skipped[k]:
+            state = state.sin() * t + t
+            results.append(state)
+        else:
+            results.append(torch.zeros_like(t))
+    return torch.cat(results, 1)[:, : x.shape[1]]
+
+
+@case(lambda make: (make(3, 27), torch.tensor([0, 0, 0, 1, 0, 0, 0])), passed_over_reference)
+@tile_ops.op("gradients::passed_over(Tensor x, Tensor skipped) -> Tensor", outputs="x", grad="auto")
+def passed_over(x, skipped, out):
+    out.zero_()
+    passed_over_kernel[len(x)](x, skipped, out, 4)

@@ -197,6 +197,52 @@ TEST(Loops, ComparisonsBoundIterations) {
   check_gradients(when("ne %k, %six", true), {2, 1, 1}, {random_array({2, 4}, 1), TestArray::of({2, 4})});
 }
 
+// Returns how many loops without bounds a derived kernel has: those that count iterations.
+int64_t counting_loops(const std::string& text) {
+  int64_t count = 0;
+  walk(derived_kernel(text).function.body(), [&](const Op& op) { count += op.is("loop"); });
+  return count;
+}
+TEST(Loops, OneComparisonWithALimitNeedsNoCount) {
+  const auto when = [](std::string_view test, std::string_view more = "") {
+    return until(str("    %c: bool = ", test,
+                     "\n    if %c () {\n      yield\n    } () {\n      break %k, %t\n    }\n", next, more,
+                     "    continue %n, %y\n"));
+  };
+  EXPECT_EQ(counting_loops(when("lt %k, %six")), 0);
+  EXPECT_EQ(counting_loops(when("gt %six, %k")), 0);
+  EXPECT_EQ(counting_loops(when("lt %six, %k")), 1);
+  EXPECT_EQ(counting_loops(when("ne %k, %six")), 1);
+  EXPECT_EQ(counting_loops(when("lt %k, %six",
+                                "    %s: f64 = reduce_sum %y {axes=[0,1]}\n    %d: bool = gt %s, %s\n"
+                                "    if %d () {\n      break %n, %y\n    } () {\n      yield\n    }\n")),
+            1);
+}
+
+// Blocks that take turns at the elements, as persistent kernels do, in a loop with a condition.
+TEST(Loops, ElementsThatAreDealtToBlocks) {
+  check_gradients(R"(kernel dealt(%0: array<f64,1>, %1: array<f64,1>) {
+  %2: i32 = bid {axis=0}
+  %3: i32 = num_blocks {axis=0}
+  %4: i32 = dim %0 {axis=0}
+  %5: i32 = loop %2 (%6: i32) {
+    %7: bool = lt %6, %4
+    if %7 () {
+      yield
+    } () {
+      break %6
+    }
+    %8: f64[1] = load %0, %6 {pad=0.0, shape=[1], steps=[1]}
+    %9: f64[1] = sin %8
+    store %1, %9, %6 {steps=[1]}
+    %10: i32 = add %6, %3
+    continue %10
+  }
+}
+)",
+                  {3, 1, 1}, {random_array({8}, 1), TestArray::of({8})});
+}
+
 TEST(Loops, LoopsThatAreLeftAtOnce) {
   check_gradients(until(next + "    break %n, %y\n"), {2, 1, 1},
                   {random_array({2, 4}, 1), TestArray::of({2, 4})});
