@@ -140,6 +140,14 @@ def _derivatives(rows):
         yield f"{kind}: {_range(_numbers(some, 'peer / derived'))} of the speed of {peer}"
 
 
+def _kept(rows):
+    times, more = (
+        _numbers(rows, "each / segments"),
+        [a / b for a, b in zip(_numbers(rows, "each MiB"), _numbers(rows, "segments MiB"))],
+    )
+    return [f"segments are {_range(times)} times as fast, with {_range(more)} times less memory"]
+
+
 def _compiled(rows):
     kinds = {"small graphs": "graph: ", "models": ", (inference|training)$"}
     for kind, pattern in kinds.items():
@@ -199,6 +207,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "python": ("kernels in Python against Triton, C++ and torch", _python),
     "expressions": ("operators of one expression against torch", _expressions),
     "derivatives": ("gradients and tangents by the compiler", _derivatives),
+    "kept": ("what loops keep for their gradients", _kept),
     "compiled": ('`torch.compile(backend="tile")` against inductor and eager', _compiled),
     "models": ("models unchanged, compiled and patched", _models),
     "suite": ("the test suite", _suite),

@@ -12,6 +12,13 @@ namespace {
 
 bool is_float(const Value* value) { return !value->type.is_array() && is_floating(value->type.dtype); }
 
+// A loop without bounds has no gradient: it counts iterations.
+bool only_counts(const Op& op) {
+  for (const Op* at = op.parent->parent; at; at = at->parent->parent)
+    if (at->is("loop")) return true;
+  return false;
+}
+
 template <class... A>
 [[noreturn]] void refuse(const Op& op, const A&... parts) {
   fail(op, ErrorKind::unsupported, "has no derivative: ", parts...);
@@ -33,15 +40,17 @@ Activity::Activity(const Function& kernel, const std::vector<size_t>& inputs,
     if (traits.impure) refuse(op, "computed again, it may differ");
     if (!traits.reads && !traits.writes) return;
     ArrayUses& uses = uses_[parameter_.at(root_array(op.operands[0]))];
-    (traits.writes ? traits.reads ? uses.additions : uses.stores : uses.reads).push_back(&op);
+    if (!traits.writes && !uses.first_read) uses.first_read = &op;
+    if (traits.writes || !only_counts(op))
+      (traits.writes ? traits.reads ? uses.additions : uses.stores : uses.reads).push_back(&op);
     if (!traits.writes) return;
     for (const Value* result : op.results)
       if (counts.contains(result)) refuse(op, "its result is used, and it cannot be run again");
   });
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ArrayUses& uses = uses_[i];
-    if (!uses.reads.empty() && !(uses.stores.empty() && uses.additions.empty()))
-      refuse(*uses.reads[0], "it reads an array that the kernel writes; read and write different arrays");
+    if (uses.first_read && !(uses.stores.empty() && uses.additions.empty()))
+      refuse(*uses.first_read, "it reads an array that the kernel writes; read and write different arrays");
     if (is_result(i)) check_result(kernel, i);
   }
   do {
@@ -119,6 +128,10 @@ void Activity::find(const Block& block) {
     }
     bool any = false;
     for (const Value* operand : op.operands) any |= active(operand);
+    for (const auto& region : op.regions)
+      walk(*region, [&](const Op& inner) {
+        for (const Value* operand : inner.operands) any |= active(operand);
+      });
     if (any && op.primitive->adjoint != no_adjoint)
       for (const Value* result : op.results)
         if (!invariant_.contains(result)) mark(result);

@@ -13,6 +13,8 @@ class Backward::Context : public Adjoints {
   Value* of(size_t result) const override { return backward_.adjoint(op.result(result)); }
   bool wants(size_t operand) const override { return backward_.active(op.operands.at(operand)); }
   void add(size_t operand, Value* part) override { backward_.add(op.operands.at(operand), part); }
+  bool wants_outside(const Value* value) override { return backward_.active(value); }
+  void add_outside(Value* value, Value* part) override { backward_.add(value, part); }
 
   GradientMemory read_gradient() override {
     const size_t parameter = backward_.parameter(root_array(op.operands[0]));
@@ -62,6 +64,10 @@ Backward::Backward(Derived& derived, const Activity& activity, const ValueMap& c
           [&](const Value* value) { return activity.active(value); })) {
   for (const auto& [from, to] : copies) origin_[to] = from;
   note_loops(derived.kernel.body(), function_.body());
+  size_t number = 0;
+  walk(derived.kernel.body(), [&](const Op& op) {
+    if (op.is("for")) keeping_[&op] = derived.keeping.at(number++);
+  });
 }
 
 void Backward::run() {
@@ -162,7 +168,7 @@ void Backward::backward(Op& op) {
   for (const Value* result : op.results) given |= adjoint(result) != nullptr;
   if (op.is("loop")) {
     if (given || writes_results(op))
-      fail_without_derivative(op, "only counted loops, of range(...) without break, have one");
+      fail_without_derivative(op, "it has no end; leave it by its condition or break");
     return;
   }
   if (op.traits().terminator) return;

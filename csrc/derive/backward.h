@@ -1,5 +1,6 @@
 // Backward: walks a kernel's ops from the last to the first and emits their adjoints.
 #pragma once
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -34,7 +35,20 @@ class Backward {
     std::vector<Value*> captured;  // values from outside that have an adjoint
     Frame frame;
   };
-  struct Loop;
+  struct Loop {
+    Op& op;
+    std::vector<Value*> seeds;     // adjoints of the results; null: none
+    Value* index = nullptr;        // arguments of the new body
+    std::vector<Value*> before;    // the carried values at the beginning of an iteration
+    std::vector<Value*> adjoints;  // of the carried values at its end; null: of one that is not active
+    Body body;
+    std::vector<Value*> results;  // adjoints of the carried values at its beginning; null: none
+    std::vector<bool> used;       // values of `before` that the adjoints are computed from
+    std::vector<bool> needed;     // those, and what they are computed from in earlier iterations
+  };
+  // Emits what an iteration that is computed again begins with. carried: those that are needed; others are
+  // null.
+  using AtIteration = std::function<void(Builder& build, Value* turn, const std::vector<Value*>& carried)>;
 
   bool active(const Value* value) const;
   Value* adjoint(const Value* value) const;
@@ -57,8 +71,27 @@ class Backward {
   bool online(Loop& loop);
   Value* zeros_like(const Value* value);  // in adjoint_type
   bool runs_forward(Loop& loop);
-  void keep_trajectories(Loop& loop, Value* iteration);
   void insert_loop(Loop& loop);
+
+  // In backward_loops.cpp: a loop from the last iteration to the first, and what it needs of earlier ones.
+  // A loop over segments, in which one computes a segment again and one goes backwards through it.
+  struct Segments {
+    std::unique_ptr<Block> block;
+    Value* turn;  // its index
+    std::vector<Value*> bounds, inner_bounds;
+  };
+  void find_used(Loop& loop);
+  Keeping keeping_of(const Loop& loop) const;
+  std::vector<Value*> turn_back(Loop& loop, Value* turn);
+  void keep_trajectories(Loop& loop, Value* iteration);
+  Segments open_segments(Loop& loop, Value* turn);
+  std::vector<Value*> close_segments(Loop& loop, Segments& segments, const std::vector<Value*>& initial);
+  std::vector<Value*> run_again(const Loop& loop, Builder& build, Value* first, Value* count,
+                                const std::vector<Value*>& initial, const AtIteration& at);
+  void replace_before(Loop& loop, const ValueMap& kept);
+  Value* add_scratch(const Loop& loop, size_t k, bool in_segment);
+  static std::vector<Value*> insert_for(Builder& build, std::vector<Value*> bounds,
+                                        const std::vector<Value*>& initial, std::unique_ptr<Block> block);
 
   void note_copies(const ValueMap& map, const LastMaximum* last = nullptr);
   void note_loop(const Op& from, const Op& to);
@@ -77,6 +110,7 @@ class Backward {
   std::vector<Frame> frames_;
   std::unordered_map<const Value*, const Value*> origin_;  // in the kernel
   std::unordered_map<const Op*, const Op*> loop_origin_;
+  std::unordered_map<const Op*, Keeping> keeping_;          // of the kernel's loops
   const std::unordered_map<const Op*, OnlineLoop> online_;  // by the kernel's loops
 };
 

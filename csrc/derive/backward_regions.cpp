@@ -1,5 +1,6 @@
 // Branches and loops: their bodies are computed again in a region that goes on with the adjoints.
 #include <algorithm>
+#include <optional>
 
 #include "derive/backward.h"
 #include "derive/recomputed.h"
@@ -94,17 +95,6 @@ void Backward::if_op(Op& op) {
   for (size_t i = 0; i < captured.size(); ++i) add(captured[i], parts[i]);
 }
 
-struct Backward::Loop {
-  Op& op;
-  std::vector<Value*> seeds;     // adjoints of the results; null: none
-  Value* index = nullptr;        // arguments of the new body
-  std::vector<Value*> before;    // the carried values at the beginning of an iteration
-  std::vector<Value*> adjoints;  // of the carried values at its end; null: of one that is not active
-  Body body;
-  std::vector<Value*> results;  // adjoints of the carried values at its beginning; null: none
-  std::vector<bool> used;       // values of `before` that the adjoints are computed from
-};
-
 // The adjoint loop may run in the kernel's order if no adjoint that it carries changes, as with sums, and all
 // carried values that it needs are computed again on the way.
 bool Backward::runs_forward(Loop& loop) {
@@ -125,52 +115,6 @@ bool Backward::runs_forward(Loop& loop) {
     }
   }
   return true;
-}
-
-// Stores the carried values that are used at the beginning of each iteration of the kernel's loop, and loads
-// them in the adjoint loop.
-void Backward::keep_trajectories(Loop& loop, Value* iteration) {
-  Block& body = loop.op.region();
-  Block& block = *loop.body.block;
-  Builder store(function_, body), load(function_, block);
-  store.location = load.location = loop.op.location;
-  store.at(body, 0);
-  load.at(block, build_.position());
-  Value* count = nullptr;
-  ValueMap replaced;
-  for (size_t k = 0; k < loop.before.size(); ++k) {
-    if (!loop.used[k]) continue;
-    const Type type = loop.before[k]->type;
-    const Shape shape = type.shape.empty() ? Shape{1} : type.shape;
-    Value* array = function_.add_argument(
-        function_.body(), Type::array(type.dtype, static_cast<int>(shape.size()) + 2), loop.op.location);
-    derived_.scratch.push_back(
-        {function_.body().arguments.size() - 1, type.dtype, shape, loop_origin_.at(&loop.op)});
-    const auto place = [&](Builder& build, Value* number) {
-      std::vector<Value*> operands{build.emit("index", {array, block_number(build), number})};
-      for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
-      return operands;
-    };
-    if (!count)
-      count = store.emit("floordiv",
-                         {store.emit("sub", {body.arguments[0], loop.op.operands[0]}), loop.op.operands[2]});
-    Value* value = body.arguments[1 + k];
-    if (type.shape.empty()) value = store.emit("reshape", {value}, {{"shape", shape}});
-    std::vector<Value*> operands = place(store, count);
-    operands.insert(operands.begin() + 1, value);
-    store.create(primitive("store"), std::move(operands), {{"steps", shape}});
-    const Attribute pad = Constant::of(type.dtype, 0).attribute();
-    Value* kept =
-        load.emit("load", place(load, iteration), {{"pad", pad}, {"shape", shape}, {"steps", shape}});
-    if (type.shape.empty()) kept = load.emit("reshape", {kept}, {{"shape", type.shape}});
-    replaced[loop.before[k]] = kept;
-  }
-  replace_uses(block, replaced);
-  const auto replace = [&](Value*& value) {
-    if (const auto at = replaced.find(value); at != replaced.end()) value = at->second;
-  };
-  for (Value*& value : loop.results) replace(value);
-  for (auto& [value, part] : loop.body.frame.parts) replace(part);
 }
 
 void Backward::for_op(Op& op) {
@@ -238,10 +182,11 @@ void Backward::insert_loop(Loop& loop) {
   const auto& captured = loop.body.captured;
   build_.location = op.location;
   const bool forward = runs_forward(loop);
+  if (!forward) find_used(loop);
   build_.to_end(outside);
   std::vector<Value*> bounds(op.operands.begin(), op.operands.begin() + 3), initial, yields;
   std::vector<Value*> arguments{loop.index};
-  std::vector<size_t> places;  // of the adjoints among the results
+  std::optional<Segments> segments;
   ValueMap replaced;
   if (forward) {
     for (size_t k = 0; k < loop.before.size(); ++k) {
@@ -256,30 +201,16 @@ void Backward::insert_loop(Loop& loop) {
     for (auto& [value, part] : loop.body.frame.parts)
       if (const auto at = replaced.find(part); at != replaced.end()) part = at->second;
   } else {
-    std::vector<Value*> roots;
-    for (Value* value : loop.results)
-      if (value) roots.push_back(value);
-    for (Value* value : captured) roots.push_back(loop.body.frame.parts.at(value));
-    const Liveness live(block, roots);
-    for (size_t k = 0; k < loop.before.size(); ++k) loop.used[k] = live.live(loop.before[k]);
-    // The last iteration comes first.
-    const DType dtype = loop.index->type.dtype;
-    Value *low = bounds[0], *step = bounds[2];
-    Value* count = build_.emit("cdiv", {build_.emit("sub", {bounds[1], low}), step});
-    bounds = {build_.constant(dtype, 0), count, build_.constant(dtype, 1)};
     for (size_t k = 0; k < loop.before.size(); ++k) {
       if (!loop.adjoints[k]) continue;
       arguments.push_back(loop.adjoints[k]);
       initial.push_back(loop.seeds[k] ? loop.seeds[k] : zeros_like(loop.before[k]));
     }
-    Value* turn = function_.add_argument(block, loop.index->type, op.location);
-    arguments[0] = turn;
-    build_.at(block, 0);
-    Value* last = build_.emit("sub", {count, build_.constant(dtype, 1)});
-    Value* iteration = build_.emit("sub", {last, turn});
-    Value* index = build_.emit("add", {low, build_.emit("mul", {iteration, step})});
-    replace_uses(block, {{loop.index, index}});
-    keep_trajectories(loop, iteration);
+    Value* turn = arguments[0] = function_.add_argument(block, loop.index->type, op.location);
+    if (keeping_of(loop) != Keeping::all)
+      segments = open_segments(loop, turn);
+    else
+      bounds = turn_back(loop, turn);
     build_.to_end(block);
     for (size_t k = 0; k < loop.before.size(); ++k)
       if (loop.adjoints[k]) yields.push_back(loop.results[k] ? loop.results[k] : zeros_like(loop.before[k]));
@@ -305,14 +236,10 @@ void Backward::insert_loop(Loop& loop) {
         sum(arguments[arguments.size() - captured.size() + i], loop.body.frame.parts.at(captured[i])));
   build_.create(primitive("yield"), yields);
   block.arguments = arguments;
-  auto made = std::make_unique<Op>();
-  made->primitive = op.primitive;
-  made->location = op.location;
-  made->operands = bounds;
-  made->operands.insert(made->operands.end(), initial.begin(), initial.end());
-  made->regions.push_back(std::move(loop.body.block));
   build_.to_end(outside);
-  const std::vector<Value*> results = build_.insert(std::move(made)).results;
+  const std::vector<Value*> results = segments
+                                          ? close_segments(loop, *segments, initial)
+                                          : insert_for(build_, bounds, initial, std::move(loop.body.block));
   Frame& frame = frames_.back();
   for (size_t i = 0; i < captured.size(); ++i) {
     Value* part = results[results.size() - captured.size() + i];

@@ -2,6 +2,7 @@
 // hold for all elements of a tile.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "derive/reverse.h"
 #include "ir/walk.h"
@@ -18,17 +19,18 @@ class Intervals {
   Intervals(const Function& kernel, const Op& loop, const LaunchSizes& sizes)
       : kernel_(kernel), loop_(loop), sizes_(sizes) {}
 
-  int64_t count() const {
-    const Interval low = of(loop_.operands[0]), high = of(loop_.operands[1]), step = of(loop_.operands[2]);
-    const int64_t by = std::max<int64_t>(1, step.low);
-    return std::max<int64_t>(0, (high.high - low.low + by - 1) / by);
+  std::optional<int64_t> count() const {
+    try {
+      const Interval low = of(loop_.operands[0]), high = of(loop_.operands[1]), step = of(loop_.operands[2]);
+      const int64_t by = std::max<int64_t>(1, step.low);
+      return std::max<int64_t>(0, (high.high - low.low + by - 1) / by);
+    } catch (const Unknown&) {
+      return std::nullopt;
+    }
   }
 
  private:
-  [[noreturn]] void refuse(const Op& op) const {
-    fail(loop_, ErrorKind::unsupported, "has no derivative: its number of iterations depends on ", op.name(),
-         ", and memory for values of each iteration is allocated before the kernel runs");
-  }
+  struct Unknown {};  // nothing is known of a number before the kernel runs
   size_t parameter(const Value* value) const {
     const auto& all = kernel_.body().arguments;
     return static_cast<size_t>(std::find(all.begin(), all.end(), value) - all.begin());
@@ -42,7 +44,7 @@ class Intervals {
         return {number, number};
       }
       const Op& around = *value->owner->parent;
-      if (!around.is("for") || around.region().arguments[0] != value) refuse(around);
+      if (!around.is("for") || around.region().arguments[0] != value) throw Unknown();
       const Interval low = of(around.operands[0]), high = of(around.operands[1]);
       return {low.low, std::max(low.low, high.high - 1)};
     }
@@ -54,24 +56,39 @@ class Intervals {
     }
     if (op->is("dim")) return extent(op->operands[0], op->integer("axis"));
     if (!op->traits().pure() || (!is_integer(value->type.dtype) && value->type.dtype != DType::boolean))
-      refuse(*op);
+      throw Unknown();
     for (const char* name : {"reshape", "broadcast", "permute", "extract", "reduce_max", "reduce_min"})
       if (op->is(name)) return of(op->operands[0]);
     if (op->is("arange")) return {0, op->integer("size") - 1};
     if (op->is("where")) return joined(of(op->operands[1]), of(op->operands[2]));
     if (op->is("astype") && is_integer(op->type(0).dtype)) return of(op->operands[0]);
-    if (op->operands.size() != 2) refuse(*op);
+    if (op->operands.size() != 2) throw Unknown();
+    if (op->is("minimum")) return least(op->operands[0], op->operands[1]);
     const Interval x = of(op->operands[0]), y = of(op->operands[1]);
     if (op->is("add")) return {x.low + y.low, x.high + y.high};
     if (op->is("sub")) return {x.low - y.high, x.high - y.low};
-    if (op->is("minimum")) return {std::min(x.low, y.low), std::min(x.high, y.high)};
     if (op->is("maximum")) return {std::max(x.low, y.low), std::max(x.high, y.high)};
     if (op->is("mul")) return corners(x, y, [](int64_t a, int64_t b) { return a * b; });
-    if (y.low < 1) refuse(*op);
+    if (y.low < 1) throw Unknown();
     if (op->is("floordiv")) return corners(x, y, [](int64_t a, int64_t b) { return a / b - (a % b < 0); });
     if (op->is("cdiv")) return corners(x, y, [](int64_t a, int64_t b) { return a / b + (a % b > 0); });
     if (op->is("mod")) return {0, y.high - 1};
-    refuse(*op);
+    throw Unknown();
+  }
+
+  // One of two numbers bounds the lesser one, whatever the other is.
+  Interval least(const Value* x, const Value* y) const {
+    const auto known = [&](const Value* value) -> Interval {
+      try {
+        return of(value);
+      } catch (const Unknown&) {
+        const int64_t most = value->type.dtype == DType::i64 ? int64_t{1} << 62 : int64_t{1} << 31;
+        return {-most, most};
+      }
+    };
+    const Interval a = known(x), b = known(y);
+    if (std::min(a.high, b.high) >= std::numeric_limits<int32_t>::max()) throw Unknown();
+    return {std::min(a.low, b.low), std::min(a.high, b.high)};
   }
 
   static Interval joined(Interval x, Interval y) {
@@ -106,7 +123,7 @@ class Intervals {
 
 }  // namespace
 
-int64_t most_iterations(const Function& kernel, const Op& loop, const LaunchSizes& sizes) {
+std::optional<int64_t> most_iterations(const Function& kernel, const Op& loop, const LaunchSizes& sizes) {
   return Intervals(kernel, loop, sizes).count();
 }
 

@@ -175,7 +175,10 @@ bool bounds_use(const Op& loop, bool (*which)(const Op& op)) {
     Value* value = work.back();
     work.pop_back();
     if (!seen.insert(value).second || !value->definition) continue;
-    if (which(*value->definition)) return true;
+    bool found = which(*value->definition);
+    for (const auto& region : value->definition->regions)
+      walk(*region, [&](const Op& op) { found |= which(op); });
+    if (found) return true;
     const std::vector<Value*> next = free_values(*value->definition);
     work.insert(work.end(), next.begin(), next.end());
   }

@@ -5,6 +5,7 @@
 
 #include "derive/activity.h"
 #include "derive/backward.h"
+#include "derive/counted_loops.h"
 #include "derive/factored_sums.h"
 #include "derive/ramp.h"
 #include "derive/reach.h"
@@ -46,13 +47,21 @@ void fold_blocks(Function& function, int64_t axis) {
   build.insert(std::move(loop));
 }
 
-// Equal accesses become one, and those that do not change in a loop leave it.
+// Equal accesses become one, those that do not change in a loop leave it, and all loops are counted.
 Function prepared(const Function& kernel, int folded_axis) {
   Function copy = clone(kernel);
   if (folded_axis >= 0) fold_blocks(copy, folded_axis);
   expand_unless(copy, [](const Primitive& each) { return each.adjoint != nullptr; });
-  for (const char* pass : {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
-    run_pass(pass, copy);
+  const auto simplify = [&] {
+    for (const char* pass :
+         {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+      run_pass(pass, copy);
+  };
+  simplify();
+  if (count_loops(copy)) {
+    verify(copy, "count_loops");
+    simplify();
+  }
   return copy;
 }
 
@@ -122,7 +131,8 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
 namespace {
 
 Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
-                     const std::vector<size_t>& results, int folded_axis) {
+                     const std::vector<size_t>& results, int folded_axis,
+                     const std::vector<Keeping>& keeping) {
   for (size_t each : results) check_array(kernel, each, "a result");
   std::vector<size_t> inputs;
   for (const Wanted& each : wanted) {
@@ -146,6 +156,11 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
   Derived derived(std::move(function), std::move(forward));
   derived.results = results;
   derived.folded_axis = folded_axis;
+  walk(derived.kernel.body(), [&](const Op& op) {
+    if (!op.is("for")) return;
+    const size_t number = derived.keeping.size();
+    derived.keeping.push_back(number < keeping.size() ? keeping[number] : Keeping::all);
+  });
   const auto& parameters = derived.kernel.body().arguments;
   const auto append = [&](const Type& type) {
     derived.function.add_argument(derived.function.body(), type, {});
@@ -176,11 +191,11 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
 }  // namespace
 
 Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
-                int folded_axis) {
+                int folded_axis, const std::vector<Keeping>& keeping) {
   std::vector<Wanted> ways = wanted;
   std::vector<std::string> reasons(wanted.size());
   while (true) {
-    Derived derived = reverse_once(kernel, ways, results, folded_axis);
+    Derived derived = reverse_once(kernel, ways, results, folded_axis, keeping);
     bool again = false;
     const std::vector<std::string> why = transpose_owned(derived, ways);
     for (size_t i = 0; i < why.size(); ++i)

@@ -44,12 +44,21 @@ struct DerivedGradient {
   std::string why;  // it was to be owned, and is not
 };
 
-// Memory that the derived kernel needs for values of each iteration: [blocks, iterations, shape…].
+// Says for which iterations of a loop the carried values are in memory.
+enum class Keeping : uint8_t {
+  all,       // for each
+  segments,  // for the first of each segment, and for those of the one segment that is computed again
+  places,    // the same in a fixed number of places, where nothing bounds the iterations before the launch
+};
+
+// Memory that the derived kernel needs for carried values: [blocks, places, shape…].
 struct DerivedScratch {
   size_t position = 0;
   DType dtype = DType::f32;
   Shape shape;
   const Op* loop = nullptr;  // in Derived::kernel; null: it is kept once, [blocks, shape…]
+  Keeping keeping = Keeping::all;
+  bool in_segment = false;  // it holds the iterations of one segment; else the first of each
 };
 
 // A kernel with the derived kernel's parameters, launched after it. Its grid has the iterations of a loop
@@ -88,14 +97,16 @@ struct Derived {
   std::shared_ptr<Function> whole;  // before transposed kernels were taken out
   std::vector<int> grid_axes;       // that the kernel asks for; along others there must be one block
   int folded_axis = -1;             // of the grid
+  std::vector<Keeping> keeping;     // a way for each `for` of the kernel
 };
 
 // Throws a located error for what has no derivative, or may have a wrong one. results: arrays of floats that
 // the kernel writes. folded_axis: each block computes several of the kernel's blocks along this axis of the
 // grid, and adds their gradients up; then a scalar i32 follows the kernel's parameters, the kernel's number
-// of blocks, and the launch has fewer.
+// of blocks, and the launch has fewer. keeping: a way for each `for` of Derived::kernel, in the order of its
+// text; empty: Keeping::all.
 Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
-                int folded_axis = -1);
+                int folded_axis = -1, const std::vector<Keeping>& keeping = {});
 
 // The parameters of the kernel that it writes, and all floats among those that it only reads: the usual
 // arguments of reverse().
@@ -115,13 +126,14 @@ bool has_effects(const Function& function);
 // Returns "stored", "summed over grid axis 1", …
 std::string how_text(const DerivedGradient& gradient);
 
-// The sizes of a launch, on which a number of iterations may depend.
+// The sizes of a launch, on which a number of iterations and what is kept of them may depend.
 struct LaunchSizes {
   int64_t blocks[3] = {1, 1, 1};
   std::function<int64_t(size_t parameter, int64_t axis)> extent;
   std::function<int64_t(size_t parameter)> scalar;
+  int64_t bytes = 0;  // of its arrays
 };
-// Returns an upper bound of the iterations of a loop in a kernel; an error if it depends on loaded values.
-int64_t most_iterations(const Function& kernel, const Op& loop, const LaunchSizes& sizes);
+// Returns an upper bound of the iterations of a loop in a kernel; nullopt: there is none before it runs.
+std::optional<int64_t> most_iterations(const Function& kernel, const Op& loop, const LaunchSizes& sizes);
 
 }  // namespace tile

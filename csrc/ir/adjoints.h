@@ -33,6 +33,9 @@ class Adjoints {
   virtual void add(size_t operand, Value* part) = 0;  // of the operand's shape, of any float dtype
   virtual GradientMemory read_gradient() = 0;         // of the array that the op reads
   virtual Value* written_gradient() = 0;              // of the array that the op writes; it is given
+  // The same of a value that a region of the op takes from outside.
+  virtual bool wants_outside(const Value* value) = 0;
+  virtual void add_outside(Value* value, Value* part) = 0;
 
   Value* of() const { return of(0); }
   Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes = {}) {

@@ -21,7 +21,8 @@ void adjoint_of_sum(Adjoints& adjoints);
 void adjoint_of_prod(Adjoints& adjoints);
 void adjoint_of_extreme(Adjoints& adjoints);  // max and min; equal elements share the adjoint, as in torch
 void adjoint_of_reduce(Adjoints& adjoints);   // by a region that is one of the above
-void adjoint_of_scan(Adjoints& adjoints);     // of sums
+void adjoint_of_scan(Adjoints& adjoints);
+void adjoint_of_combine(Adjoints& adjoints);  // of a reduction or a scan by any region
 
 void adjoint_of_mma(Adjoints& adjoints);
 

@@ -2,8 +2,10 @@
 // of the launches of a function, which are not run.
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <list>
 
+#include "derive/kept_values.h"
 #include "ir/print.h"
 #include "python/kernel_call.h"
 #include "runtime/launch_observer.h"
@@ -80,40 +82,6 @@ PyObject* with_kernel(PyObject* self, PyObject* arguments, const F& function) {
   });
 }
 
-// report((parameter, …), (result, …)).
-PyObject* report(PyObject* self, PyObject* arguments) {
-  return with_kernel(self, arguments, [](const auto& made, const auto& transposed) -> PyObject* {
-    Owned gradients(PyList_New(0)), scratch(PyList_New(0));
-    const auto append = [](const Owned& list, const std::string& text) {
-      const Owned word(PyUnicode_FromString(text.c_str()));
-      if (!list || !word || PyList_Append(list.get(), word.get()) < 0) throw PythonFailure();
-    };
-    for (size_t i = 0; i < made.derived.gradients.size(); ++i) {
-      const DerivedGradient& other = transposed.derived.gradients[i];
-      append(gradients, how_text(made.derived.gradients[i]) +
-                            (other.how == DerivedGradient::owned ? ", or " + how_text(other) : ""));
-    }
-    for (const DerivedScratch& each : made.derived.scratch)
-      append(scratch, str(each.dtype, "[", join(each.shape), "]"));
-    return Py_BuildValue("(NN)", gradients.release(), scratch.release());
-  });
-}
-// source((parameter, …), (result, …)).
-PyObject* source(PyObject* self, PyObject* arguments) {
-  return with_kernel(self, arguments, [](const auto& made, const auto& transposed) {
-    std::vector<std::string> texts{print(made.derived.function)};
-    if (!transposed.derived.transposed.empty()) texts.push_back(print(transposed.derived.function));
-    if (transposed.derived.remainder) texts.push_back(print(*transposed.derived.remainder));
-    for (const TransposedKernel& each : transposed.derived.transposed) texts.push_back(print(each.function));
-    const Owned list(PyList_New(0));
-    for (const std::string& text : texts) {
-      const Owned word(PyUnicode_FromString(text.c_str()));
-      if (!list || !word || PyList_Append(list.get(), word.get()) < 0) throw PythonFailure();
-    }
-    return Py_NewRef(list.get());
-  });
-}
-
 // The arguments of a launch, as the parameters of a kernel want them.
 std::vector<Argument> arguments_in(PyObject* given, const std::vector<Value*>& parameters) {
   std::vector<Argument> list;
@@ -134,6 +102,61 @@ std::vector<Argument> arguments_in(PyObject* given, const std::vector<Value*>& p
   }
   return list;
 }
+// report((parameter, …), (result, …), arguments, (x, y, z) or None): the ways of gradients, and (way, tile)
+// of what is kept. Without a grid, all that has a bound is kept for each iteration.
+PyObject* report(PyObject* self, PyObject* arguments) {
+  PyObject *inputs, *results, *given, *blocks;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!O", &PyTuple_Type, &inputs, &PyTuple_Type, &results, &PyTuple_Type,
+                        &given, &blocks))
+    return nullptr;
+  long long x = 1, y = 1, z = 1;
+  if (blocks != Py_None && !PyArg_ParseTuple(blocks, "LLL", &x, &y, &z)) return nullptr;
+  const Owned wanted(PyTuple_Pack(2, inputs, results));
+  return with_kernel(self, wanted.get(), [&](const auto& made, const auto& transposed) -> PyObject* {
+    Owned gradients(PyList_New(0)), scratch(PyList_New(0));
+    const auto append = [](const Owned& list, PyObject* item) {
+      const Owned owned(item);
+      if (!list || !owned || PyList_Append(list.get(), owned.get()) < 0) throw PythonFailure();
+    };
+    for (size_t i = 0; i < made.derived.gradients.size(); ++i) {
+      const DerivedGradient& other = transposed.derived.gradients[i];
+      const std::string text = how_text(made.derived.gradients[i]) +
+                               (other.how == DerivedGradient::owned ? ", or " + how_text(other) : "");
+      append(gradients, PyUnicode_FromString(text.c_str()));
+    }
+    if (!made.derived.scratch.empty()) {
+      ReverseKernel& kernel = kernel_in(self);
+      const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
+      const LaunchSizes sizes = sizes_of({x, y, z}, list);
+      std::vector<Keeping> keeping = choose_keeping(made.derived, sizes);
+      if (blocks == Py_None) std::replace(keeping.begin(), keeping.end(), Keeping::segments, Keeping::all);
+      std::vector<Wanted> parameters;
+      for (const DerivedGradient& each : made.derived.gradients) parameters.push_back({each.parameter});
+      const Derived& kept = kernel.derived(parameters, made.derived.results, -1, keeping).derived;
+      for (const DerivedScratch& each : kept.scratch)
+        if (!each.in_segment)
+          append(scratch, Py_BuildValue("(ss)", keeping_text(kept, each, sizes).c_str(),
+                                        str(each.dtype, "[", join(each.shape), "]").c_str()));
+    }
+    return Py_BuildValue("(NN)", gradients.release(), scratch.release());
+  });
+}
+// source((parameter, …), (result, …)).
+PyObject* source(PyObject* self, PyObject* arguments) {
+  return with_kernel(self, arguments, [](const auto& made, const auto& transposed) {
+    std::vector<std::string> texts{print(made.derived.function)};
+    if (!transposed.derived.transposed.empty()) texts.push_back(print(transposed.derived.function));
+    if (transposed.derived.remainder) texts.push_back(print(*transposed.derived.remainder));
+    for (const TransposedKernel& each : transposed.derived.transposed) texts.push_back(print(each.function));
+    const Owned list(PyList_New(0));
+    for (const std::string& text : texts) {
+      const Owned word(PyUnicode_FromString(text.c_str()));
+      if (!list || !word || PyList_Append(list.get(), word.get()) < 0) throw PythonFailure();
+    }
+    return Py_NewRef(list.get());
+  });
+}
+
 at::Tensor tensor_at(PyObject* object) {
   const at::Tensor* tensor = tensor_in(object);
   if (!tensor) fail(ErrorKind::type, "a gradient is no tensor; give one like the argument");
@@ -162,9 +185,11 @@ PyObject* launch(PyObject* self, PyObject* arguments) {
       launched.targets.push_back({static_cast<size_t>(parameter), tensor_at(tensor), adds != 0});
     }
     if (way != Py_None) {
-      int sharing, folded_axis;
-      if (!PyArg_ParseTuple(way, "ii", &sharing, &folded_axis)) return nullptr;
+      int sharing, folded_axis, keeping = -1, places = -1;
+      if (!PyArg_ParseTuple(way, "ii|ii", &sharing, &folded_axis, &keeping, &places)) return nullptr;
       launched.way = GradientWay{static_cast<Sharing>(sharing), folded_axis};
+      if (keeping >= 0) launched.way->keeping = static_cast<Keeping>(keeping);
+      if (places > 0) launched.way->places = places;
     }
     {
       const Released released(true);
@@ -287,10 +312,11 @@ PyMethodDef functions[] = {
 PyMethodDef reverse_methods[] = {
     {"launch", launch, METH_VARARGS,
      "launch(name, grid, arguments, results, incoming, ((parameter, tensor, adds), ...), way=None): computes "
-     "gradients. way: (number of the sharing, folded axis) in tests."},
+     "gradients. way: (number of the sharing, folded axis, number of the keeping, places) in tests; the last "
+     "two may be left out."},
     {"report", report, METH_VARARGS,
-     "report(parameters, results): how the gradient of each parameter is written, and what is kept for each "
-     "iteration."},
+     "report(parameters, results, arguments, grid): how the gradient of each parameter is written, and how "
+     "and what of carried values is kept."},
     {"source", source, METH_VARARGS,
      "source(parameters, results): the Tile IR of the derived kernel; if there are transposed kernels, then "
      "of the one that is launched with them, and theirs."},

@@ -9,8 +9,10 @@
 namespace tile {
 namespace {
 
-std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis) {
-  std::vector<int64_t> key{axis, static_cast<int64_t>(wanted.size())};
+std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis,
+                            const std::vector<Keeping>& keeping = {}) {
+  std::vector<int64_t> key{axis, static_cast<int64_t>(wanted.size()), static_cast<int64_t>(keeping.size())};
+  for (const Keeping each : keeping) key.push_back(static_cast<int64_t>(each));
   for (const Wanted& each : wanted) {
     key.push_back(static_cast<int64_t>(each.parameter));
     key.push_back(static_cast<int64_t>(each.sharing) * 2 + each.adds);
@@ -45,22 +47,26 @@ ReverseKernel::Made::Made(Derived of)
 }
 
 const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted,
-                                               const std::vector<size_t>& results, int axis) {
-  std::unique_ptr<Made>& made = made_[key_of(wanted, results, axis)];
-  if (!made) made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis));
+                                               const std::vector<size_t>& results, int axis,
+                                               const std::vector<Keeping>& keeping) {
+  std::unique_ptr<Made>& made = made_[key_of(wanted, results, axis, keeping)];
+  if (!made) made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis, keeping));
   return *made;
 }
 
 const ReverseKernel::Made& ReverseKernel::derived(const std::vector<Wanted>& wanted,
-                                                  const std::vector<size_t>& results, int folded_axis) {
+                                                  const std::vector<size_t>& results, int folded_axis,
+                                                  const std::vector<Keeping>& keeping) {
+  const bool all =
+      std::all_of(keeping.begin(), keeping.end(), [](Keeping way) { return way == Keeping::all; });
   const std::lock_guard lock(mutex_);
-  return find(wanted, results, folded_axis);
+  return find(wanted, results, folded_axis, all ? std::vector<Keeping>() : keeping);
 }
 
 const ReverseKernel::Made* ReverseKernel::folded(const std::vector<Wanted>& wanted,
                                                  const std::vector<size_t>& results, int axis) {
   const std::lock_guard lock(mutex_);
-  const Made& plain = find(wanted, results, -1);
+  const Made& plain = find(wanted, results, -1, {});
   const auto [known, is_new] = made_.try_emplace(key_of(wanted, results, axis));
   if (!is_new) return known->second.get();
   try {

@@ -36,13 +36,14 @@ class ReverseKernel {
     const bool has_effects;  // of the derived kernel, which otherwise need not run
   };
   const Made& derived(const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
-                      int folded_axis = -1);
+                      int folded_axis = -1, const std::vector<Keeping>& keeping = {});
   // Returns the derived kernel whose blocks compute several blocks along an axis of the grid, or null if it
   // would write gradients in another way.
   const Made* folded(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis);
 
  private:
-  const Made& find(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis);
+  const Made& find(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis,
+                   const std::vector<Keeping>& keeping);
   const Function kernel_;
   std::vector<Use> uses_;
   Differentiable parameters_;

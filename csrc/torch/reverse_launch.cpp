@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "derive/gradient_sum.h"
+#include "derive/kept_values.h"
 #include "driver/driver.h"
 #include "ir/print.h"
 #include "torch/args.h"
@@ -73,18 +74,12 @@ int64_t bytes_of(const std::vector<Argument>& arguments) {
   return bytes;
 }
 
-LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments) {
-  LaunchSizes sizes;
-  for (int axis = 0; axis < 3; ++axis) sizes.blocks[axis] = axis_of(grid, axis);
-  sizes.extent = [&](size_t parameter, int64_t axis) {
-    return std::get<ArrayArgument>(arguments.at(parameter)).sizes[static_cast<size_t>(axis)];
-  };
-  sizes.scalar = [&](size_t parameter) {
-    const auto& number = std::get<ScalarArgument>(arguments.at(parameter));
-    return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
-                                         : static_cast<int64_t>(static_cast<int32_t>(number.bits));
-  };
-  return sizes;
+// The kernel's arguments; behind them, of a folded kernel, the number of blocks that it computes.
+std::vector<Argument> arguments_of(const GradientLaunch& launch, const Derived& derived) {
+  std::vector<Argument> arguments = launch.arguments;
+  if (derived.folded_axis >= 0)
+    arguments.emplace_back(scalar_argument(static_cast<int>(axis_of(launch.grid, derived.folded_axis))));
+  return arguments;
 }
 
 // The kernel that is launched, over a grid that may have fewer blocks.
@@ -97,8 +92,21 @@ class Chooser {
  public:
   explicit Chooser(const GradientLaunch& launch) : launch_(launch) {}
 
-  // Partial sums that are much larger than the launch's own arrays are replaced by atomics.
   Choice choose() {
+    const Choice choice = choose_sharing();
+    const Derived& derived = choice.made->derived;
+    if (derived.scratch.empty()) return choice;
+    const std::vector<Argument> arguments = arguments_of(launch_, derived);
+    std::vector<Keeping> keeping = choose_keeping(derived, sizes_of(choice.grid, arguments));
+    if (launch_.way && launch_.way->keeping)
+      for (Keeping& each : keeping)
+        if (each != Keeping::places) each = *launch_.way->keeping;
+    return {&launch_.kernel.derived(wanted_, launch_.results, derived.folded_axis, keeping), choice.grid};
+  }
+
+ private:
+  // Partial sums that are much larger than the launch's own arrays are replaced by atomics.
+  Choice choose_sharing() {
     for (const GradientTarget& each : launch_.targets)
       wanted_.push_back({each.parameter, launch_.way ? launch_.way->sharing : Sharing::partial, each.adds});
     if (launch_.way) return given(launch_.way->folded_axis);
@@ -116,10 +124,10 @@ class Chooser {
     for (size_t i = 0; i < left.size(); ++i)
       if (left[i] > small_bytes + 2 * size) with_atomics[i].sharing = Sharing::atomic, large = true;
     if (!large || wants_fixed_order()) return shared;
-    return {&launch_.kernel.derived(with_atomics, launch_.results), launch_.grid};
+    wanted_ = with_atomics;
+    return {&launch_.kernel.derived(wanted_, launch_.results), launch_.grid};
   }
 
- private:
   Choice given(int folded_axis) const {
     Choice made{&launch_.kernel.derived(wanted_, launch_.results, folded_axis), launch_.grid};
     if (folded_axis >= 0)
@@ -197,9 +205,11 @@ class Chooser {
   // The bytes that a transposed kernel and what is kept for it access, and its products as bytes.
   double work_of(const Derived& derived, const TransposedKernel& transposed) const {
     const int64_t blocks = blocks_of(launch_.grid);
-    const int64_t iterations =
+    const std::optional<int64_t> most =
         most_iterations(*derived.whole, *transposed.loop, sizes_of(launch_.grid, launch_.arguments));
-    if (transposed.axis > 0 && iterations > most_blocks) return std::numeric_limits<double>::infinity();
+    const int64_t iterations = most.value_or(0);
+    if (!most || (transposed.axis > 0 && iterations > most_blocks))
+      return std::numeric_limits<double>::infinity();
     double bytes = 0;
     for (const size_t number : transposed.kept) {
       double own = info(derived.kept[number].dtype).bytes;
@@ -241,7 +251,10 @@ bool is_covered(const std::vector<Cover>& covers, const Grid& grid, const at::Te
 
 int64_t iterations_of(const Derived& derived, const TransposedKernel& transposed,
                       const GradientLaunch& launch) {
-  return most_iterations(*derived.whole, *transposed.loop, sizes_of(launch.grid, launch.arguments));
+  const auto most =
+      most_iterations(*derived.whole, *transposed.loop, sizes_of(launch.grid, launch.arguments));
+  TILE_CHECK(most, "a transposed loop has no bound");
+  return *most;
 }
 Grid grid_of(const Derived& derived, const TransposedKernel& transposed, const GradientLaunch& launch) {
   Grid grid = launch.grid;
@@ -276,6 +289,21 @@ struct Sum {
 };
 
 }  // namespace
+
+LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments) {
+  LaunchSizes sizes;
+  for (int axis = 0; axis < 3; ++axis) sizes.blocks[axis] = axis_of(grid, axis);
+  sizes.extent = [&](size_t parameter, int64_t axis) {
+    return std::get<ArrayArgument>(arguments.at(parameter)).sizes[static_cast<size_t>(axis)];
+  };
+  sizes.scalar = [&](size_t parameter) {
+    const auto& number = std::get<ScalarArgument>(arguments.at(parameter));
+    return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
+                                         : static_cast<int64_t>(static_cast<int32_t>(number.bits));
+  };
+  sizes.bytes = bytes_of(arguments);
+  return sizes;
+}
 
 void accumulate(at::Tensor view, at::Tensor value, bool adds) {
   if (!view.numel()) return;
@@ -343,15 +371,15 @@ void launch_gradients(const GradientLaunch& launch) {
     if (!target.adds && !is_covered(gradient.covers, grid, view)) at::Tensor(view).zero_();
   }
   if (blocks_of(launch.grid)) {
-    std::vector<Argument> arguments = launch.arguments;
-    if (derived.folded_axis >= 0)
-      arguments.emplace_back(scalar_argument(static_cast<int>(axis_of(launch.grid, derived.folded_axis))));
+    std::vector<Argument> arguments = arguments_of(launch, derived);
     for (const std::vector<at::Tensor>* list : {&launch.incoming, &std::as_const(memories)})
       for (const at::Tensor& tensor : *list) arguments.emplace_back(to_array_argument(tensor));
     std::vector<at::Tensor> scratch;
     const LaunchSizes sizes = sizes_of(choice.grid, arguments);
     for (const DerivedScratch& each : derived.scratch) {
-      std::vector<int64_t> shape{blocks_of(choice.grid), most_iterations(derived.kernel, *each.loop, sizes)};
+      const bool given = launch.way && launch.way->places && each.keeping == Keeping::places;
+      std::vector<int64_t> shape{blocks_of(choice.grid),
+                                 given ? *launch.way->places : places_of(derived, each, sizes)};
       shape.insert(shape.end(), each.shape.begin(), each.shape.end());
       scratch.push_back(at::empty(shape, options.dtype(to_scalar_type(each.dtype))));
       arguments.emplace_back(to_array_argument(scratch.back()));

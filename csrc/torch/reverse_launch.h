@@ -17,10 +17,13 @@ struct GradientTarget {
 };
 
 // Replaces the choice of how a gradient is computed, in tests. folded_axis: the launch has two blocks along
-// it.
+// it. keeping: of all loops whose values are kept; nullopt: as in other launches. places: of those without a
+// bound.
 struct GradientWay {
   Sharing sharing = Sharing::partial;
   int folded_axis = -1;
+  std::optional<Keeping> keeping = std::nullopt;
+  std::optional<int64_t> places = std::nullopt;
 };
 
 struct GradientLaunch {
@@ -34,6 +37,9 @@ struct GradientLaunch {
   std::optional<GradientWay> way = std::nullopt;
 };
 void launch_gradients(const GradientLaunch& launch);
+
+// The sizes refer to the arguments.
+LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments);
 
 // Adds a value to a view, of which several elements may share memory, as those of an expanded tensor do; it
 // replaces what is there unless `adds`.

@@ -8,8 +8,11 @@ from combinations import by_turns
 from derive.biased_attention import attention_arguments, attention_reference, biased_attention, biased_attention_kernel, owners
 from derive.kernels import CASES, matmul_kernel, matmul_outputs
 from derive.test_gradients import arguments_of, gradients_of
+from derive.test_kept_values import PLACES, SEGMENTS
+from derive.test_random_programs import PARTIAL
 from emulate_operators import Emulation
 from tile_ops import _C
+from tile_ops._derive.traced import Traced
 
 __all__ = ["owners"]  # a fixture
 
@@ -17,6 +20,24 @@ __all__ = ["owners"]  # a fixture
 @pytest.mark.parametrize("name, dtype", by_turns(CASES.keys(), [torch.float32, torch.bfloat16]))
 def test_gradients_on_the_emulator(name, dtype):
     case, emulation = CASES[name], Emulation()
+    arguments = arguments_of(case, dtype)
+    _, expected = gradients_of(case.operator, arguments)
+    _, gradients = emulation.call(lambda: gradients_of(case.operator, arguments))
+    assert any("_backward" in program["entry"] for program in emulation.programs)
+    for ours, reference in zip(gradients, expected):
+        scale = reference.abs().max().clamp(min=1)
+        tolerance = 1e-4 if dtype == torch.float32 else 3e-2
+        assert ((ours.double() - reference.double()).abs().max() / scale).item() < tolerance
+
+
+KEPT = ["average", "gated_delta", "cube_root", "stopped", "chosen", "until", "linked", "nests"]
+
+
+@pytest.mark.parametrize("name, dtype", by_turns(KEPT, [torch.float32, torch.bfloat16]))
+@pytest.mark.parametrize("way", [(PARTIAL, -1, SEGMENTS), (PARTIAL, -1, PLACES, 2)], ids=["segments", "places"])
+def test_values_of_segments_on_the_emulator(name, dtype, way, monkeypatch):
+    case, emulation, launch = CASES[name], Emulation(), Traced.launch
+    monkeypatch.setattr(Traced, "launch", lambda *given: launch(*given, way))
     arguments = arguments_of(case, dtype)
     _, expected = gradients_of(case.operator, arguments)
     _, gradients = emulation.call(lambda: gradients_of(case.operator, arguments))

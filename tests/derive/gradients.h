@@ -6,6 +6,7 @@
 #include <random>
 #include <variant>
 
+#include "derive/kept_values.h"
 #include "derive/reverse.h"
 #include "ir/print.h"
 #include "runtime/text_kernel.h"
@@ -59,13 +60,13 @@ inline void launch(const TextKernel& kernel, Grid grid, std::vector<TestArray>& 
 }
 
 // Returns the kernel of the gradients of all inputs.
-inline Derived derived_kernel(std::string_view text, int folded_axis = -1,
-                              Sharing sharing = Sharing::partial) {
+inline Derived derived_kernel(std::string_view text, int folded_axis = -1, Sharing sharing = Sharing::partial,
+                              const std::vector<Keeping>& keeping = {}) {
   const Function kernel = parse(text);
   const Differentiable which = differentiable_parameters(kernel);
   std::vector<Wanted> wanted;
   for (size_t each : which.inputs) wanted.push_back({each, sharing});
-  return reverse(kernel, wanted, which.results, folded_axis);
+  return reverse(kernel, wanted, which.results, folded_axis, keeping);
 }
 
 // Launches the derived kernel and those that were transposed. The arrays are all of their arguments, but
@@ -90,7 +91,7 @@ inline void launch_derived(const Derived& derived, Grid grid, std::vector<TestAr
   for (const TransposedKernel& each : derived.transposed) {
     Grid blocks = grid;
     int64_t& along = each.axis == 0 ? blocks.x : each.axis == 1 ? blocks.y : blocks.z;
-    along = most_iterations(*derived.whole, *each.loop, sizes);
+    along = most_iterations(*derived.whole, *each.loop, sizes).value();
     const bool wide = may_be_wide(derived, each, along, [&](size_t gradient, size_t axis) {
       return sizes.extent(derived.gradients[gradient].parameter, static_cast<int64_t>(axis));
     });
@@ -100,16 +101,21 @@ inline void launch_derived(const Derived& derived, Grid grid, std::vector<TestAr
 }
 
 // Launches the derived kernel, and returns the gradient of each input: the sum of partial arrays is taken.
+// keeping: of loops with a bound; others have two places.
 inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid,
                                                 std::vector<TestArray> arrays,
-                                                const std::vector<TestArray>& incoming, Sharing sharing) {
-  const Derived derived = derived_kernel(text, -1, sharing);
-  EXPECT_EQ(incoming.size(), derived.results.size());
-  for (const TestArray& each : incoming) arrays.push_back(each);
+                                                const std::vector<TestArray>& incoming, Sharing sharing,
+                                                Keeping keeping = Keeping::all) {
   LaunchSizes sizes{
       {grid.x, grid.y, grid.z},
       [&](size_t parameter, int64_t axis) { return arrays[parameter].sizes[static_cast<size_t>(axis)]; },
       [](size_t) { return int64_t{0}; }};
+  std::vector<Keeping> ways = choose_keeping(derived_kernel(text, -1, sharing), sizes);
+  for (Keeping& each : ways)
+    if (each != Keeping::places) each = keeping;
+  const Derived derived = derived_kernel(text, -1, sharing, ways);
+  EXPECT_EQ(incoming.size(), derived.results.size());
+  for (const TestArray& each : incoming) arrays.push_back(each);
   for (const DerivedGradient& each : derived.gradients) {
     std::vector<int64_t> shape = arrays[each.parameter].sizes;
     if (each.how == DerivedGradient::summed)
@@ -118,7 +124,8 @@ inline std::vector<TestArray> derived_gradients(std::string_view text, Grid grid
   }
   const size_t first = arrays.size() - derived.gradients.size();
   for (const DerivedScratch& each : derived.scratch) {
-    std::vector<int64_t> shape{grid.x * grid.y * grid.z, most_iterations(derived.kernel, *each.loop, sizes)};
+    const int64_t places = each.keeping == Keeping::places ? 2 : places_of(derived, each, sizes);
+    std::vector<int64_t> shape{grid.x * grid.y * grid.z, places};
     shape.insert(shape.end(), each.shape.begin(), each.shape.end());
     arrays.push_back(TestArray::of(shape, NAN));
     if (each.dtype != DType::f64) arrays.back().indices.assign(arrays.back().count(), 0);
@@ -155,8 +162,13 @@ inline void check_gradients(std::string_view text, Grid grid, std::vector<TestAr
         sum += incoming[i].values[k] * at[which.results[i]].values[k];
     return sum;
   };
-  for (Sharing sharing : {Sharing::partial, Sharing::atomic, Sharing::owner}) {
-    const std::vector<TestArray> gradients = derived_gradients(text, grid, arrays, incoming, sharing);
+  using Way = std::pair<Sharing, Keeping>;
+  for (const auto& [sharing, keeping] :
+       {Way{Sharing::partial, Keeping::all}, Way{Sharing::atomic, Keeping::all},
+        Way{Sharing::owner, Keeping::all}, Way{Sharing::partial, Keeping::segments},
+        Way{Sharing::owner, Keeping::segments}, Way{Sharing::partial, Keeping::places}}) {
+    const std::vector<TestArray> gradients =
+        derived_gradients(text, grid, arrays, incoming, sharing, keeping);
     ASSERT_EQ(gradients.size(), which.inputs.size());
     for (size_t i = 0; i < gradients.size(); ++i)
       for (size_t k = 0; k < gradients[i].values.size(); ++k) {

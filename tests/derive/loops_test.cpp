@@ -126,20 +126,135 @@ TEST(Loops, IndexTilesThatCount) {
   EXPECT_FALSE(counts("  %t: i32[8] = broadcast %1 {shape=[8]}\n"));
 }
 
-TEST(Loops, LoopsWithoutBoundsAreRefused) {
-  EXPECT_EQ(error_of([] {
-              derived_kernel(R"(kernel k(%0: array<f32,1>, %1: array<f32,1>) {
-  %2: i32 = bid {axis=0}
-  %3: f32[8] = load %0, %2 {pad=0.0, shape=[8], steps=[8]}
-  %4: f32[8] = loop %3 (%5: f32[8]) {  // user.py:9
-    %6: f32[8] = exp %5
-    break %6
+TEST(Loops, ValuesOfSegmentsAreComputedAgain) {
+  const Derived made = derived_kernel(products, -1, Sharing::partial, {Keeping::segments});
+  ASSERT_EQ(made.scratch.size(), 2u);
+  for (const auto& [columns, firsts, others] :
+       {std::tuple{0, 1, 1}, {1, 1, 1}, {4, 1, 1}, {17, 2, 3}, {64, 4, 4}, {68, 4, 5}}) {
+    const LaunchSizes sizes{
+        {3, 1, 1}, [&](size_t, int64_t axis) { return axis == 1 ? columns : 3; }, nullptr};
+    EXPECT_EQ(places_of(made, made.scratch[0], sizes), firsts) << columns;
+    EXPECT_EQ(places_of(made, made.scratch[1], sizes), others) << columns;
   }
-  store %1, %4, %2 {steps=[8]}
+  for (const int64_t columns : {1, 4, 17, 64, 68})
+    check_gradients(products, {2, 1, 1}, {random_array({2, columns}, 1, 0.5, 1.5), TestArray::of({2, 4})});
+}
+
+TEST(Loops, LargeArraysOfManyIterationsAreKeptInSegments) {
+  const Derived made = derived_kernel(products);
+  const auto way = [&](int64_t blocks, int64_t columns, int64_t bytes = 0) {
+    const LaunchSizes sizes{
+        {blocks, 1, 1}, [=](size_t, int64_t axis) { return axis == 1 ? columns : blocks; }, nullptr, bytes};
+    return choose_keeping(made, sizes).at(0);
+  };
+  EXPECT_EQ(way(1, 4096), Keeping::all);    // 1024 iterations of 32 bytes
+  EXPECT_EQ(way(128, 4096), Keeping::all);  // 4 MiB
+  EXPECT_EQ(way(129, 4096), Keeping::segments);
+  EXPECT_EQ(way(129, 4096, int64_t{1} << 20), Keeping::all);  // the launch's arrays are much larger
+  EXPECT_EQ(way(1 << 20, 64), Keeping::all);                  // 16 iterations
+  EXPECT_EQ(way(1 << 20, 68), Keeping::segments);
+}
+
+// Returns a kernel whose loop has this region, of an index and a tile, from %2 and %3 on.
+std::string until(std::string_view region) {
+  return str(R"(kernel k(%0: array<f64,2>, %1: array<f64,2>) {
+  %a: i32 = bid {axis=0}
+  %zero: i32 = constant {dtype=i32, value=0}
+  %one: i32 = constant {dtype=i32, value=1}
+  %six: i32 = constant {dtype=i32, value=6}
+  %3: f64[1,4] = load %0, %a, %zero {pad=0.0, shape=[1,4], steps=[1,4]}
+  %4: i32, %5: f64[1,4] = loop %zero, %3 (%k: i32, %t: f64[1,4]) {
+)",
+             region, R"(  }
+  store %1, %5, %a, %zero {steps=[1,4]}
 }
 )");
-            }),
-            "user.py:9: loop: has no derivative; only counted loops, of range(...) without break, have one");
+}
+const std::string next =
+    "    %x: f64[1,4] = sin %t\n    %y: f64[1,4] = mul %x, %t\n    %n: i32 = add %k, %one\n";
+std::optional<int64_t> bound_of(const std::string& text) {
+  const Derived made = derived_kernel(text);
+  const LaunchSizes sizes{{3, 1, 1}, [](size_t, int64_t) { return 17; }, nullptr};
+  return most_iterations(made.kernel, *made.scratch.at(0).loop, sizes);
+}
+
+TEST(Loops, ComparisonsBoundIterations) {
+  const auto when = [](std::string_view condition, bool goes_on) {
+    return until(str("    %c: bool = ", condition, "\n    if %c () {\n      ",
+                     goes_on ? "yield" : "break %k, %t", "\n    } () {\n      ",
+                     goes_on ? "break %k, %t" : "yield", "\n    }\n", next, "    continue %n, %y\n"));
+  };
+  for (const auto& [condition, goes_on, expected] : {std::tuple{"lt %k, %six", true, 6},
+                                                     {"gt %six, %k", true, 6},
+                                                     {"le %k, %six", true, 7},
+                                                     {"ge %k, %six", false, 6},
+                                                     {"gt %k, %six", false, 7}}) {
+    const std::string text = when(condition, goes_on);
+    EXPECT_EQ(bound_of(text), expected) << text;
+    check_gradients(text, {2, 1, 1}, {random_array({2, 4}, 1), TestArray::of({2, 4})});
+  }
+  EXPECT_EQ(bound_of(when("ne %k, %six", true)), std::nullopt);
+  check_gradients(when("ne %k, %six", true), {2, 1, 1}, {random_array({2, 4}, 1), TestArray::of({2, 4})});
+}
+
+// Returns how many loops without bounds a derived kernel has: those that count iterations.
+int64_t counting_loops(const std::string& text) {
+  int64_t count = 0;
+  walk(derived_kernel(text).function.body(), [&](const Op& op) { count += op.is("loop"); });
+  return count;
+}
+TEST(Loops, OneComparisonWithALimitNeedsNoCount) {
+  const auto when = [](std::string_view test, std::string_view more = "") {
+    return until(str("    %c: bool = ", test,
+                     "\n    if %c () {\n      yield\n    } () {\n      break %k, %t\n    }\n", next, more,
+                     "    continue %n, %y\n"));
+  };
+  EXPECT_EQ(counting_loops(when("lt %k, %six")), 0);
+  EXPECT_EQ(counting_loops(when("gt %six, %k")), 0);
+  EXPECT_EQ(counting_loops(when("lt %six, %k")), 1);
+  EXPECT_EQ(counting_loops(when("ne %k, %six")), 1);
+  EXPECT_EQ(counting_loops(when("lt %k, %six",
+                                "    %s: f64 = reduce_sum %y {axes=[0,1]}\n    %d: bool = gt %s, %s\n"
+                                "    if %d () {\n      break %n, %y\n    } () {\n      yield\n    }\n")),
+            1);
+}
+
+// Blocks that take turns at the elements, as persistent kernels do, in a loop with a condition.
+TEST(Loops, ElementsThatAreDealtToBlocks) {
+  check_gradients(R"(kernel dealt(%0: array<f64,1>, %1: array<f64,1>) {
+  %2: i32 = bid {axis=0}
+  %3: i32 = num_blocks {axis=0}
+  %4: i32 = dim %0 {axis=0}
+  %5: i32 = loop %2 (%6: i32) {
+    %7: bool = lt %6, %4
+    if %7 () {
+      yield
+    } () {
+      break %6
+    }
+    %8: f64[1] = load %0, %6 {pad=0.0, shape=[1], steps=[1]}
+    %9: f64[1] = sin %8
+    store %1, %9, %6 {steps=[1]}
+    %10: i32 = add %6, %3
+    continue %10
+  }
+}
+)",
+                  {3, 1, 1}, {random_array({8}, 1), TestArray::of({8})});
+}
+
+TEST(Loops, LoopsThatAreLeftAtOnce) {
+  check_gradients(until(next + "    break %n, %y\n"), {2, 1, 1},
+                  {random_array({2, 4}, 1), TestArray::of({2, 4})});
+}
+
+TEST(Loops, LoopsWithoutAnEndAreRefused) {
+  const std::string text = until(next + "    continue %n, %y\n");
+  const auto at = text.find("= loop");
+  const std::string located =
+      text.substr(0, text.find('\n', at)) + "  // user.py:9" + text.substr(text.find('\n', at));
+  EXPECT_EQ(error_of([&] { derived_kernel(located); }),
+            "user.py:9: loop: has no derivative; it has no end; leave it by its condition or break");
 }
 
 }  // namespace

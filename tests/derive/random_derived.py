@@ -24,6 +24,13 @@ class State:
         self.block, self.memory, self.results, self.values = block, memory, results, {}
 
 
+class Jump(Exception):
+    """Leaves an iteration with the value that it carries on."""
+
+    def __init__(self, kind, value):
+        self.kind, self.value = kind, value
+
+
 class Program:
     """A random program. text: its Tile IR of float64; evaluate(): its results by torch; grid; arrays: the sizes of the inputs,
     then of the results."""
@@ -106,9 +113,9 @@ class Program:
         steps = (
             [self.unary] * 4 + [self.binary] * 5 + [self.reduction, self.move, self.join, self.product, self.choose, self.part]
         )
-        steps += [self.running, self.load, self.load]
+        steps += [self.running, self.recurrence, self.load, self.load]
         if self.depth < 2:
-            steps += [self.loop, self.branch]
+            steps += [self.loop, self.branch, self.until]
         self.random.choice(steps)()
 
     def unary(self):
@@ -190,21 +197,54 @@ class Program:
 
     def running(self):
         x, shape = self.pick()
-        axis, back = self.random.randrange(2), self.random.randrange(2)
+        axis, back, product = self.random.randrange(2), self.random.randrange(2), self.random.random() < 0.5
         a, b, c = self.name(), self.name(), self.name()
         made = self.name()
         self.line(f"{made}: f64{self.shown(shape)} = scan {x} {{axis={axis}, reverse={back}}} ({a}: f64, {b}: f64) {{")
-        self.line(f"  {c}: f64 = add {a}, {b}")
+        self.line(f"  {c}: f64 = {'mul' if product else 'add'} {a}, {b}")
         self.line(f"  yield {c}")
         self.line("}")
 
         def meaning(s):
             v = s.values[x].flip(axis) if back else s.values[x]
-            return v.cumsum(axis).flip(axis) if back else v.cumsum(axis)
+            v = v.cumprod(axis) if product else v.cumsum(axis)
+            return v.flip(axis) if back else v
 
         self.does(lambda s: s.values.__setitem__(made, meaning(s)))
         self.pool.append((made, shape))
         self.value(f"sin {made}", shape, lambda s: s.values[made].sin())
+
+    def recurrence(self):
+        """h = a h + b, as a scan of pairs, or its last element."""
+        x, shape = self.pick()
+        y, _ = self.pick(shape)
+        axis, last = self.random.randrange(2), self.random.random() < 0.4
+        kind = f"reduce {x}, {y} {{axis={axis}}}" if last else f"scan {x}, {y} {{axis={axis}, reverse=0}}"
+        rest = [e for i, e in enumerate(shape) if i != axis] if last else list(shape)
+        a, b, c, d, e, f, g, first, made = (self.name() for _ in range(9))
+        self.line(
+            f"{first}: f64{self.shown(rest)}, {made}: f64{self.shown(rest)} = {kind} ({a}: f64, {b}: f64, {c}: f64, {d}: f64) {{"
+        )
+        for line in (f"{e}: f64 = mul {a}, {c}", f"{f}: f64 = mul {b}, {c}", f"{g}: f64 = add {f}, {d}", f"yield {e}, {g}"):
+            self.line(f"  {line}")
+        self.line("}")
+
+        def run(s):
+            h, all = torch.zeros_like(s.values[y].select(axis, 0)), []
+            for gate, row in zip(s.values[x].unbind(axis), s.values[y].unbind(axis)):
+                h = gate * h + row
+                all.append(h)
+            s.values[made] = h if last else torch.stack(all, axis)
+
+        self.does(run)
+        if last:
+            opened, one = self.name(), [1 if i == axis else e for i, e in enumerate(shape)]
+            self.line(f"{opened}: f64{self.shown(one)} = reshape {made} {{shape={one}}}")
+            self.value(
+                f"broadcast {opened} {{shape={list(shape)}}}", shape, lambda s: s.values[made].unsqueeze(axis).expand(shape)
+            )
+        else:
+            self.value(f"tanh {made}", shape, lambda s: s.values[made].tanh())
 
     # Memory.
     def load(self):
@@ -252,7 +292,7 @@ class Program:
 
     def loop(self):
         start, shape = self.pick()
-        count = self.random.choice([0, 1, 2, 3])
+        count = self.random.choice([0, 1, 2, 3, 3, 7])
         high = self.scalar(f"constant {{dtype=i32, value={count}}}", count)
         low = self.random.choice([self.zero, self.bids[0]])
         index, carried, made, end = self.name(), self.name(), self.name(), []
@@ -292,6 +332,79 @@ class Program:
                     statement(s)
                 value, s.values[counter] = s.values[end[0]], before + 1
             s.values[made] = value
+
+        self.does(run)
+        self.pool.append((made, shape))
+
+    def until(self):
+        """A loop that ends by a condition, perhaps by two, and may go on early."""
+        start, shape = self.pick()
+        high = self.scalar("constant {dtype=i32, value=" + str(count := self.random.choice([0, 1, 3, 6])) + "}", count)
+        index, carried, last, made, end = self.name(), self.name(), self.name(), self.name(), []
+        inside, following, tile = self.name(), self.name(), f"f64{self.shown(shape)}"
+        self.line(f"{last}: i32, {made}: {tile} = loop {self.zero}, {start} ({index}: i32, {carried}: {tile}) {{")
+
+        def jump():
+            """Leaves the loop, or goes on, if the sum of a tile exceeds a number; perhaps only in some iterations."""
+            x, own = self.pick()
+            y, _ = self.pick(shape)
+            kind, limit = self.random.choice(["break", "continue"]), round(self.random.uniform(-2, 2), 3)
+            total, number, exceeds = self.name(), self.name(), self.name()
+            self.line(f"{total}: f64 = reduce_sum {x} {{axes={list(range(len(own)))}}}")
+            self.line(f"{number}: f64 = constant {{dtype=f64, value={limit}}}")
+            self.line(f"{exceeds}: bool = gt {total}, {number}")
+            lines = [f"if {exceeds} () {{", f"  {kind} {following}, {y}", "} () {", "  yield", "}"]
+            some = self.random.random() < 0.5
+            if some:
+                early = self.name()
+                self.line(f"{early}: bool = gt {index}, {self.one}")
+                lines = [f"if {early} () {{", *(f"  {line}" for line in lines), "  yield", "} () {", "  yield", "}"]
+            for line in lines:
+                self.line(line)
+
+            def run(s):
+                if s.values[x].sum() > limit and (not some or s.values[index] > 1):
+                    raise Jump(kind, s.values[y])
+
+            self.does(run)
+
+        def write():
+            self.pool.append((carried, shape))
+            self.indices.append(index)
+            for line in (f"{inside}: bool = lt {index}, {high}", f"if {inside} () {{", "  yield", "} () {"):
+                self.line(line)
+            for line in (f"  break {index}, {carried}", "}", f"{following}: i32 = add {index}, {self.one}"):
+                self.line(line)
+            for _ in range(self.random.randint(1, 2)):
+                for _ in range(self.random.randint(1, 3)):
+                    self.step()
+                if self.random.random() < 0.7:
+                    jump()
+            x, _ = self.pick(shape)
+            if self.random.random() < 0.5:
+                x, _ = self.value(f"mul {carried}, {x}", shape, lambda s, x=x: s.values[carried] * s.values[x])
+                x, _ = self.value(f"cos {x}", shape, lambda s, x=x: s.values[x].cos())
+            self.line(f"continue {following}, {x}")
+            end.append(x)
+            self.indices.pop()
+
+        inner = self.region(write)
+        self.line("}")
+
+        def run(s):
+            value, i = s.values[start], 0
+            while i < count:
+                s.values[index], s.values[carried] = i, value
+                i += 1
+                try:
+                    for statement in inner:
+                        statement(s)
+                    value = s.values[end[0]]
+                except Jump as jump:
+                    value = jump.value
+                    if jump.kind == "break":
+                        break
+            s.values[made], s.values[last] = value, i
 
         self.does(run)
         self.pool.append((made, shape))

@@ -37,8 +37,7 @@ TEST(Reverse, ElementwiseKernel) {
 }
 
 TEST(Reverse, WhatIsDetachedPassesNoGradientOn) {
-  EXPECT_EQ(
-      derived(R"(kernel part(%0: array<f32,1>, %1: array<f32,1>) {
+  EXPECT_EQ(derived(R"(kernel part(%0: array<f32,1>, %1: array<f32,1>) {
   %2: i32 = bid {axis=0}
   %3: f32[8] = load %0, %2 {pad=0.0, shape=[8], steps=[8]}
   %4: f32[8] = detach %3
@@ -46,7 +45,7 @@ TEST(Reverse, WhatIsDetachedPassesNoGradientOn) {
   store %1, %5, %2 {steps=[8]}
 }
 )"),
-      R"(kernel part_backward(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>, %3: array<f32,1>) {
+            R"(kernel part_backward(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>, %3: array<f32,1>) {
   %4: i32 = bid {axis=0}
   %5: f32[8] = load %0, %4 {pad=0.0, shape=[8], steps=[8]}
   %6: f32[8] = detach %5
@@ -150,6 +149,23 @@ TEST(Reverse, DetachedTilesAreConstants) {
   store %3, %14, %4, %5 {steps=[1,8]}
 }
 )");
+}
+
+TEST(Reverse, RegionsOfOtherThanElementwiseOperationsAreRefused) {
+  EXPECT_EQ(error_of([&] {
+              derived(R"(kernel k(%0: array<f32,1>, %1: array<f32,1>) {
+  %2: i32 = bid {axis=0}
+  %3: f32[8] = load %0, %2 {pad=0.0, shape=[8], steps=[8]}
+  %4: f32[8] = scan %3 {axis=0} (%5: f32, %6: f32) {
+    %7: f32 = mul %5, %6
+    %8: f32 = reduce_sum %7 {axes=[]}  // user.py:7
+    yield %8
+  }
+  store %1, %4, %2 {steps=[8]}
+}
+)");
+            }),
+            "user.py:7: reduce_sum: has no derivative; in a region only elementwise operations have one");
 }
 
 TEST(Reverse, LoadsAtOffsetsAreRefused) {

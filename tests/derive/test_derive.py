@@ -38,8 +38,14 @@ def test_report_and_source():
 
 def test_report_of_values_that_are_kept():
     x, out = torch.randn(6, 11), torch.empty(6, 11)
-    report = tile_ops.derive(kernels.recurrence_kernel).report(x, x, out, 4)
-    assert report == {"x": "stored", "a": "stored", "kept for each iteration": ["f32[4]"]}
+    derivative, ways = tile_ops.derive(kernels.recurrence_kernel), {"x": "stored", "a": "stored"}
+    assert derivative.report(x, x, out, 4) == {**ways, "kept for each iteration": ["f32[4]"]}
+    assert derivative.report(x, x, out, 4, grid=3) == {**ways, "kept for each iteration": ["f32[4]"]}
+    x = torch.empty(1000, 2000)
+    assert derivative.report(x, x, x, 4) == {**ways, "kept for each iteration": ["f32[4]"]}
+    # 8 million bytes are more than 4 MiB and a sixteenth of the arrays.
+    assert derivative.report(x, x, x, 4, grid=lambda *_: (500,)) == {**ways, "kept every 32 iterations": ["f32[4]"]}
+    assert derivative.report(x, x, x, 4, grid=300) == {**ways, "kept for each iteration": ["f32[4]"]}
 
 
 def test_online_softmax_keeps_nothing_for_each_iteration():
@@ -91,14 +97,6 @@ def test_gradients_in_memory_of_other_arguments():
 
 
 @tl.kernel
-def waiting_kernel(x, out, N: tl.Constant[int]):
-    t = tl.load(x, (tl.bid(0),), (N,))
-    while tl.sum(t) > 1.0:
-        t = t * 0.5
-    tl.store(out, (tl.bid(0),), t)
-
-
-@tl.kernel
 def counted_kernel(x, n, out, N: tl.Constant[int]):
     t = tl.load(x, (tl.bid(0),), (N,))
     for _ in range(tl.load(n, (0,), ())):
@@ -135,8 +133,11 @@ def twice_kernel(x, out, N: tl.Constant[int]):
 
 
 @tl.kernel
-def running_product_kernel(x, out, N: tl.Constant[int]):
-    tl.store(out, (tl.bid(0),), tl.cumprod(tl.load(x, (tl.bid(0),), (N,)), axis=0))
+def magnitudes_kernel(x, out, N: tl.Constant[int]):
+    def larger(a, b):
+        return tl.bitcast((tl.bitcast(a, tl.int32) & 0x7FFFFFFF) | tl.bitcast(b, tl.int32), tl.float32)
+
+    tl.store(out, (tl.bid(0),), tl.scan(tl.load(x, (tl.bid(0),), (N,)), 0, larger, 0.0))
 
 
 X, OUT = torch.rand(8), torch.empty(8)
@@ -145,7 +146,6 @@ X, OUT = torch.rand(8), torch.empty(8)
 @pytest.mark.parametrize(
     "kernel, arguments, text",
     [
-        (waiting_kernel, (X, OUT, 8), "loop: has no derivative; only counted loops, of range(...) without break, have one"),
         (bits_kernel, (X, OUT, 8), "bitcast: has no derivative; bits of a number do not change continuously; use arithmetic"),
         (last_wins_kernel, (X, OUT, 8), "store: has no derivative: iterations of a loop may store the same elements"),
         (shared_store_kernel, (X, OUT, 8), "store: has no derivative: blocks along axis 0 of the grid may store the same"),
@@ -154,7 +154,7 @@ X, OUT = torch.rand(8), torch.empty(8)
             (X, OUT, 8),
             "scatter: has no derivative: its indices may name an element twice; count them by arange()",
         ),
-        (running_product_kernel, (X, OUT, 8), "scan: has no derivative; only a running sum has one"),
+        (magnitudes_kernel, (X, OUT, 8), "bitcast: has no derivative; bits of a number do not change continuously"),
     ],
 )
 def test_what_has_no_derivative(kernel, arguments, text):
@@ -170,9 +170,11 @@ def test_arrays_that_are_changed_in_place():
 
 
 def test_iterations_that_depend_on_loaded_values():
-    n, grads = torch.tensor([2]), torch.ones(2, 8)
-    with pytest.raises(NotImplementedError, match="its number of iterations depends on load"):
-        tile_ops.derive(counted_kernel)[1](X, n, OUT, 8, grads[0], grads[1])
+    n, grad_x = torch.tensor([2]), torch.empty(8)
+    derivative = tile_ops.derive(counted_kernel)
+    assert derivative.report(X, n, OUT, 8) == {"x": "stored", "kept for some iterations": ["f32[8]"]}
+    derivative[1](X, n, OUT, 8, torch.ones(8), grad_x)
+    torch.testing.assert_close(grad_x, 4 * X**3)
 
 
 @tl.kernel

@@ -10,8 +10,18 @@ from tile_ops._operators import automatic
 
 from derive.cases import CASES
 
-SUBJECTS = ["", "_of_attention", "_of_control", "_of_elements", "_of_losses", "_of_neighbours", "_of_products", "_of_programs"]
-SUBJECTS += ["_of_recurrences", "_of_rows"]
+SUBJECTS = [
+    "",
+    "_of_attention",
+    "_of_conditions",
+    "_of_control",
+    "_of_elements",
+    "_of_losses",
+    "_of_neighbours",
+    "_of_products",
+    "_of_programs",
+]
+SUBJECTS += ["_of_recurrences", "_of_regions", "_of_rows"]
 for subject in SUBJECTS:  # each adds its cases
     importlib.import_module(f"derive.kernels{subject}")
 

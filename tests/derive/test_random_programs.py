@@ -12,7 +12,7 @@ from derive.random_derived import OwnedProgram, Program
 PARTIAL, ATOMIC = 0, 1  # numbers of C++'s Sharing
 WAYS = {
     "partial sums": (PARTIAL, -1), "atomics": (ATOMIC, -1), "folded": (PARTIAL, 0), "folded, atomics": (ATOMIC, 1),
-    "transposed": (OWNER, -1),
+    "transposed": (OWNER, -1), "segments": (PARTIAL, -1, 1), "two places": (PARTIAL, -1, 2, 2),
 }  # fmt: skip
 
 

@@ -96,9 +96,17 @@ def test_blocks_that_repeat_each_other(ops):
 
 
 def test_kernels_without_a_derivative(ops):
-    text = error_of(lambda: ops.derived_halved(leaf(100)))
-    assert text.startswith("tt::derived_halved: derived.cpp:")
-    assert text.endswith(": loop: has no derivative; only counted loops, of range(...) without break, have one")
+    text = error_of(lambda: ops.derived_bits(leaf(100)))
+    assert text.startswith("tt::derived_bits: derived.cpp:")
+    assert text.endswith(": bitcast: has no derivative; bits of a number do not change continuously; use arithmetic")
+
+
+def test_loops_that_end_by_a_condition(ops):
+    x = leaf(100)
+    (ours,) = torch.autograd.grad(ops.derived_halved(x).sin().sum(), x)
+    t = torch.nn.functional.pad(x, (0, 28)).view(2, 64)
+    factor = 0.5 ** t.amax(1, keepdim=True).log2().ceil().clamp(min=0).detach()
+    torch.testing.assert_close(ours, torch.autograd.grad((t * factor).sin().sum(), x)[0])
 
 
 def test_atomics_are_refused_where_they_are_not_deterministic(ops):

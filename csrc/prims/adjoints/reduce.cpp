@@ -78,13 +78,12 @@ void adjoint_of_reduce(Adjoints& adjoints) {
   if (step == "add") return adjoint_of_sum(adjoints);
   if (step == "mul") return adjoint_of_prod(adjoints);
   if (step == "maximum" || step == "minimum") return adjoint_of_extreme(adjoints);
-  fail_without_derivative(adjoints.op,
-                          "a region has one if it adds, multiplies, or takes the larger or smaller");
+  adjoint_of_combine(adjoints);
 }
 
 void adjoint_of_scan(Adjoints& adjoints) {
   Value* g = adjoints.of();
-  if (combined_by(adjoints.op) != "add") fail_without_derivative(adjoints.op, "only a running sum has one");
+  if (combined_by(adjoints.op) != "add") return adjoint_of_combine(adjoints);
   if (!g) return;
   // Each element is in the sums from its place on: the adjoint is the running sum from the other end.
   Builder& build = adjoints.build;

@@ -10,6 +10,13 @@ from ..language.kernel import kernel as Kernel
 from .traced import is_float, traced
 
 
+def _axes(grid, arguments):
+    """Returns the three extents of a grid."""
+    grid = grid(*arguments) if callable(grid) else grid
+    grid = (grid,) if isinstance(grid, int) else tuple(grid)
+    return (*grid, *(1,) * (3 - len(grid)))
+
+
 class Derivative:
     """The gradient of a kernel by the compiler: derive(kernel)[grid](*arguments, *gradients of results, *gradients).
 
@@ -60,11 +67,8 @@ class Derivative:
                     f"{leaf.dtype} {tuple(leaf.shape)}"
                 )
         self._check_memory(names, gradients, len(results), leaves)
-        grid = grid(*own) if callable(grid) else grid
-        grid = (grid,) if isinstance(grid, int) else tuple(grid)
         targets = {i: (gradient, False) for i, gradient in zip(inputs, gradients[len(results) :])}
-        grid = (*grid, *(1,) * (3 - len(grid)))
-        found.launch(self.kernel.__name__, grid, leaves, gradients[: len(results)], targets, results)
+        found.launch(self.kernel.__name__, _axes(grid, own), leaves, gradients[: len(results)], targets, results)
 
     def _check_memory(self, names, gradients, given, leaves):
         """Raises ValueError if a gradient that is written shares memory with another tensor."""
@@ -76,13 +80,17 @@ class Derivative:
                     "give memory of its own"
                 )
 
-    def report(self, *arguments: Any) -> dict[str, Any]:
-        """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel."""
-        found, _, inputs, results = self._parts(arguments)
-        texts, kept = found.kernel.report(inputs, results)
+    def report(self, *arguments: Any, grid: Any = None) -> dict[str, Any]:
+        """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel.
+
+        What loops keep is in lists of tiles, {way: [tile, ...]}. grid: the kernel's, on which the way may depend, because more
+        blocks keep more; without it, all that has a bound counts as kept for each iteration.
+        """
+        found, leaves, inputs, results = self._parts(arguments)
+        texts, kept = found.kernel.report(inputs, results, leaves, None if grid is None else _axes(grid, arguments))
         report: dict[str, Any] = {self._name(arguments, i): text for i, text in zip(inputs, texts)}
-        if kept:
-            report["kept for each iteration"] = kept
+        for way, tile in kept:
+            report.setdefault(way, []).append(tile)
         return report
 
     def source(self, *arguments: Any, transposed: bool = False) -> str:

@@ -70,7 +70,7 @@ const auto steps = op("tt::derived_steps(Tensor x, str kind) -> Tensor out")
                        })
                        .grad_by_compiler();
 
-// A loop whose end depends on what it computes has no derivative.
+// A loop whose end depends on what it computes.
 void halved_kernel(Array x, Array out) {
   Tile t = x.tiled_view({64}).load({bid(0)});
   while_loop([&] { return t.max() > 1; }, [&] { t = t * 0.5; });
@@ -81,6 +81,17 @@ const auto halved = op("tt::derived_halved(Tensor x) -> Tensor out")
                         .outputs(like_first)
                         .run([](const Tensor& x, Tensor& out) { halved_of.launch(blocks_of(x), x, out); })
                         .grad_by_compiler();
+
+// Bits of floats have no derivative.
+void bits_kernel(Array x, Array out) {
+  Tile t = x.tiled_view({64}).load({bid(0)});
+  out.tiled_view({64}).store({bid(0)}, t.bitcast(DType::i64).bitcast(DType::f64));
+}
+Kernel bits_of("derived_bits", bits_kernel);
+const auto bits = op("tt::derived_bits(Tensor x) -> Tensor out")
+                      .outputs(like_first)
+                      .run([](const Tensor& x, Tensor& out) { bits_of.launch(blocks_of(x), x, out); })
+                      .grad_by_compiler();
 
 // Adds picked elements up: only atomics can add their gradients.
 void picked_kernel(Array x, Array indices, Array out) {
