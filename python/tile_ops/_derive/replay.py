@@ -3,6 +3,7 @@
 import torch
 
 from .. import _C
+from . import saving
 from .record import Copies, check, check_memory, record, storage_of
 
 
@@ -70,11 +71,17 @@ class Replay:
         known = [each for each in (*self.arguments, *self.results) if isinstance(each, torch.Tensor)]
         check_memory(self.name, self.launches, known)
 
-    def gradients(self, incoming, targets):
+    def gradients(self, incoming, targets, saved=None):
         """Fills tensors with gradients.
 
         incoming: the gradient of each result, or None. targets: for each argument None, or the tensor that gets its gradient.
+        saved: what saving.Saving.run_with has saved, or None.
         """
+        self._saved = {}  # launch: its _C.ReverseKernel and arrays
+        if saved is not None and saved.numel():
+            plan = saving.plan_of(self.launches, [each for each in self.arguments if isinstance(each, torch.Tensor)])
+            if plan.bytes == saved.numel():
+                self._saved = {each: (own.kernel, own.views(saved)) for each, own in zip(self.launches, plan.launches) if own}
         self._targets = {}  # storage: (argument, target)
         for argument, target in zip(self.arguments, targets):
             if target is not None:
@@ -160,4 +167,4 @@ class Replay:
         for i in wanted:
             memory = self._memory_of(each.leaves[i])
             targets[i] = memory.view(each.leaves[i]), memory.adds
-        each.traced.launch(f"{self.name}: {each.kernel.__name__}", each.grid, each.leaves, incoming, targets, results)
+        each.traced.launch(f"{self.name}: {each.kernel.__name__}", each.grid, each.leaves, incoming, targets, results, saved=self._saved.get(each))
