@@ -261,6 +261,13 @@ const SavingKernels::Way& SavingKernels::way(const std::vector<size_t>& chosen) 
   return *known;
 }
 
+const SavingKernel* SavingKernels::all() {
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < candidates_.size(); ++i) chosen.push_back(i);
+  const SavingKernel& kernel = way(chosen).kernel;
+  return kernel.tiles.empty() ? nullptr : &kernel;
+}
+
 const SavingKernel* SavingKernels::choose(const LaunchSizes& sizes, bool cpu) {
   if (candidates_.empty()) return nullptr;
   const double room = bytes_of_arrays(kernel_, sizes);

@@ -42,6 +42,8 @@ class SavingKernels {
   // kernel then has less work, beyond that of storing and loading it, and all tiles take no more memory than
   // the launch's own arrays. The pointer lives as long as this.
   const SavingKernel* choose(const LaunchSizes& sizes, bool cpu);
+  // Returns the one that saves all that may be saved, in tests.
+  const SavingKernel* all();
 
  private:
   struct Way {

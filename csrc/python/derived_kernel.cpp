@@ -156,13 +156,13 @@ at::Tensor tensor_at(PyObject* object) {
   return *tensor;
 }
 
-// saving((x, y, z), arguments, inputs, results, cpu). Tensors may be fake.
+// saving((x, y, z), arguments, inputs, results, cpu, everything=False). Tensors may be fake.
 PyObject* saving(PyObject* self, PyObject* arguments) {
   long long x, y, z;
   PyObject *given, *inputs, *results;
-  int cpu;
-  if (!PyArg_ParseTuple(arguments, "(LLL)O!O!O!p", &x, &y, &z, &PyTuple_Type, &given, &PyTuple_Type, &inputs,
-                        &PyTuple_Type, &results, &cpu))
+  int cpu, everything = 0;
+  if (!PyArg_ParseTuple(arguments, "(LLL)O!O!O!p|p", &x, &y, &z, &PyTuple_Type, &given, &PyTuple_Type,
+                        &inputs, &PyTuple_Type, &results, &cpu, &everything))
     return nullptr;
   return raising([&]() -> PyObject* {
     const auto item = [&](size_t i) {
@@ -183,7 +183,8 @@ PyObject* saving(PyObject* self, PyObject* arguments) {
       if (PyErr_Occurred()) throw PythonFailure();
       return number;
     };
-    auto made = kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0);
+    auto made = kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0,
+                                       everything != 0);
     if (!made) Py_RETURN_NONE;
     return reverse_object(std::move(made));
   });
@@ -224,13 +225,30 @@ PyObject* launch(PyObject* self, PyObject* arguments) {
   });
 }
 
-// run((x, y, z), arguments).
+void require_kernel(PyObject* kernel) {
+  if (is_kernel(kernel)) return;
+  PyErr_Format(PyExc_TypeError, "%R is no kernel; make one with tile_ops.language.kernel", kernel);
+  throw PythonFailure();
+}
+// run((x, y, z), arguments, of, (argument, …)).
 PyObject* run(PyObject* self, PyObject* arguments) {
   long long x, y, z;
-  PyObject* given;
-  if (!PyArg_ParseTuple(arguments, "(LLL)O!", &x, &y, &z, &PyTuple_Type, &given)) return nullptr;
+  PyObject *given, *of, *own;
+  if (!PyArg_ParseTuple(arguments, "(LLL)O!OO!", &x, &y, &z, &PyTuple_Type, &given, &of, &PyTuple_Type, &own))
+    return nullptr;
   return raising([&]() -> PyObject* {
     ReverseKernel& kernel = kernel_in(self);
+    require_kernel(of);
+    {
+      const Call call(of, PySequence_Fast_ITEMS(own), static_cast<size_t>(PyTuple_GET_SIZE(own)), false);
+      Touched touched;
+      for (size_t i = 0; i + kernel.saved().size() < kernel.uses().size(); ++i) {
+        const ReverseKernel::Use& use = kernel.uses()[i];
+        touched.read |= uint64_t{use.read || use.added} << i;
+        touched.written |= uint64_t{use.written()} << i;
+      }
+      call.check_written(touched);
+    }
     const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
     {
       const Released released(true);
@@ -264,11 +282,6 @@ void free_cache(PyObject* self) {
   Py_DECREF(cache_type);
 }
 
-void require_kernel(PyObject* kernel) {
-  if (is_kernel(kernel)) return;
-  PyErr_Format(PyExc_TypeError, "%R is no kernel; make one with tile_ops.language.kernel", kernel);
-  throw PythonFailure();
-}
 PyObject* cached(PyObject* self, PyObject* arguments) {
   PyObject *kernel, *given;
   if (!PyArg_ParseTuple(arguments, "OO!", &kernel, &PyTuple_Type, &given)) return nullptr;
@@ -370,10 +383,12 @@ PyMethodDef reverse_methods[] = {
      "launch(name, grid, arguments, results, incoming, ((parameter, tensor, adds), ...), way=None): computes "
      "gradients. way: (number of the sharing, folded axis) in tests."},
     {"saving", saving, METH_VARARGS,
-     "saving(grid, arguments, inputs, results, cpu): the ReverseKernel that also saves what its gradient "
-     "needs, for "
-     "launches of such sizes; None if it would save nothing. Tensors may be fake."},
-    {"run", run, METH_VARARGS, "run(grid, arguments): launches the kernel itself."},
+     "saving(grid, arguments, inputs, results, cpu, everything=False): the ReverseKernel that also saves what "
+     "its gradient needs, for launches of such sizes; None if it would save nothing. Tensors may be fake. "
+     "everything: all that may be saved is, in tests."},
+    {"run", run, METH_VARARGS,
+     "run(grid, arguments, kernel, its arguments): launches the kernel, after the checks of a launch of that "
+     "one."},
     {"report", report, METH_VARARGS,
      "report(parameters, results): how the gradient of each parameter is written, and what is kept for each "
      "iteration."},

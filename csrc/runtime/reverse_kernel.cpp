@@ -29,8 +29,8 @@ std::vector<size_t> positions_of(const std::vector<SavedTile>& saved) {
 
 // What the choice depends on.
 std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& inputs,
-                            const std::vector<size_t>& results, const LaunchSizes& sizes, bool cpu) {
-  std::vector<int64_t> key{cpu, static_cast<int64_t>(inputs.size())};
+                            const std::vector<size_t>& results, const LaunchSizes& sizes, int64_t way) {
+  std::vector<int64_t> key{way, static_cast<int64_t>(inputs.size())};
   key.insert(key.end(), inputs.begin(), inputs.end());
   key.insert(key.end(), results.begin(), results.end());
   key.insert(key.end(), sizes.blocks, sizes.blocks + 3);
@@ -79,15 +79,17 @@ const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted
 
 std::shared_ptr<ReverseKernel> ReverseKernel::saving(const std::vector<size_t>& inputs,
                                                      const std::vector<size_t>& results,
-                                                     const LaunchSizes& sizes, bool cpu) {
+                                                     const LaunchSizes& sizes, bool cpu,
+                                                     bool everything) {
   const std::lock_guard lock(mutex_);
   if (chosen_.size() > most_choices) chosen_.clear();
-  const auto [known, is_new] = chosen_.try_emplace(key_of(kernel_, inputs, results, sizes, cpu));
+  const auto [known, is_new] = chosen_.try_emplace(key_of(kernel_, inputs, results, sizes, 2 * everything + cpu));
   if (!is_new) return known->second;
   try {
     Saving& saving =
         saving_.try_emplace(std::pair(inputs, results), kernel_, inputs, results).first->second;
-    const SavingKernel* const best = saving.kernels.choose(sizes, cpu);
+    const SavingKernel* const best =
+        everything ? saving.kernels.all() : saving.kernels.choose(sizes, cpu);
     if (!best) return nullptr;
     std::shared_ptr<ReverseKernel>& made = saving.made[best];
     if (!made) made = std::make_shared<ReverseKernel>(clone(best->function), best->tiles);

@@ -44,9 +44,9 @@ class ReverseKernel {
   const Made* folded(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis);
 
   // Returns the kernel that also saves what its gradient needs, for a launch of such sizes; null: it saves
-  // nothing. inputs, results: parameters, as for derived().
+  // nothing. inputs, results: parameters, as for derived(). everything: all that may be saved is, in tests.
   std::shared_ptr<ReverseKernel> saving(const std::vector<size_t>& inputs, const std::vector<size_t>& results,
-                                        const LaunchSizes& sizes, bool cpu);
+                                        const LaunchSizes& sizes, bool cpu, bool everything = false);
   const std::vector<SavedTile>& saved() const { return saved_; }
   // The kernel itself, for launches that save.
   const TextKernel& launched();

@@ -77,11 +77,13 @@ class Replay:
         incoming: the gradient of each result, or None. targets: for each argument None, or the tensor that gets its gradient.
         saved: what saving.Saving.run_with has saved, or None.
         """
-        self._saved = {}  # launch: its _C.ReverseKernel and arrays
+        self._saved = {}  # launch: the Traced of its kernel that saves, and all arguments
         if saved is not None and saved.numel():
             plan = saving.plan_of(self.launches, [each for each in self.arguments if isinstance(each, torch.Tensor)])
             if plan.bytes == saved.numel():
-                self._saved = {each: (own.kernel, own.views(saved)) for each, own in zip(self.launches, plan.launches) if own}
+                for each, own in zip(self.launches, plan.launches):
+                    if own is not None:
+                        self._saved[each] = own.traced, (*each.leaves, *own.views(saved))
         self._targets = {}  # storage: (argument, target)
         for argument, target in zip(self.arguments, targets):
             if target is not None:
@@ -167,4 +169,5 @@ class Replay:
         for i in wanted:
             memory = self._memory_of(each.leaves[i])
             targets[i] = memory.view(each.leaves[i]), memory.adds
-        each.traced.launch(f"{self.name}: {each.kernel.__name__}", each.grid, each.leaves, incoming, targets, results, saved=self._saved.get(each))
+        traced, leaves = self._saved.get(each, (each.traced, each.leaves))
+        traced.launch(f"{self.name}: {each.kernel.__name__}", each.grid, leaves, incoming, targets, results)

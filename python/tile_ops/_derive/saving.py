@@ -15,10 +15,10 @@ _MOST_PLANS = 256  # of one operator
 
 
 class Saved:
-    """The tiles that one launch saves. kernel: a _C.ReverseKernel that stores them. arrays: (dtype, shape, first byte) each."""
+    """The tiles that one launch saves. traced: of the kernel that stores them. arrays: (dtype, shape, first byte) each."""
 
-    def __init__(self, kernel, arrays):
-        self.kernel, self.arrays = kernel, arrays
+    def __init__(self, traced, arrays):
+        self.traced, self.arrays = traced, arrays
 
     def views(self, buffer):
         """Returns the arrays in the tensor of bytes."""
@@ -36,13 +36,13 @@ class Plan:
 
     def add(self, launch, needed=True):
         """Appends what a launch saves; nothing if no gradient needs it."""
-        kernel = launch.traced.saving(launch.grid, launch.leaves) if needed else None
+        traced = launch.traced.saving(launch.grid, launch.leaves) if needed else None
         arrays, blocks = [], math.prod(launch.grid)
-        for name, shape, _ in kernel.saved if kernel else ():
+        for name, shape, _ in traced.kernel.saved if traced else ():
             dtype = of_ir(name).torch
             arrays.append((dtype, (blocks, *shape), self.bytes))
             self.bytes += -(-dtype.itemsize * math.prod(arrays[-1][1]) // _ALIGNMENT) * _ALIGNMENT
-        self.launches.append(Saved(kernel, tuple(arrays)) if arrays else None)
+        self.launches.append(Saved(traced, tuple(arrays)) if arrays else None)
 
 
 def plan_of(launches, arguments):
@@ -107,8 +107,7 @@ class Saving:
             saved = actual.launches[at]
             if saved is None or saved.arrays != planned.arrays:
                 return kernel[grid](*given)
-            kernel._check_written(given)
-            saved.kernel.run(grid, (*launched.leaves, *saved.views(buffer)))
+            saved.traced.kernel.run(grid, (*launched.leaves, *saved.views(buffer)), kernel, given)
 
         _C.replace_launches(lambda: self.run(arguments, results), launch)
         same = len(actual.launches) == len(plan.launches) and all(

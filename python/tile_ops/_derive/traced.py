@@ -18,29 +18,29 @@ def is_float(array):
 
 
 class Traced:
-    """The IR of a kernel. arrays: the rows of _C.ReverseKernel.arrays."""
+    """The IR of a kernel, in a _C.ReverseKernel. arrays: the rows of its arrays."""
 
-    def __init__(self, text):
-        self.kernel = _C.ReverseKernel(text)
+    def __init__(self, kernel):
+        self.kernel = kernel
         self.arrays = self.kernel.arrays
         self.inputs = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and a[2] and not (a[3] or a[4]))
         self.results = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and (a[3] or a[4]))
 
     def saving(self, grid, leaves):
-        """Returns the _C.ReverseKernel that a launch uses to save what its gradient needs; None: it saves nothing."""
+        """Returns the Traced of the kernel that also saves what its gradient needs, for such a launch; None: nothing is saved.
+        Its last parameters are the arrays [blocks, *shape] of kernel.saved."""
         cpu = next(each.device.type == "cpu" for each in leaves if isinstance(each, torch.Tensor))
-        return self.kernel.saving(tuple(grid), tuple(leaves), self.inputs, self.results, cpu)
+        kernel = self.kernel.saving(tuple(grid), tuple(leaves), self.inputs, self.results, cpu)
+        return None if kernel is None else Traced(kernel)
 
-    def launch(self, name, grid, leaves, incoming, targets, results, *way, saved=None):
+    def launch(self, name, grid, leaves, incoming, targets, results, *way):
         """Computes gradients.
 
         leaves: the kernel's arguments. incoming: the gradients of the parameters `results`, in their dtypes. targets:
-        {parameter: (tensor, adds)}: the tensor of the array's shape that gets the gradient, to which it is added if adds. saved: the _C.ReverseKernel
-        and the arrays that the launch saved.
+        {parameter: (tensor, adds)}: the tensor of the array's shape that gets the gradient, to which it is added if adds.
         """
         given = tuple((parameter, tensor, adds) for parameter, (tensor, adds) in targets.items())
-        kernel, arrays = saved or (self.kernel, ())
-        kernel.launch(name, tuple(grid), (*leaves, *arrays), tuple(results), tuple(incoming), given, *way)
+        self.kernel.launch(name, tuple(grid), tuple(leaves), tuple(results), tuple(incoming), given, *way)
 
 
 def traced(kernel, arguments):
@@ -50,7 +50,7 @@ def traced(kernel, arguments):
     found = None if fake else cache.get(kernel, arguments)
     if found is None:
         text = _FACTS.sub(") {", kernel._ir(arguments, False), count=1)
-        found = texts[text] = texts.get(text) or Traced(text)
+        found = texts[text] = texts.get(text) or Traced(_C.ReverseKernel(text))
         if not fake:
             cache.set(kernel, arguments, found)
     return found
