@@ -239,7 +239,7 @@ PyObject* run(PyObject* self, PyObject* arguments) {
   return raising([&]() -> PyObject* {
     ReverseKernel& kernel = kernel_in(self);
     require_kernel(of);
-    {
+    if (!LaunchObserver::of_thread()) {
       const Call call(of, PySequence_Fast_ITEMS(own), static_cast<size_t>(PyTuple_GET_SIZE(own)), false);
       Touched touched;
       for (size_t i = 0; i + kernel.saved().size() < kernel.uses().size(); ++i) {
