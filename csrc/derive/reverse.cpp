@@ -121,15 +121,6 @@ Function prepared(const Function& kernel, int folded_axis) {
 
 namespace {
 
-// Nothing is differentiated any more.
-void remove_detached(Function& function) {
-  ValueMap replaced;
-  walk(function.body(), [&](const Op& op) {
-    if (op.is("detach")) replaced[op.result()] = op.operands[0];
-  });
-  replace_uses(function.body(), replaced);
-}
-
 Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
                      const std::vector<size_t>& results, int folded_axis,
                      const std::vector<size_t>& saved) {
@@ -172,7 +163,6 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
   }
   derived.grid_axes = grid_axes(derived.kernel);
   Backward(derived, activity, copies).run();
-  remove_detached(derived.function);
   factor_sums(derived.function);
   verify(derived.function, "reverse");
   run_pass("dce", derived.function);

@@ -144,8 +144,19 @@ Value* number_of_block(Builder& build, const std::vector<int>& axes) {
   return number;
 }
 
+Function copy_of(const Function& kernel, std::string name) {
+  Function made(std::move(name));
+  made.attributes() = kernel.attributes();
+  ValueMap copies;
+  for (Value* parameter : kernel.body().arguments)
+    copies[parameter] = made.add_argument(made.body(), parameter->type, parameter->location);
+  Builder build(made, made.body());
+  for (const auto& op : kernel.body().ops) build.insert(clone(*op, made, copies));
+  return made;
+}
+
 SavingKernel with_stores(const Function& kernel, const std::vector<SavedCandidate>& list) {
-  SavingKernel made{clone(kernel), {}};
+  SavingKernel made{copy_of(kernel, kernel.name() + "_saving"), {}};
   Function& function = made.function;
   Block& body = function.body();
   const std::vector<int> axes = grid_axes(function);

@@ -1,11 +1,13 @@
 """derive: the gradient of one kernel, as a kernel."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from .. import _C
+from ..language.core.dtypes import of_ir
 from ..language.kernel import kernel as Kernel
 from .traced import is_float, traced
 
@@ -60,11 +62,8 @@ class Derivative:
                     f"{leaf.dtype} {tuple(leaf.shape)}"
                 )
         self._check_memory(names, gradients, len(results), leaves)
-        grid = grid(*own) if callable(grid) else grid
-        grid = (grid,) if isinstance(grid, int) else tuple(grid)
         targets = {i: (gradient, False) for i, gradient in zip(inputs, gradients[len(results) :])}
-        grid = (*grid, *(1,) * (3 - len(grid)))
-        found.launch(self.kernel.__name__, grid, leaves, gradients[: len(results)], targets, results)
+        found.launch(self.kernel.__name__, self._grid(grid, own), leaves, gradients[: len(results)], targets, results)
 
     def _check_memory(self, names, gradients, given, leaves):
         """Raises ValueError if a gradient that is written shares memory with another tensor."""
@@ -76,14 +75,34 @@ class Derivative:
                     "give memory of its own"
                 )
 
-    def report(self, *arguments: Any) -> dict[str, Any]:
-        """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel."""
-        found, _, inputs, results = self._parts(arguments)
+    def report(self, *arguments: Any, grid: Any = None) -> dict[str, Any]:
+        """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel.
+
+        grid: of a launch; then "saved" lists what the forward of an operator saves in it for its gradient.
+        """
+        found, leaves, inputs, results = self._parts(arguments)
         texts, kept = found.kernel.report(inputs, results)
         report: dict[str, Any] = {self._name(arguments, i): text for i, text in zip(inputs, texts)}
         if kept:
             report["kept for each iteration"] = kept
+        if grid is not None:
+            grid = self._grid(grid, arguments)
+            saving = found.saving(grid, leaves)
+            saved = [self._saved_text(grid, *each) for each in saving.kernel.saved] if saving else []
+            if saved:
+                report["saved"] = saved
         return report
+
+    @staticmethod
+    def _saved_text(grid, dtype, shape, replaces):
+        size = math.prod(grid) * math.prod(shape) * of_ir(dtype).torch.itemsize
+        return f"{dtype}{list(shape)} of each block, {size} bytes, in place of {replaces}"
+
+    @staticmethod
+    def _grid(grid, arguments):
+        grid = grid(*arguments) if callable(grid) else grid
+        grid = (grid,) if isinstance(grid, int) else tuple(grid)
+        return (*grid, *(1,) * (3 - len(grid)))
 
     def source(self, *arguments: Any, transposed: bool = False) -> str:
         """Returns the Tile IR of the derived kernel, for such arguments of the kernel.
