@@ -27,10 +27,10 @@ template <class... A>
 }  // namespace
 
 Activity::Activity(const Function& kernel, const std::vector<size_t>& inputs,
-                   const std::vector<size_t>& results)
+                   const std::vector<size_t>& results, const std::vector<size_t>& saved)
     : inputs_(inputs.begin(), inputs.end()),
       results_(results.begin(), results.end()),
-      invariant_(invariant_extremes(kernel)) {
+      invariant_(invariant_extremes(kernel, saved)) {
   const auto& parameters = kernel.body().arguments;
   uses_.resize(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) parameter_[parameters[i]] = i;

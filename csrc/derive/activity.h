@@ -18,7 +18,9 @@ class Activity {
  public:
   // Throws located errors for what cannot be differentiated: arrays that are read and written, stores that
   // may overlap, atomic operations whose results are used.
-  Activity(const Function& kernel, const std::vector<size_t>& inputs, const std::vector<size_t>& results);
+  // saved: arrays that the kernel stores to for its gradient.
+  Activity(const Function& kernel, const std::vector<size_t>& inputs, const std::vector<size_t>& results,
+           const std::vector<size_t>& saved = {});
 
   bool active(const Value* value) const { return active_.contains(value); }
   bool is_input(size_t parameter) const { return inputs_.contains(parameter); }

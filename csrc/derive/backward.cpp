@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "derive/saved.h"
+
 namespace tile {
 
 class Backward::Context : public Adjoints {
@@ -75,6 +77,7 @@ void Backward::run() {
   for (const auto& op : function_.body().ops) ops.push_back(op.get());
   frames_.push_back({&function_.body(), {}, {}});
   backward(ops);
+  load_saved(function_.body());
   remove_forward_effects(function_.body());
 }
 
@@ -189,6 +192,16 @@ void Backward::apply_rule(Op& op) {
     fail_without_derivative(op, "compute this part by other means, or write the gradient by hand");
   Context context(*this, op);
   op.primitive->adjoint(context);
+}
+
+// Loads what the kernel stores for its gradient, in the place of computing it again.
+ValueMap Backward::load_saved(Block& block) {
+  if (derived_.saved.empty()) return {};
+  return tile::load_saved(function_, block, [&](const Op& op) {
+    if (!is_forward_write(op)) return false;
+    const auto& saved = derived_.saved;
+    return std::find(saved.begin(), saved.end(), parameter(root_array(op.operands[0]))) != saved.end();
+  });
 }
 
 void Backward::remove_forward_effects(Block& block) {

@@ -100,6 +100,7 @@ class Backward {
   bool writes_results(const Op& op) const;
   size_t parameter(const Value* array) const;
   Value* view_of(Value* array, Value* root);
+  ValueMap load_saved(Block& block);
   void remove_forward_effects(Block& block);
 
   Derived& derived_;

@@ -55,6 +55,12 @@ Backward::Body Backward::again(const Block& from, std::unique_ptr<Block> to, Val
   frames_.pop_back();
   for (Value* value : body.frame.order)
     if (!defined_inside(value, block)) body.captured.push_back(value);
+  const ValueMap loaded = load_saved(block);
+  const auto replace = [&](Value*& value) {
+    if (const auto at = loaded.find(value); at != loaded.end()) value = at->second;
+  };
+  for (Value*& value : body.yields) replace(value);
+  for (auto& [value, part] : body.frame.parts) replace(part);
   remove_forward_effects(block);
   return body;
 }

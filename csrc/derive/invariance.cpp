@@ -22,8 +22,8 @@ struct Effect {
 
 class Invariance {
  public:
-  // m: a result of a block of the kernel.
-  explicit Invariance(const Value* m) {
+  // m: a result of a block of the kernel. ignored: arrays whose contents may depend on it.
+  Invariance(const Value* m, const std::unordered_set<const Value*>& ignored) : ignored_(ignored) {
     Effect own{Effect::shift, 1, {}};
     const Shape& shape = m->type.shape;
     for (size_t axis = 0; axis < shape.size(); ++axis)
@@ -55,6 +55,7 @@ class Invariance {
         for (const Value* operand : inner.operands) depends |= of(operand) != nullptr;
       });
     if (!depends || op.is("detach")) return true;
+    if (op.traits().writes && ignored_.contains(root_array(op.operands[0]))) return true;
     if (!op.regions.empty() || op.results.size() != 1) return false;
     const std::optional<Effect> effect = effect_of(op);
     if (!effect) return false;
@@ -194,15 +195,18 @@ class Invariance {
   }
 
   std::unordered_map<const Value*, Effect> effects_;
+  const std::unordered_set<const Value*>& ignored_;
 };
 
 }  // namespace
 
-std::unordered_set<const Value*> invariant_extremes(const Function& kernel) {
-  std::unordered_set<const Value*> found;
+std::unordered_set<const Value*> invariant_extremes(const Function& kernel,
+                                                    const std::vector<size_t>& saved) {
+  std::unordered_set<const Value*> found, ignored;
+  for (const size_t each : saved) ignored.insert(kernel.body().arguments.at(each));
   walk(kernel.body(), [&](const Op& op) {
     if (!op.is("reduce_max") && !op.is("reduce_min")) return;
-    if (is_floating(op.result()->type.dtype) && Invariance(op.result()).holds(op)) found.insert(op.result());
+    if (is_floating(op.result()->type.dtype) && Invariance(op.result(), ignored).holds(op)) found.insert(op.result());
   });
   return found;
 }

@@ -47,24 +47,6 @@ void fold_blocks(Function& function, int64_t axis) {
   build.insert(std::move(loop));
 }
 
-// Equal accesses become one, those that do not change in a loop leave it, and all loops are counted.
-Function prepared(const Function& kernel, int folded_axis) {
-  Function copy = clone(kernel);
-  if (folded_axis >= 0) fold_blocks(copy, folded_axis);
-  expand_unless(copy, [](const Primitive& each) { return each.adjoint != nullptr; });
-  const auto simplify = [&] {
-    for (const char* pass :
-         {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
-      run_pass(pass, copy);
-  };
-  simplify();
-  if (count_loops(copy)) {
-    verify(copy, "count_loops");
-    simplify();
-  }
-  return copy;
-}
-
 Attributes without_hints(const Attributes& attributes) {
   Attributes kept;
   for (const auto& [name, value] : attributes)
@@ -128,11 +110,29 @@ DerivedGradient planned(const Function& kernel, const Activity& activity, const 
 
 }  // namespace
 
+// Equal accesses become one, and those that do not change in a loop leave it.
+Function prepared(const Function& kernel, int folded_axis) {
+  Function copy = clone(kernel);
+  if (folded_axis >= 0) fold_blocks(copy, folded_axis);
+  expand_unless(copy, [](const Primitive& each) { return each.adjoint != nullptr; });
+  const auto simplify = [&] {
+    for (const char* pass :
+         {"fold", "simplify", "simplify_control", "named_reductions", "cse", "licm", "dce"})
+      run_pass(pass, copy);
+  };
+  simplify();
+  if (count_loops(copy)) {
+    verify(copy, "count_loops");
+    simplify();
+  }
+  return copy;
+}
+
 namespace {
 
 Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
-                     const std::vector<size_t>& results, int folded_axis,
-                     const std::vector<Keeping>& keeping) {
+                     const std::vector<size_t>& results, int folded_axis, const std::vector<Keeping>& keeping,
+                     const std::vector<size_t>& saved) {
   for (size_t each : results) check_array(kernel, each, "a result");
   std::vector<size_t> inputs;
   for (const Wanted& each : wanted) {
@@ -140,7 +140,7 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
     inputs.push_back(each.parameter);
   }
   Function forward = prepared(kernel, folded_axis);
-  const Activity activity(forward, inputs, results);
+  const Activity activity(forward, inputs, results, saved);
   for (size_t each : inputs)
     if (const ArrayUses& uses = activity.uses(each); !uses.stores.empty() || !uses.additions.empty())
       fail(ErrorKind::value, kernel.name(), ": writes parameter ", each,
@@ -161,6 +161,7 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
     const size_t number = derived.keeping.size();
     derived.keeping.push_back(number < keeping.size() ? keeping[number] : Keeping::all);
   });
+  derived.saved = saved;
   const auto& parameters = derived.kernel.body().arguments;
   const auto append = [&](const Type& type) {
     derived.function.add_argument(derived.function.body(), type, {});
@@ -191,11 +192,11 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
 }  // namespace
 
 Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
-                int folded_axis, const std::vector<Keeping>& keeping) {
+                int folded_axis, const std::vector<Keeping>& keeping, const std::vector<size_t>& saved) {
   std::vector<Wanted> ways = wanted;
   std::vector<std::string> reasons(wanted.size());
   while (true) {
-    Derived derived = reverse_once(kernel, ways, results, folded_axis, keeping);
+    Derived derived = reverse_once(kernel, ways, results, folded_axis, keeping, saved);
     bool again = false;
     const std::vector<std::string> why = transpose_owned(derived, ways);
     for (size_t i = 0; i < why.size(); ++i)

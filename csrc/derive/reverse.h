@@ -98,15 +98,22 @@ struct Derived {
   std::vector<int> grid_axes;       // that the kernel asks for; along others there must be one block
   int folded_axis = -1;             // of the grid
   std::vector<Keeping> keeping;     // a way for each `for` of the kernel
+  std::vector<size_t> saved;        // parameters that the kernel stores and this one loads
 };
 
 // Throws a located error for what has no derivative, or may have a wrong one. results: arrays of floats that
 // the kernel writes. folded_axis: each block computes several of the kernel's blocks along this axis of the
 // grid, and adds their gradients up; then a scalar i32 follows the kernel's parameters, the kernel's number
 // of blocks, and the launch has fewer. keeping: a way for each `for` of Derived::kernel, in the order of its
-// text; empty: Keeping::all.
+// text; empty: Keeping::all. saved: arrays that the kernel stores tiles to for its gradient (derive/saved.h),
+// which loads them.
 Derived reverse(const Function& kernel, const std::vector<Wanted>& wanted, const std::vector<size_t>& results,
-                int folded_axis = -1, const std::vector<Keeping>& keeping = {});
+                int folded_axis = -1, const std::vector<Keeping>& keeping = {},
+                const std::vector<size_t>& saved = {});
+
+// Returns the kernel with the primitives that have a derivative, after the passes that simplify it: equal
+// accesses are one, those that do not change in a loop have left it, and all loops are counted.
+Function prepared(const Function& kernel, int folded_axis = -1);
 
 // The parameters of the kernel that it writes, and all floats among those that it only reads: the usual
 // arguments of reverse().

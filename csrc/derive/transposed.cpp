@@ -35,6 +35,15 @@ bool is_zero(const Value* value) {
   return constant && constant->floating == 0;
 }
 
+// A transposed kernel is not differentiated.
+void remove_detached(Function& function) {
+  ValueMap replaced;
+  walk(function.body(), [&](const Op& op) {
+    if (op.is("detach")) replaced[op.result()] = op.operands[0];
+  });
+  replace_uses(function.body(), replaced);
+}
+
 // Builds one kernel, for additions in one loop to what blocks along one axis share.
 class Transposer {
  public:
@@ -86,6 +95,7 @@ class Transposer {
       count = outside_.emit("where", {runs, count, outside_.constant(DType::i32, 0)});
     }
     add_up(count);
+    remove_detached(function_);
     for (const char* pass : {"fold", "simplify", "simplify_control", "cse", "licm", "dce"})
       run_pass(pass, function_);
     verify(function_, "transpose");

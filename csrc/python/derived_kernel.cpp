@@ -24,15 +24,15 @@ struct ReverseObject {
 PyTypeObject* reverse_type = nullptr;
 ReverseKernel& kernel_in(PyObject* self) { return **reinterpret_cast<ReverseObject*>(self)->kernel; }
 
+PyObject* reverse_object(std::shared_ptr<ReverseKernel> kernel) {
+  auto* made = PyObject_New(ReverseObject, reverse_type);
+  if (made) made->kernel = new std::shared_ptr<ReverseKernel>(std::move(kernel));
+  return reinterpret_cast<PyObject*>(made);
+}
 PyObject* new_reverse(PyTypeObject*, PyObject* arguments, PyObject*) {
   const char* text;
   if (!PyArg_ParseTuple(arguments, "s", &text)) return nullptr;
-  return raising([&]() -> PyObject* {
-    auto kernel = std::make_shared<ReverseKernel>(parse(text));
-    auto* made = PyObject_New(ReverseObject, reverse_type);
-    if (made) made->kernel = new std::shared_ptr<ReverseKernel>(std::move(kernel));
-    return reinterpret_cast<PyObject*>(made);
-  });
+  return raising([&]() -> PyObject* { return reverse_object(std::make_shared<ReverseKernel>(parse(text))); });
 }
 void free_reverse(PyObject* self) {
   delete reinterpret_cast<ReverseObject*>(self)->kernel;
@@ -54,6 +54,20 @@ PyObject* arrays_of(PyObject* self, void*) {
                         ? Py_BuildValue("(siOOO)", dtype_name(type.dtype).c_str(), type.array_rank,
                                         flag(use.read), flag(use.stored), flag(use.added))
                         : Py_NewRef(Py_None));
+    if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+PyObject* saved_of(PyObject* self, void*) {
+  Owned list(PyList_New(0));
+  for (const SavedTile& each : kernel_in(self).saved()) {
+    const Owned shape(PyTuple_New(static_cast<Py_ssize_t>(each.shape.size())));
+    for (size_t i = 0; shape && i < each.shape.size(); ++i)
+      PyTuple_SET_ITEM(shape.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(each.shape[i]));
+    const Owned row(
+        shape ? Py_BuildValue("(sOs)", dtype_name(each.dtype).c_str(), shape.get(), each.replaces.c_str())
+              : nullptr);
     if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
   }
   return list.release();
@@ -163,6 +177,40 @@ at::Tensor tensor_at(PyObject* object) {
   return *tensor;
 }
 
+// saving((x, y, z), arguments, inputs, results, cpu, everything=False). Tensors may be fake.
+PyObject* saving(PyObject* self, PyObject* arguments) {
+  long long x, y, z;
+  PyObject *given, *inputs, *results;
+  int cpu, everything = 0;
+  if (!PyArg_ParseTuple(arguments, "(LLL)O!O!O!p|p", &x, &y, &z, &PyTuple_Type, &given, &PyTuple_Type,
+                        &inputs, &PyTuple_Type, &results, &cpu, &everything))
+    return nullptr;
+  return raising([&]() -> PyObject* {
+    const auto item = [&](size_t i) {
+      PyObject* value = i < static_cast<size_t>(PyTuple_GET_SIZE(given))
+                            ? PyTuple_GET_ITEM(given, static_cast<Py_ssize_t>(i))
+                            : nullptr;
+      if (!value) fail(ErrorKind::type, "saving: there is no argument ", i);
+      return value;
+    };
+    LaunchSizes sizes{{x, y, z}, {}, {}};
+    sizes.extent = [&](size_t parameter, int64_t axis) {
+      const at::Tensor* tensor = tensor_in(item(parameter));
+      if (!tensor) fail(ErrorKind::type, "saving: argument ", parameter, " is no tensor");
+      return tensor->size(axis);
+    };
+    sizes.scalar = [&](size_t parameter) {
+      const auto number = static_cast<int64_t>(PyLong_AsLongLong(item(parameter)));
+      if (PyErr_Occurred()) throw PythonFailure();
+      return number;
+    };
+    auto made =
+        kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0, everything != 0);
+    if (!made) Py_RETURN_NONE;
+    return reverse_object(std::move(made));
+  });
+}
+
 // launch(name, (x, y, z), arguments, results, incoming, ((parameter, tensor, adds), …), way=None).
 PyObject* launch(PyObject* self, PyObject* arguments) {
   const char* name;
@@ -200,6 +248,39 @@ PyObject* launch(PyObject* self, PyObject* arguments) {
   });
 }
 
+void require_kernel(PyObject* kernel) {
+  if (is_kernel(kernel)) return;
+  PyErr_Format(PyExc_TypeError, "%R is no kernel; make one with tile_ops.language.kernel", kernel);
+  throw PythonFailure();
+}
+// run((x, y, z), arguments, of, (argument, …)).
+PyObject* run(PyObject* self, PyObject* arguments) {
+  long long x, y, z;
+  PyObject *given, *of, *own;
+  if (!PyArg_ParseTuple(arguments, "(LLL)O!OO!", &x, &y, &z, &PyTuple_Type, &given, &of, &PyTuple_Type, &own))
+    return nullptr;
+  return raising([&]() -> PyObject* {
+    ReverseKernel& kernel = kernel_in(self);
+    require_kernel(of);
+    if (!LaunchObserver::of_thread()) {
+      const Call call(of, PySequence_Fast_ITEMS(own), static_cast<size_t>(PyTuple_GET_SIZE(own)), false);
+      Touched touched;
+      for (size_t i = 0; i + kernel.saved().size() < kernel.uses().size(); ++i) {
+        const ReverseKernel::Use& use = kernel.uses()[i];
+        touched.read |= uint64_t{use.read || use.added} << i;
+        touched.written |= uint64_t{use.written()} << i;
+      }
+      call.check_written(touched);
+    }
+    const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
+    {
+      const Released released(true);
+      kernel.launched().launch({x, y, z}, list);
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
 // A cache of Python objects by the key of a kernel's launch: what the key of a compiled kernel holds, too.
 struct Entry {
   explicit Entry(const LaunchKey& key, PyObject* value) : key(key), value(Py_NewRef(value)) {}
@@ -224,11 +305,6 @@ void free_cache(PyObject* self) {
   Py_DECREF(cache_type);
 }
 
-void require_kernel(PyObject* kernel) {
-  if (is_kernel(kernel)) return;
-  PyErr_Format(PyExc_TypeError, "%R is no kernel; make one with tile_ops.language.kernel", kernel);
-  throw PythonFailure();
-}
 PyObject* cached(PyObject* self, PyObject* arguments) {
   PyObject *kernel, *given;
   if (!PyArg_ParseTuple(arguments, "OO!", &kernel, &PyTuple_Type, &given)) return nullptr;
@@ -286,6 +362,19 @@ PyObject* record_launches(PyObject*, PyObject* arguments) {
   });
 }
 
+// replace_launches(call, function): calls function(kernel, grid, arguments) for each launch of a Python
+// kernel in call().
+PyObject* replace_launches(PyObject*, PyObject* arguments) {
+  PyObject *call, *function;
+  if (!PyArg_ParseTuple(arguments, "OO", &call, &function)) return nullptr;
+  return raising([&] {
+    const RecordedLaunches replaced(function);
+    const Owned done(PyObject_CallNoArgs(call));
+    if (!done) throw PythonFailure();
+    return Py_NewRef(Py_None);
+  });
+}
+
 // overlap(x, y): true if an element of one tensor shares memory with one of the other; with x alone: true if
 // two of its elements do.
 PyObject* overlapping(PyObject*, PyObject* const* given, Py_ssize_t count) {
@@ -302,6 +391,9 @@ PyMethodDef functions[] = {
     {"record_launches", record_launches, METH_VARARGS,
      "record_launches(call, list): appends the launches of Python kernels in call(), as (kernel, grid, "
      "arguments); none runs."},
+    {"replace_launches", replace_launches, METH_VARARGS,
+     "replace_launches(call, function): runs call(), in which function(kernel, grid, arguments) is called in "
+     "the place of each launch of a Python kernel."},
     {"passed_arguments", passed_arguments, METH_VARARGS,
      "passed_arguments(kernel, arguments): (value, number of the argument) of each parameter of the kernel's "
      "IR."},
@@ -314,6 +406,14 @@ PyMethodDef reverse_methods[] = {
      "launch(name, grid, arguments, results, incoming, ((parameter, tensor, adds), ...), way=None): computes "
      "gradients. way: (number of the sharing, folded axis, number of the keeping, places) in tests; the last "
      "two may be left out."},
+    {"saving", saving, METH_VARARGS,
+     "saving(grid, arguments, inputs, results, cpu, everything=False): the ReverseKernel that also saves "
+     "what "
+     "its gradient needs, for launches of such sizes; None if it would save nothing. Tensors may be fake. "
+     "everything: all that may be saved is, in tests."},
+    {"run", run, METH_VARARGS,
+     "run(grid, arguments, kernel, its arguments): launches the kernel, after the checks of a launch of that "
+     "one."},
     {"report", report, METH_VARARGS,
      "report(parameters, results, arguments, grid): how the gradient of each parameter is written, and how "
      "and what of carried values is kept."},
@@ -324,6 +424,10 @@ PyMethodDef reverse_methods[] = {
 };
 PyGetSetDef reverse_values[] = {
     {"text", text_of, nullptr, "The Tile IR of the kernel.", nullptr},
+    {"saved", saved_of, nullptr,
+     "(dtype, shape, what is not computed again) of each tile that a block of the kernel saves. The arrays, "
+     "[blocks, shape…], are its last parameters.",
+     nullptr},
     {"arrays", arrays_of, nullptr,
      "(dtype, rank, read, stored, added) of each array parameter; None for a scalar. added: the kernel adds "
      "to it, atomically.",

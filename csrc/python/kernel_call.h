@@ -150,11 +150,11 @@ class Call {
   std::vector<Structure> structures_;
 };
 
-// While it lives, launches of Python kernels on this thread are appended to a list, as (kernel, grid,
-// arguments), and do not run. In tile_kernel.cpp.
+// While it lives, launches of Python kernels on this thread do not run: they are appended to a list, as
+// (kernel, grid, arguments), or a function is called with these. Null: they run. In tile_kernel.cpp.
 class RecordedLaunches {
  public:
-  explicit RecordedLaunches(PyObject* list);
+  explicit RecordedLaunches(PyObject* to);
   ~RecordedLaunches();
   RecordedLaunches(const RecordedLaunches&) = delete;
 

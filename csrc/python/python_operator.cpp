@@ -4,6 +4,7 @@
 #include "python/raising.h"
 #include "support/location.h"
 #include "torch/op.h"
+#include "torch/traced_tensor.h"
 
 namespace tile::python {
 
@@ -115,8 +116,9 @@ PyObject* run(PyObject* self, PyObject* arguments) {
 }
 PyObject* saves(PyObject* self, PyObject* arguments) {
   const char* results;
-  if (!PyArg_ParseTuple(arguments, "s", &results)) return nullptr;
-  operator_of(self).saves(results);
+  int chosen = 0;
+  if (!PyArg_ParseTuple(arguments, "s|p", &results, &chosen)) return nullptr;
+  chosen ? operator_of(self).chosen_saves(results) : operator_of(self).saves(results);
   Py_RETURN_NONE;
 }
 PyObject* grad(PyObject* self, PyObject* arguments) {
@@ -149,7 +151,8 @@ PyMethodDef methods[] = {
      "each, and a letter and a name for each result."},
     {"saved_outputs", method<saved_outputs>, METH_VARARGS, "saved_outputs(…): as outputs."},
     {"run", method<run>, METH_VARARGS, "run(…): as outputs; it has no results."},
-    {"saves", method<saves>, METH_VARARGS, "saves(results): a schema's list of them."},
+    {"saves", method<saves>, METH_VARARGS,
+     "saves(results, chosen=False): a schema's list of them. chosen: by the compiler, for the sizes of a call."},
     {"grad", method<grad>, METH_VARARGS, "grad(name): of the operator that computes the gradient."},
     {"autocast", method<autocast>, METH_VARARGS, "autocast(cpu, cuda): keep, lower or fp32."},
     {"leading", method<vmap<&Operator::leading>>, METH_VARARGS, "leading(arguments, sums): a rule of vmap."},
@@ -195,7 +198,16 @@ PyObject* operator_object(Operator defined) {
   return reinterpret_cast<PyObject*>(made);
 }
 
+// FakeTensors and FunctionalTensors stand for tensors; other classes, as DTensor, take calls apart.
+static bool is_of_a_trace(const at::Tensor& tensor) {
+  const GilHeld held;
+  const Owned object(python_value(c10::IValue(tensor)));
+  const std::string_view name = object ? Py_TYPE(object.get())->tp_name : "";
+  return name == "FakeTensor" || name == "FunctionalTensor";
+}
+
 int add_python_operator(PyObject* module) {
+  set_traced_tensor(is_of_a_trace);
   operator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   return operator_type ? PyModule_AddFunctions(module, functions) : -1;
 }

@@ -22,7 +22,7 @@ struct LaunchObject {
 };
 PyTypeObject *launch_type = nullptr, *kernel_type = nullptr;
 PyObject *cuda_stream_name, *ptr_name;
-thread_local PyObject* recorded_launches = nullptr;  // a list
+thread_local PyObject* recorded_launches = nullptr;  // a list, or a function
 
 [[noreturn]] void fail_grid(PyObject* grid) {
   PyErr_Format(PyExc_TypeError,
@@ -48,7 +48,7 @@ Grid grid_of(PyObject* value) {
   return {axes[0], axes[1], axes[2]};
 }
 
-void record(PyObject* self, const Grid& grid, const Given& given) {
+void record(PyObject* self, const Grid& grid, const Given& given, std::optional<void*> stream) {
   const Owned arguments(PyTuple_New(static_cast<Py_ssize_t>(given.count)));
   for (size_t i = 0; arguments && i < given.count; ++i)
     PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), Py_NewRef(given.values[i]));
@@ -56,7 +56,16 @@ void record(PyObject* self, const Grid& grid, const Given& given) {
                                             static_cast<long long>(grid.y), static_cast<long long>(grid.z),
                                             arguments.get())
                             : nullptr);
-  if (!row || PyList_Append(recorded_launches, row.get()) < 0) throw PythonFailure();
+  if (!row) throw PythonFailure();
+  if (PyList_Check(recorded_launches)) {
+    if (PyList_Append(recorded_launches, row.get()) < 0) throw PythonFailure();
+    return;
+  }
+  PyObject* const function = recorded_launches;
+  const RecordedLaunches none(nullptr);  // the function may launch
+  const std::optional<StreamScope> scope = stream ? std::optional<StreamScope>(*stream) : std::nullopt;
+  const Owned done(PyObject_CallObject(function, row.get()));
+  if (!done) throw PythonFailure();
 }
 
 void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<void*> stream) {
@@ -68,7 +77,7 @@ void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<vo
   }
   const Grid blocks = grid_of(grid);
   if (recorded_launches) [[unlikely]]
-    return record(self, blocks, given);
+    return record(self, blocks, given, stream);
   const Call call(self, given.values, given.count, false);
   PythonKernel& kernel = kernel_of(self);
   const Released released(true);
@@ -322,7 +331,7 @@ PyType_Spec launch_spec = {
 
 }  // namespace
 
-RecordedLaunches::RecordedLaunches(PyObject* list) : before_(std::exchange(recorded_launches, list)) {}
+RecordedLaunches::RecordedLaunches(PyObject* to) : before_(std::exchange(recorded_launches, to)) {}
 RecordedLaunches::~RecordedLaunches() { recorded_launches = before_; }
 
 bool is_kernel(PyObject* object) { return PyObject_TypeCheck(object, kernel_type); }

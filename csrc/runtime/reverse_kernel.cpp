@@ -9,6 +9,8 @@
 namespace tile {
 namespace {
 
+constexpr size_t most_choices = 1024;  // of sizes of launches that are remembered
+
 std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis,
                             const std::vector<Keeping>& keeping = {}) {
   std::vector<int64_t> key{axis, static_cast<int64_t>(wanted.size()), static_cast<int64_t>(keeping.size())};
@@ -21,10 +23,33 @@ std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector
   return key;
 }
 
+std::vector<size_t> positions_of(const std::vector<SavedTile>& saved) {
+  std::vector<size_t> list;
+  for (const SavedTile& each : saved) list.push_back(each.position);
+  return list;
+}
+
+// What the choice depends on.
+std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& inputs,
+                            const std::vector<size_t>& results, const LaunchSizes& sizes, int64_t way) {
+  std::vector<int64_t> key{way, static_cast<int64_t>(inputs.size())};
+  key.insert(key.end(), inputs.begin(), inputs.end());
+  key.insert(key.end(), results.begin(), results.end());
+  key.insert(key.end(), sizes.blocks, sizes.blocks + 3);
+  const auto& parameters = kernel.body().arguments;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Type& type = parameters[i]->type;
+    if (!type.is_array() && (is_integer(type.dtype))) key.push_back(sizes.scalar(i));
+    for (int axis = 0; type.is_array() && axis < type.array_rank; ++axis)
+      key.push_back(sizes.extent(i, axis));
+  }
+  return key;
+}
+
 }  // namespace
 
-ReverseKernel::ReverseKernel(Function kernel)
-    : kernel_(std::move(kernel)), parameters_(differentiable_parameters(kernel_)) {
+ReverseKernel::ReverseKernel(Function kernel, std::vector<SavedTile> saved)
+    : kernel_(std::move(kernel)), saved_(std::move(saved)), parameters_(differentiable_parameters(kernel_)) {
   const auto& parameters = kernel_.body().arguments;
   uses_.resize(parameters.size());
   walk(kernel_.body(), [&](const Op& op) {
@@ -50,8 +75,36 @@ const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted
                                                const std::vector<size_t>& results, int axis,
                                                const std::vector<Keeping>& keeping) {
   std::unique_ptr<Made>& made = made_[key_of(wanted, results, axis, keeping)];
-  if (!made) made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis, keeping));
+  if (!made)
+    made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis, keeping, positions_of(saved_)));
   return *made;
+}
+
+std::shared_ptr<ReverseKernel> ReverseKernel::saving(const std::vector<size_t>& inputs,
+                                                     const std::vector<size_t>& results,
+                                                     const LaunchSizes& sizes, bool cpu, bool everything) {
+  const std::lock_guard lock(mutex_);
+  if (chosen_.size() > most_choices) chosen_.clear();
+  const auto [known, is_new] =
+      chosen_.try_emplace(key_of(kernel_, inputs, results, sizes, 2 * everything + cpu));
+  if (!is_new) return known->second;
+  try {
+    Saving& saving = saving_.try_emplace(std::pair(inputs, results), kernel_, inputs, results).first->second;
+    const SavingKernel* const best = everything ? saving.kernels.all() : saving.kernels.choose(sizes, cpu);
+    if (!best) return nullptr;
+    std::shared_ptr<ReverseKernel>& made = saving.made[best];
+    if (!made) made = std::make_shared<ReverseKernel>(clone(best->function), best->tiles);
+    known->second = made;
+  } catch (const Error&) {
+    // Backward raises it, if it is called.
+  }
+  return known->second;
+}
+
+const TextKernel& ReverseKernel::launched() {
+  const std::lock_guard lock(mutex_);
+  if (!launched_) launched_ = std::make_unique<TextKernel>(print(kernel_));
+  return *launched_;
 }
 
 const ReverseKernel::Made& ReverseKernel::derived(const std::vector<Wanted>& wanted,
@@ -70,7 +123,7 @@ const ReverseKernel::Made* ReverseKernel::folded(const std::vector<Wanted>& want
   const auto [known, is_new] = made_.try_emplace(key_of(wanted, results, axis));
   if (!is_new) return known->second.get();
   try {
-    auto made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis));
+    auto made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis, positions_of(saved_)));
     const auto &ours = made->derived.gradients, &theirs = plain.derived.gradients;
     const bool same =
         std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "derive/reverse.h"
+#include "derive/saved.h"
 #include "runtime/text_kernel.h"
 
 namespace tile {
 
 class ReverseKernel {
  public:
-  explicit ReverseKernel(Function kernel);
+  // saved: the tiles that the kernel stores for its gradient.
+  explicit ReverseKernel(Function kernel, std::vector<SavedTile> saved = {});
 
   const Function& kernel() const { return kernel_; }
   // The accesses of each parameter; added: atomically.
@@ -41,14 +43,32 @@ class ReverseKernel {
   // would write gradients in another way.
   const Made* folded(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis);
 
+  // Returns the kernel that also saves what its gradient needs, for a launch of such sizes; null: it saves
+  // nothing. inputs, results: parameters, as for derived(). everything: all that may be saved is, in tests.
+  std::shared_ptr<ReverseKernel> saving(const std::vector<size_t>& inputs, const std::vector<size_t>& results,
+                                        const LaunchSizes& sizes, bool cpu, bool everything = false);
+  const std::vector<SavedTile>& saved() const { return saved_; }
+  // The kernel itself, for launches that save.
+  const TextKernel& launched();
+
  private:
   const Made& find(const std::vector<Wanted>& wanted, const std::vector<size_t>& results, int axis,
                    const std::vector<Keeping>& keeping);
   const Function kernel_;
+  const std::vector<SavedTile> saved_;
   std::vector<Use> uses_;
   Differentiable parameters_;
   std::mutex mutex_;
   std::map<std::vector<int64_t>, std::unique_ptr<Made>> made_;  // null: it is not to be folded
+  struct Saving {
+    Saving(const Function& kernel, const std::vector<size_t>& inputs, const std::vector<size_t>& results)
+        : kernels(kernel, inputs, results) {}
+    SavingKernels kernels;
+    std::map<const SavingKernel*, std::shared_ptr<ReverseKernel>> made;
+  };
+  std::map<std::pair<std::vector<size_t>, std::vector<size_t>>, Saving> saving_;  // by inputs and results
+  std::map<std::vector<int64_t>, std::shared_ptr<ReverseKernel>> chosen_;  // null: nothing is saved
+  std::unique_ptr<const TextKernel> launched_;
 };
 
 }  // namespace tile

@@ -4,6 +4,7 @@
 
 #include "torch/context.h"
 #include "torch/record.h"
+#include "torch/traced_tensor.h"
 
 namespace tile {
 
@@ -132,6 +133,26 @@ bool in_graph(const at::Tensor& tensor) {
 bool has_forward_gradient(const at::Tensor& tensor) {
   const auto& meta = static_cast<const ag::AutogradMeta&>(*tensor.unsafeGetTensorImpl()->autograd_meta());
   return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
+}
+
+bool (*traced_tensor)(const at::Tensor& tensor) = nullptr;
+
+// Returns true if a call may save what the compiler has chosen for its sizes: they are numbers, and the
+// tensors are no parts of a batch or of several devices.
+bool may_choose(const OperatorRecord& op, const IValue* arguments) {
+  using Key = c10::DispatchKey;
+  constexpr c10::DispatchKeySet parts = c10::DispatchKeySet(Key::FuncTorchBatched) |
+                                        c10::DispatchKeySet(Key::FuncTorchBatchedDecomposition) |
+                                        c10::DispatchKeySet(Key::Batched);
+  bool may = true;
+  for (size_t i = 0; i < op.arguments; ++i) may &= !arguments[i].isSymInt();
+  for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    may &= !impl.has_symbolic_sizes_strides() && !tensor.key_set().has_any(parts) &&
+           (!impl.is_python_dispatch() || is_traced_tensor(tensor));
+  });
+  return may;
 }
 
 at::Tensor forward_gradient(const at::Tensor& tensor) {
@@ -442,8 +463,10 @@ struct AutogradKernel final : c10::OperatorKernel {
       }
       stack->emplace_back(bools(wanted));
     }
-    differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, hidden, keys, stack,
-                  forward_too);
+    const bool saves = op->saver && (!op->body->chosen_saves ||
+                                     (!forward_too && may_choose(*op, torch::jit::last(*stack, op->arguments).data())));
+    differentiate(op->saver ? op->saver : op, saves ? op->saver : op, saves ? *op->saver->handle : handle,
+                  hidden, keys, stack, forward_too);
     stack->resize(stack->size() - hidden);
   }
 
@@ -452,13 +475,15 @@ struct AutogradKernel final : c10::OperatorKernel {
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
 
-  static void differentiate(const std::shared_ptr<OperatorRecord>& target, const c10::OperatorHandle& handle,
+  // called: the target, or the operator without its hidden results, which are then undefined.
+  static void differentiate(const std::shared_ptr<OperatorRecord>& target,
+                            const std::shared_ptr<OperatorRecord>& called, const c10::OperatorHandle& handle,
                             size_t hidden, c10::DispatchKeySet keys, BoxedValues* stack, bool forward_too) {
     const auto arguments = torch::jit::last(*stack, target->arguments);
     BoxedValues forward;
     if (forward_too) {
-      forward = with_forward_gradients(*target, arguments.data());
-      target->forward->handle->callBoxed(forward);
+      forward = with_forward_gradients(*called, arguments.data());
+      called->forward->handle->callBoxed(forward);
     }
     NodePtr<ag::Node> base;
     NodePtr<OperatorNode> node;
@@ -491,6 +516,7 @@ struct AutogradKernel final : c10::OperatorKernel {
       save(inputs, wanted, false, node->arguments);
     }
     below(handle, keys, stack);
+    stack->resize(stack->size() + target->results - called->results, IValue(at::Tensor()));
 
     Flat outputs(layout.result_begin, layout.result_is_list);
     for (const IValue& value : torch::jit::last(*stack, target->results)) outputs.add(value);
@@ -503,7 +529,11 @@ struct AutogradKernel final : c10::OperatorKernel {
         base->add_input_metadata(ag::Node::undefined_input());
     }
     // Before results are saved, whose tangents the gradient operator needs.
-    if (forward_too) set_forward_gradients(*stack, forward, target->results);
+    if (forward_too) {
+      const auto all = torch::jit::last(*stack, target->results);
+      const BoxedValues own(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(called->results));
+      set_forward_gradients(own, forward, called->results);
+    }
     if (!node) return;
     c10::SmallVector<bool, few> wanted(outputs.tensors.size());
     for (const auto& [role, k] : layout.plan->inputs)
@@ -550,6 +580,9 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
 };
 
 }  // namespace
+
+void set_traced_tensor(bool (*which)(const at::Tensor& tensor)) { traced_tensor = which; }
+bool is_traced_tensor(const at::Tensor& tensor) { return traced_tensor && traced_tensor(tensor); }
 
 torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op) {
   return op->mutates ? boxed_kernel<MutatingAutogradKernel>(std::move(op))

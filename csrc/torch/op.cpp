@@ -340,6 +340,13 @@ Operator& Operator::saves(std::string results, std::string scale) {
     install(*registry().entries.at(op_->name).library, op_->saver);
   });
 }
+Operator& Operator::chosen_saves(std::string results) {
+  saves(std::move(results));
+  return attempt([&] {
+    op_->body->chosen_saves = true;
+    op_->saver->vmap = nullptr;
+  });
+}
 namespace {
 template <class Rule>
 auto vmap_rule(std::vector<std::string> arguments, std::vector<std::string> sums, Rule rule) {
@@ -367,7 +374,7 @@ Operator& Operator::fold(std::vector<std::string> arguments, std::vector<std::st
 Operator& Operator::vmap(std::function<VmapCall::Results(VmapCall&)> rule) {
   return attempt([&] {
     op_->vmap = rule;
-    if (op_->saver) op_->saver->vmap = std::move(rule);
+    if (op_->saver && !op_->body->chosen_saves) op_->saver->vmap = std::move(rule);
   });
 }
 std::string Operator::fp32_like(const char* name) {

@@ -84,6 +84,9 @@ class Operator {
   // `scale` is the operator "(Tensor(a!)[] gradients, Tensor factor) -> ()"; backward calls it in the place
   // of the gradient operator where all that is wanted is there and nobody else can see it.
   Operator& saves(std::string results, std::string scale = "");
+  // The same for results that the compiler chooses for the sizes of a call. Calls of unknown sizes, of batches
+  // and of tensors on several devices save nothing: the results are undefined then.
+  Operator& chosen_saves(std::string results);
   // Allocates the saved results. Parameters: the arguments, or the arguments followed by the results.
   template <class F>
   Operator& saved_outputs(F function) {

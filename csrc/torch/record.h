@@ -42,6 +42,9 @@ struct OperatorBody {
     size_t argument, result;
   };
   std::vector<EarlyGradient> early;
+  // The compiler chooses what is saved: nothing is for calls whose sizes are not known, or that a transform
+  // takes apart.
+  bool chosen_saves = false;
   std::string scale;     // the operator that multiplies them by the gradient of the result
   std::string in_place;  // the operator whose first gradient replaces that of the result
 };

@@ -32,10 +32,10 @@ def mistake(seed, kind=Program, ways=WAYS):
     expected = [None] * len(inputs)
     if needed:
         expected = torch.autograd.grad([r for r, _ in needed], inputs, [g for _, g in needed], allow_unused=True)
-    traced = Traced(program.text)
+    traced = Traced(_C.ReverseKernel(program.text))
+    leaves = (*(each.detach() for each in inputs), *outs)
     for way, numbers in ways.items():
         targets = {i: (torch.full_like(inputs[i], torch.nan), False) for i in traced.inputs}
-        leaves = (*(each.detach() for each in inputs), *outs)
         traced.launch("random", program.grid, leaves, incoming, targets, traced.results, numbers)
         for i in traced.inputs:
             reference = torch.zeros_like(inputs[i]) if expected[i] is None else expected[i]
@@ -45,11 +45,53 @@ def mistake(seed, kind=Program, ways=WAYS):
     return None
 
 
+def mistake_if_saved(seed):
+    """Returns what is wrong with the gradients if all that may be saved is, compared with those that save nothing."""
+    program = Program(seed)
+    torch.manual_seed(seed)
+    inputs = [torch.randn(sizes, dtype=torch.float64) for _, _, sizes in program.inputs]
+    outs = [torch.zeros_like(each) for each in program.evaluate(inputs)]
+    incoming = [torch.randn_like(each) for each in outs]
+    plain = Traced(_C.ReverseKernel(program.text))
+    leaves, grid = (*inputs, *outs), (*program.grid, 1, 1)[:3]
+    kernel = plain.kernel.saving(grid, leaves, plain.inputs, plain.results, True, True)
+    if kernel is None:
+        return None
+    blocks = grid[0] * grid[1] * grid[2]
+    dtypes = {"f64": torch.float64, "f32": torch.float32, "i32": torch.int32, "i64": torch.int64}
+    saved = [torch.zeros((blocks, *shape), dtype=dtypes[dtype]) for dtype, shape, _ in kernel.saved]
+    again = [torch.zeros_like(each) for each in outs]
+    _C.run_ir(program.text, program.grid, list(leaves), True)
+    _C.run_ir(kernel.text, program.grid, [*inputs, *again, *saved], True)
+    if not all(torch.equal(x, y) for x, y in zip(outs, again)):
+        return f"seed {seed}: the results differ\n{kernel.text}"
+    for way, numbers in WAYS.items():
+        found = []
+        for traced, given in ((plain, leaves), (Traced(kernel), (*leaves, *saved))):
+            targets = {i: (torch.full_like(inputs[i], torch.nan), False) for i in plain.inputs}
+            traced.launch("random", program.grid, given, incoming, targets, plain.results, numbers)
+            found.append([each for each, _ in targets.values()])
+        for x, y in zip(*found):
+            if not torch.allclose(x, y, rtol=1e-9, atol=1e-9):
+                return f"seed {seed}, {way}: a gradient is off by {(x - y).abs().max().item()}\n{kernel.text}"
+    return kernel.saved
+
+
 @pytest.mark.parametrize("part", range(10))
 def test_gradients_of_random_programs(part, request):
     count = 200 if request.config.getoption("long") else 20
     for seed in range(part * 1000, part * 1000 + count):
         assert not mistake(seed)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_gradients_of_random_programs_that_save(part, request):
+    count, saving = 500 if request.config.getoption("long") else 30, 0
+    for seed in range(part * 1000, part * 1000 + count):
+        found = mistake_if_saved(seed)
+        assert not isinstance(found, str), found
+        saving += found is not None
+    assert saving > count / 10
 
 
 @pytest.mark.parametrize("part", range(4))

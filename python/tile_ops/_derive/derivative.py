@@ -1,11 +1,13 @@
 """derive: the gradient of one kernel, as a kernel."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from .. import _C
+from ..language.core.dtypes import of_ir
 from ..language.kernel import kernel as Kernel
 from .traced import is_float, traced
 
@@ -84,14 +86,25 @@ class Derivative:
         """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel.
 
         What loops keep is in lists of tiles, {way: [tile, ...]}. grid: the kernel's, on which the way may depend, because more
-        blocks keep more; without it, all that has a bound counts as kept for each iteration.
+        blocks keep more; without it, all that has a bound counts as kept for each iteration. With a grid "saved" lists what the
+        forward of an operator saves in such a launch for its gradient.
         """
         found, leaves, inputs, results = self._parts(arguments)
-        texts, kept = found.kernel.report(inputs, results, leaves, None if grid is None else _axes(grid, arguments))
+        axes = None if grid is None else _axes(grid, arguments)
+        texts, kept = found.kernel.report(inputs, results, leaves, axes)
         report: dict[str, Any] = {self._name(arguments, i): text for i, text in zip(inputs, texts)}
         for way, tile in kept:
             report.setdefault(way, []).append(tile)
+        saving = found.saving(axes, leaves) if axes else None
+        saved = [self._saved_text(axes, *each) for each in saving.kernel.saved] if saving else []
+        if saved:
+            report["saved"] = saved
         return report
+
+    @staticmethod
+    def _saved_text(grid, dtype, shape, replaces):
+        size = math.prod(grid) * math.prod(shape) * of_ir(dtype).torch.itemsize
+        return f"{dtype}{list(shape)} of each block, {size} bytes, in place of {replaces}"
 
     def source(self, *arguments: Any, transposed: bool = False) -> str:
         """Returns the Tile IR of the derived kernel, for such arguments of the kernel.

@@ -61,6 +61,8 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if function.namespace == "prim":  # the device of a fake tensor
+            return function(*args, **kwargs)
         schema, name = function._schema, function._schema.name.split("::")[1]
         given = list(_tensors([*args, *kwargs.values()]))
         writes = any(each.alias_info is not None and each.alias_info.is_write for each in schema.arguments)

@@ -3,6 +3,7 @@
 import torch
 
 from .. import _C
+from . import saving
 from .record import Copies, check, check_memory, record, storage_of
 
 
@@ -70,11 +71,19 @@ class Replay:
         known = [each for each in (*self.arguments, *self.results) if isinstance(each, torch.Tensor)]
         check_memory(self.name, self.launches, known)
 
-    def gradients(self, incoming, targets):
+    def gradients(self, incoming, targets, saved=None):
         """Fills tensors with gradients.
 
         incoming: the gradient of each result, or None. targets: for each argument None, or the tensor that gets its gradient.
+        saved: what saving.Saving.run_with has saved, or None.
         """
+        self._saved = {}  # launch: the Traced of its kernel that saves, and all arguments
+        if saved is not None and saved.numel():
+            plan = saving.plan_of(self.launches, [each for each in self.arguments if isinstance(each, torch.Tensor)])
+            if plan.bytes == saved.numel():
+                for each, own in zip(self.launches, plan.launches):
+                    if own is not None:
+                        self._saved[each] = own.traced, (*each.leaves, *own.views(saved))
         self._targets = {}  # storage: (argument, target)
         for argument, target in zip(self.arguments, targets):
             if target is not None:
@@ -160,4 +169,5 @@ class Replay:
         for i in wanted:
             memory = self._memory_of(each.leaves[i])
             targets[i] = memory.view(each.leaves[i]), memory.adds
-        each.traced.launch(f"{self.name}: {each.kernel.__name__}", each.grid, each.leaves, incoming, targets, results)
+        traced, leaves = self._saved.get(each, (each.traced, each.leaves))
+        traced.launch(f"{self.name}: {each.kernel.__name__}", each.grid, leaves, incoming, targets, results)

@@ -2,6 +2,9 @@
 
 import re
 
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
 from .. import _C
 from ..language.core.dtypes import of_ir
 
@@ -15,13 +18,20 @@ def is_float(array):
 
 
 class Traced:
-    """The IR of a kernel. arrays: the rows of _C.ReverseKernel.arrays."""
+    """The IR of a kernel, in a _C.ReverseKernel. arrays: the rows of its arrays."""
 
-    def __init__(self, text):
-        self.kernel = _C.ReverseKernel(text)
+    def __init__(self, kernel):
+        self.kernel = kernel
         self.arrays = self.kernel.arrays
         self.inputs = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and a[2] and not (a[3] or a[4]))
         self.results = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and (a[3] or a[4]))
+
+    def saving(self, grid, leaves):
+        """Returns the Traced of the kernel that also saves what its gradient needs, for such a launch; None: nothing is saved.
+        Its last parameters are the arrays [blocks, *shape] of kernel.saved."""
+        cpu = next(each.device.type == "cpu" for each in leaves if isinstance(each, torch.Tensor))
+        kernel = self.kernel.saving(tuple(grid), tuple(leaves), self.inputs, self.results, cpu)
+        return None if kernel is None else Traced(kernel)
 
     def launch(self, name, grid, leaves, incoming, targets, results, *way):
         """Computes gradients.
@@ -36,9 +46,11 @@ class Traced:
 def traced(kernel, arguments):
     """Returns the Traced of a kernel for its arguments, all of which are given in order."""
     cache, texts = kernel.__dict__.setdefault("_traced_launches", (_C.LaunchCache(), {}))
-    found = cache.get(kernel, arguments)
+    fake = any(isinstance(each, FakeTensor) for each in arguments)  # without addresses, on which the cache depends
+    found = None if fake else cache.get(kernel, arguments)
     if found is None:
         text = _FACTS.sub(") {", kernel._ir(arguments, False), count=1)
-        found = texts[text] = texts.get(text) or Traced(text)
-        cache.set(kernel, arguments, found)
+        found = texts[text] = texts.get(text) or Traced(_C.ReverseKernel(text))
+        if not fake:
+            cache.set(kernel, arguments, found)
     return found

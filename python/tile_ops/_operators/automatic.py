@@ -5,6 +5,10 @@ import inspect
 
 import torch
 
+from . import parts
+from .schema import Value
+
+SAVED = Value("saved_values", "Tensor?")  # what the compiler chooses to save
 _KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -23,8 +27,51 @@ def _call(function, values):
     return function(*(values[name] for name in _parameters(function) if name in values))
 
 
+def _allocated(schema, functions, values):
+    """Returns the results for arguments by name."""
+    outputs = functions["outputs"]
+    if isinstance(outputs, str):  # results like this argument
+        return tuple(torch.empty_like(values[outputs]) for _ in schema.results)
+    made = _call(outputs, values)
+    return made if isinstance(made, (tuple, list)) else (made,)
+
+
+def chooses(schema, options, functions):
+    """Returns true if the compiler chooses what the operator saves for its gradient."""
+    values = (*schema.arguments, *schema.results)
+    names = [each.name for each in values]
+    if not schema.results or any("[" in each.type and each.is_tensor for each in values):
+        return False  # it has no such gradient
+    return functions.get("grad") == "auto" and options.get("saves") in ("", None) and SAVED.name not in names
+
+
+def saving_parts(schema, functions):
+    """Returns the functions saved_outputs and run of an operator that saves what the compiler chooses."""
+    from .._derive.saving import Saving
+
+    names, results = [each.name for each in schema.arguments], [each.name for each in schema.results]
+    wanted = parts.names_of(schema.name, "run", functions["run"], [*names, *results])
+
+    def run(arguments, made):
+        _call(functions["run"], {**dict(zip(names, arguments)), **dict(zip(results, made))})
+
+    saving = Saving(schema.name, run, lambda arguments: _allocated(schema, functions, dict(zip(names, arguments))))
+
+    def run_with(*given):
+        if given[-1] is None or not given[-1].numel():
+            return functions["run"](*(given[at] for at in places))
+        saving.run_with(given[: len(names)], given[len(names) : -1], given[-1])
+
+    places = [[*names, *results].index(each) for each in wanted]
+    return (
+        _named(lambda *arguments: saving.allocated(arguments), names),
+        _named(run_with, [*names, *results, SAVED.name]),
+    )
+
+
 def gradient_class(schema, saved, functions):
-    """Returns the class of the gradient operator. functions: the operator's outputs and run, which may change later."""
+    """Returns the class of the gradient operator. saved: the operator's saved results, its own or SAVED. functions: the
+    operator's outputs and run, which may change later."""
     from .._derive.replay import Replay
 
     if any("[" in each.type and each.is_tensor for each in (*schema.arguments, *schema.results)):
@@ -33,15 +80,9 @@ def gradient_class(schema, saved, functions):
         raise NotImplementedError(f'{schema.name}: grad="auto" is for operators with results; this one writes its arguments')
     names = [each.name for each in schema.arguments]
     tensors = [each.name for each in schema.arguments if each.is_tensor]
-    results, kept = [each.name for each in schema.results], [each.name for each in saved]
+    results, kept = [each.name for each in schema.results], [each.name for each in saved if each is not SAVED]
     incoming, gradients = [f"grad_{each}" for each in results], [f"grad_{each}" for each in tensors]
-
-    def allocate(values):
-        outputs = functions["outputs"]
-        if isinstance(outputs, str):  # results like this argument
-            return tuple(torch.empty_like(values[outputs]) for _ in results)
-        made = _call(outputs, values)
-        return made if isinstance(made, (tuple, list)) else (made,)
+    values = [*incoming, *names, *([SAVED.name] if SAVED in saved else []), "output_mask", *gradients]
 
     def wanted(values, mask):
         for name, needed in zip(tensors, mask):
@@ -54,24 +95,24 @@ def gradient_class(schema, saved, functions):
         return made[0] if len(made) == 1 else made
 
     def gradient_run(*given):
-        of_results, given = given[: len(incoming)], given[len(incoming) :]
-        values, targets = dict(zip(names, given)), given[len(names) + 1 :]
+        known = dict(zip(values, given))
 
         def run_again(arguments, made):
-            known = {**dict(zip(names, arguments)), **dict(zip(results, made)), **dict.fromkeys(kept)}
-            _call(functions["run"], known)
+            again = {**dict(zip(names, arguments)), **dict(zip(results, made)), **dict.fromkeys(kept)}
+            _call(functions["run"], again)
 
-        replay = Replay(
-            schema.name, run_again, lambda arguments: allocate(dict(zip(names, arguments))), [values[name] for name in names]
-        )
-        by_name = dict(zip(tensors, targets))
-        replay.gradients(of_results, [by_name.get(name) for name in names])
+        def allocate(arguments):
+            return _allocated(schema, functions, dict(zip(names, arguments)))
+
+        replay = Replay(schema.name, run_again, allocate, [known[name] for name in names])
+        targets = [known.get(f"grad_{name}") if name in tensors else None for name in names]
+        replay.gradients([known[name] for name in incoming], targets, known.get(SAVED.name))
 
     return type(
         "Gradient",
         (),
         {
             "outputs": _named(gradient_outputs, [*names, "output_mask"]),
-            "run": _named(gradient_run, [*incoming, *names, "output_mask", *gradients]),
+            "run": _named(gradient_run, values),
         },
     )

@@ -10,8 +10,7 @@ import torch
 
 from .. import _C, _flops, _sharding
 from ..language.core.named import Named
-from . import gradient, parts
-from .automatic import gradient_class
+from . import automatic, gradient, parts
 from .schema import parsed, results_of
 
 _FUNCTIONS = ("outputs", "saved_outputs", "run", "grad", "flops")
@@ -47,6 +46,7 @@ class TorchOp(Named):
         self._schema = parsed(text)
         self._saved = results_of(options.get("saves") or "")
         self._handle, self._given = None, set()
+        self._chooses = False  # the compiler chooses what is saved for the gradient
         self._functions: dict[str, Any] = {}  # outputs and run
         self._sharding = options.get("sharding")
 
@@ -105,6 +105,7 @@ class TorchOp(Named):
             self._handle = self._handle_of(known is not None, location)
             self._handle.check(False)
             _defined[name] = (key, location)
+            self._chooses = automatic.chooses(self._schema, self._options, functions)
             self._set_options()
             self._functions.update(functions)
             for what in _FUNCTIONS:
@@ -136,6 +137,8 @@ class TorchOp(Named):
         options = self._options
         if options.get("saves"):
             self._handle.saves(options["saves"])
+        elif self._chooses:
+            self._handle.saves(f"Tensor {automatic.SAVED.name}", True)
         policy = options.get("autocast", "keep")
         self._handle.autocast(*((policy, policy) if isinstance(policy, str) else policy))
         rules = [rule for rule in ("leading", "fold") if options.get(rule)]
@@ -155,21 +158,30 @@ class TorchOp(Named):
         values = [*schema.arguments, *schema.results]
         self._handle.saved_outputs(*parts.bound(schema.name, "saved_outputs", function, values, self._saved))
 
+    def _saved_in_gradient(self):
+        return [automatic.SAVED] if self._chooses else self._saved
+
     def _set_run(self, function):
         schema = self._schema
+        if self._chooses:
+            names, saved = [*schema.arguments, *schema.results], automatic.SAVED
+            allocate, function = automatic.saving_parts(schema, self._functions)
+            self._handle.saved_outputs(*parts.bound(schema.name, "saved_outputs", allocate, schema.arguments, [saved]))
+            self._handle.run(*parts.bound(schema.name, "run", function, [*names, saved]))
+            return
         values = [*schema.arguments, *schema.results, *self._saved]
         self._handle.run(*parts.bound(schema.name, "run", function, values))
 
     def _set_grad(self, part):
         name = self._schema.name + "_backward"
         if part == "auto":
-            part = gradient_class(self._schema, self._saved, self._functions)
+            part = automatic.gradient_class(self._schema, self._saved_in_gradient(), self._functions)
         if isinstance(part, (str, TorchOp)):
             name = part if isinstance(part, str) else part._schema.name
         elif inspect.isclass(part):
             functions, options = _parts_of(part, name)
             taken = {what: each for what, each in functions.items() if what in ("outputs", "saved_outputs", "run")}
-            text = gradient.schema_of_class(self._schema, self._saved, taken)
+            text = gradient.schema_of_class(self._schema, self._saved_in_gradient(), taken)
             made = TorchOp(text, options)
             made._define(part, functions)
             self._backward = made
@@ -226,7 +238,8 @@ def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outpu
     grad), which fill grad_<argument>; or the name of an operator that does so; or "auto", which derives it from the
     kernels in Python that run launches.
     saves, saved_outputs: further results for the gradient, "Tensor mean, Tensor rstd", and their allocation; they are
-    computed if a gradient is wanted.
+    computed if a gradient is wanted. With grad="auto" the compiler saves what is expensive to compute again; saves=False
+    saves nothing, for less memory.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or
     whose extent 0, may absorb vmap's batch (sums: results that then add up over it). flops: the number of
     floating-point operations.
