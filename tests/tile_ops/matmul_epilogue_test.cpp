@@ -75,7 +75,8 @@ TEST(ExpressionText, SaysWhatItUses) {
 
 TEST(ExpressionText, SaysWhatStaysFinite) {
   const auto parsed = [](const std::string& text) {
-    return ExpressionText("epilogue", text, {"a", "b", "c"}, {.conditions = {false, false, true}});
+    return ExpressionText("epilogue", text, {"a", "b", "c"},
+                          {.dtypes = {DType::f32, DType::f32, DType::boolean}});
   };
   for (const char* text :
        {"a", "3 * tanh(a / 3) - b * abs(a)", "where(c & (a > b), a, -1)", "bfloat16(a) + 1"})
@@ -88,12 +89,11 @@ TEST(ExpressionText, SaysWhatStaysFinite) {
 // Traces a text over numbers and, as "c", a condition.
 std::string traced(const std::string& text, std::vector<std::string> names) {
   ExpressionKinds kinds{.several = true};
-  for (const std::string& name : names) kinds.conditions.push_back(name == "c");
+  for (const std::string& name : names) kinds.dtypes.push_back(name == "c" ? DType::boolean : DType::f32);
   Tracer tracer("text");
   auto& function = tracer.function();
   const auto value = [&](size_t name) {
-    const DType dtype = kinds.conditions[name] ? DType::boolean : DType::f32;
-    return Tile(function.add_argument(function.body(), Type::tile(dtype), {}));
+    return Tile(function.add_argument(function.body(), Type::tile(kinds.dtypes[name]), {}));
   };
   ExpressionText("text", text, names, kinds).all(DType::f32, value);
   return print(function, false);
@@ -101,7 +101,7 @@ std::string traced(const std::string& text, std::vector<std::string> names) {
 
 TEST(ExpressionText, HasSeveralResults) {
   const ExpressionText text("text", "h = a + b; unused = d; ~c | (h > 0); h * h", {"a", "b", "c", "d"},
-                            {.conditions = {false, false, true}, .several = true});
+                            {.dtypes = {DType::f32, DType::f32, DType::boolean}, .several = true});
   EXPECT_EQ(text.results(), 2u);
   EXPECT_TRUE(text.is_condition(0));
   EXPECT_FALSE(text.is_condition(1));

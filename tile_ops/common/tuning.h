@@ -33,8 +33,8 @@ inline constexpr int64_t product_chunk_bytes = 43 * mib, product_sum_bytes = 16 
 inline constexpr int64_t forward_logits_bytes = 32 * mib, backward_logits_bytes = 16 * mib,
                          input_sums_bytes = 24 * mib, weight_sums_bytes = 8 * mib;
 // linear_cross_entropy with gradients in the forward: whole rows of logits. Logits that lie in the memory of
-// the weights' gradient are copied out of it in parts. Where gradients of the weights are added up over groups
-// of rows, logits and sums together take fewer bytes.
+// the weights' gradient are copied out of it in parts. Where gradients of the weights are added up over
+// groups of rows, logits and sums together take fewer bytes.
 inline constexpr int64_t early_logits_bytes = 59 * mib, copied_logits_bytes = 32 * mib,
                          early_groups_bytes = 48 * mib;
 // Where the input is large, logits take so many times its bytes instead, and so do sums of the weights'
@@ -112,6 +112,9 @@ inline constexpr int64_t attention_cpu_shared_mask = 4;
 // Blocks that the gradient of attention's bias has at least, if it has as many tiles, and the most tiles of
 // keys of one: the next tile's operands are then copied ahead.
 inline constexpr int64_t attention_bias_blocks = 2048, attention_bias_span = 8;
+// The copies of tables of scores to which gradients are added, if they take so many bytes at most.
+inline constexpr int64_t attention_table_bytes = 16 * mib, attention_cpu_tables = 64,
+                         attention_gpu_tables = 16;
 // Shared memory, of the 227 KiB that a block of an H100 may have: tiles of key and value, two of scores, two
 // each of query and grad_out. GPUs with less take tiles of half the size.
 inline constexpr int attention_large_tiles_bytes = 160 * kib;
