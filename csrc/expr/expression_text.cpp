@@ -305,7 +305,7 @@ class ExpressionParser {
     const size_t at = at_;
     size_t value;
     if (take("-"))
-      value = apply(primitive("neg"), {signed_power()}, at, "-");
+      value = negated(signed_power(), at);
     else if (take("+"))
       value = signed_power();
     else if (take("~"))
@@ -314,6 +314,10 @@ class ExpressionParser {
       value = power();
     --nested_;
     return value;
+  }
+  size_t negated(size_t value, size_t at) {
+    if (made_.nodes_[value].is_number()) return add({.number = -made_.nodes_[value].number});
+    return apply(primitive("neg"), {value}, at, "-");
   }
   // Small whole exponents are products, which are exact for squares and shorter than pow.
   size_t power() {

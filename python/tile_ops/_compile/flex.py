@@ -30,6 +30,10 @@ def _operand(tensor, axes, extents):
     no axes index, stays as it is."""
     if axes is None:
         return tensor
+    for i in reversed(range(len(axes))):
+        if isinstance(axes[i], int):
+            tensor = tensor.select(i, axes[i])
+    axes = [axis for axis in axes if not isinstance(axis, int)]
     limits = [extents[flex_text.INDICES.index(axis)] for axis in axes]
     if any(not tensor.shape[i] >= limit for i, limit in enumerate(limits)):
         return None

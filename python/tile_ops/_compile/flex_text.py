@@ -81,7 +81,7 @@ class Text:
 
     def __init__(self, graph, extents, dtype):
         self.dtype, self.module, self.named, self.values, self.integers = dtype, graph.owning_module, {}, {}, {}
-        # (captured argument, axes that index it, or None for computed places): its name in the text
+        # (captured argument, axes or constants that index it, or None for computed places): its name in the text
         self.operands = {}
         score, *places = [node for node in graph.nodes if node.op == "placeholder"]
         self.values[score] = Number("score", dtype)
@@ -99,15 +99,20 @@ class Text:
 
     def exact(self, node):
         """Returns an integer as a number: as what is computed in numbers, if these hold it exactly."""
+        value = self.attempt(self.made, node)
+        return value or self.name(f"float({self.integer(node)})", self.dtype)
+
+    def attempt(self, make, node):
+        """Returns what make(node) does; None, and nothing is written, if that is no integer that numbers hold."""
         kept = [dict(each) for each in (self.named, self.values, self.integers, self.operands)]
         try:
-            value = self.made(node)
+            value = make(node)
             if value.dtype == torch.int32:
                 return value
         except Refused:
             pass
         self.named, self.values, self.integers, self.operands = kept
-        return self.name(f"float({self.integer(node)})", self.dtype)
+        return None
 
     def integer(self, node):
         """Returns the text of an integer; raises Refused."""
@@ -196,8 +201,7 @@ class Text:
         if name == "pow" and node.args[1] == 2:
             return self.applied("square", [self.write(node.args[0])])
         if name in _COMPARED and all(map(_is_integer, node.args)):
-            values = [self.write(each) for each in node.args]
-            if any(each.dtype != torch.int32 for each in values):  # numbers do not hold them
+            if not all(self.attempt(self.write, each) for each in node.args):  # numbers do not hold them
                 return self.name(TEXTS[name][0].format(*map(self.integer, node.args)), torch.bool)
         return self.applied(name, [self.write(each) for each in node.args])
 
@@ -268,7 +272,7 @@ class Text:
         """Returns an element of a captured tensor: an operand where the numbers of a score index its axes, else a table's."""
         if node not in self.captured:
             raise Refused("an index of what is computed")
-        axes = [self.values[each].text if each in self.values else None for each in indices]
+        axes = [self.values[each].text if each in self.values else self.constant_index(each) for each in indices]
         tensor = node.meta.get("val")
         if not isinstance(tensor, torch.Tensor):
             raise Refused("a captured number that varies")
@@ -279,12 +283,20 @@ class Text:
         kinds |= dict.fromkeys(floats, self.dtype)
         if tensor.dtype not in kinds:
             raise Refused(f"a captured tensor of {tensor.dtype}")
-        if all(axis in INDICES for axis in axes) and len(set(axes)) == len(axes):
+        varying = [axis for axis in axes if not isinstance(axis, int)]
+        if all(axis in INDICES for axis in varying) and len(set(varying)) == len(varying):
             return Number(self.operand(node, tuple(axes)), kinds[tensor.dtype])
         if tensor.dim() > MOST_TABLE_AXES:
             raise Refused(f"a captured tensor of {tensor.dim()} axes that is read at computed places")
         places = ", ".join(map(self.integer, indices))
         return self.name(f"{self.operand(node, None)}[{places}]", kinds[tensor.dtype])
+
+    def constant_index(self, index):
+        if isinstance(index, int):
+            return index
+        if index.op == "get_attr":
+            return int(self.own_number(index))
+        return self.constant_index(index.args[0]) if _called(index) in _SAME else None
 
     def operand(self, node, axes):
         key = self.captured[node], axes
