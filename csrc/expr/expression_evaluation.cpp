@@ -63,15 +63,18 @@ void ExpressionText::differentiate() {
 }
 
 bool ExpressionText::stays_finite() const {
-  for (size_t i = 0; i < nodes_.size(); ++i) {
+  // Conditions and integers are finite whatever they are computed from, and no derivative reaches that.
+  std::vector<bool> reached(nodes_.size());
+  for (const size_t result : results_) reached[result] = true;
+  for (size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
-    if (!needed_[i]) continue;
+    if (!reached[i] || node.dtype == DType::boolean || is_integer(node.dtype)) continue;
+    for (const size_t operand : node.operands) reached[operand] = true;
     if (!node.primitive) {
       if (node.name < 0 && !std::isfinite(node.number)) return false;
       continue;
     }
-    if (node.dtype == DType::boolean || is_integer(node.dtype) || tile::stays_finite(node.primitive->name))
-      continue;
+    if (tile::stays_finite(node.primitive->name)) continue;
     if (node.primitive->name != std::string_view("div")) return false;
     const Node& by = nodes_[node.operands[1]];
     if (!by.is_number() || by.number == 0) return false;

@@ -374,8 +374,10 @@ class ExpressionParser {
     const std::optional<size_t> index = index_of(name);
     if (!index) return std::nullopt;
     if (made_.indices_[*index])
-      fail_at(at_ - name.size(), str("'", name, "' is a table here, and '", name,
-                                     "[...]' before; give the other one as an operand of its own"));
+      fail_at(at_ - name.size(),
+              str("'", name,
+                  "' is a value here, and was read with indices before; give the other one as "
+                  "an operand of its own"));
     return nodes_of_names_[name] = add({.name = static_cast<int>(*index), .dtype = dtype_of_name(*index)});
   }
   // An element of a name that begins at `at`, and '[' was taken.
