@@ -8,6 +8,7 @@
 
 #include "cuda/layout.h"
 #include "ir/op.h"
+#include "ir/walk.h"
 
 namespace tile::cuda {
 
@@ -29,6 +30,8 @@ struct LoweringRule {
   bool exchanges = false;
   // True if the op also runs within a warpgroup, whose 128 threads then act as the block. Elementwise ops do.
   bool grouped = false;
+  // Of these, returns true for an op that does. A null function: all do. The kernel's uses are given.
+  bool (*within_group)(const Op& op, const UseCounts& uses) = nullptr;
   // True if the op combines elements into fewer, in any order and layout.
   bool reduces = false;
   // Returns an element of the result, given those of the operands. `moves` is true if it equals the

@@ -1,4 +1,4 @@
-// Parses expressions by recursive descent, and computes them in a trace.
+// Parses expressions by recursive descent.
 #include "expr/expression_text.h"
 
 #include <algorithm>
@@ -6,10 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <unordered_set>
 
-#include "dsl/tracer.h"
-#include "prims/derivatives.h"
 #include "prims/elementwise.h"
 
 namespace tile {
@@ -48,6 +45,13 @@ const std::map<std::string_view, DType>& roundings() {
   return table;
 }
 
+// Functions that convert to integers and back.
+const std::map<std::string_view, DType>& conversions() {
+  static const std::map<std::string_view, DType> table{
+      {"float", DType::f32}, {"int32", DType::i32}, {"int64", DType::i64}};
+  return table;
+}
+
 // The operators: the primitives that they are, by precedence.
 using Operators = std::vector<std::pair<std::string_view, std::string_view>>;
 const Operators either{{"|", "bitwise_or"}}, one_of{{"^", "bitwise_xor"}}, both{{"&", "bitwise_and"}};
@@ -55,13 +59,16 @@ const Operators comparisons{{"<=", "le"}, {">=", "ge"}, {"==", "eq"}, {"!=", "ne
 const Operators sums{{"+", "add"}, {"-", "sub"}};
 const Operators factors{{"*", "mul"}, {"/", "div"}};
 
-std::string_view kind_of(DType dtype) { return dtype == DType::boolean ? "condition" : "number"; }
+std::string_view kind_of(DType dtype) {
+  return dtype == DType::boolean ? "condition" : is_integer(dtype) ? "integer" : "number";
+}
 std::string kinds_of(const std::vector<DType>& dtypes) { return str("(", join(dtypes, ", ", kind_of), ")"); }
 
 // Returns the dtype of a primitive's result, or none if it does not take such operands.
 std::optional<DType> result_of(const Primitive& primitive, const std::vector<DType>& dtypes) {
   const bool takes =
-      primitive.dtypes.has(dtypes[0]) && (dtypes[0] == DType::boolean || primitive.dtypes.has(DType::f64));
+      primitive.dtypes.has(dtypes[0]) &&
+      (dtypes[0] == DType::boolean || is_integer(dtypes[0]) || primitive.dtypes.has(DType::f64));
   if (!takes || static_cast<size_t>(primitive.operands) != dtypes.size()) return std::nullopt;
   Function function("types");
   Op op;
@@ -218,17 +225,39 @@ class ExpressionParser {
     return made_.nodes_.size() - 1;
   }
   DType dtype(size_t node) const { return made_.nodes_[node].dtype; }
+  bool is_whole(size_t node) const {
+    const Node& given = made_.nodes_[node];
+    return given.is_number() && std::abs(given.number) < 0x1p31 && given.number == std::trunc(given.number);
+  }
+  size_t converted(size_t operand, DType to) {
+    if (dtype(operand) == to) return operand;
+    if (is_integer(to) && is_whole(operand))
+      return add({.number = made_.nodes_[operand].number, .dtype = to});
+    return add({.operands = {operand}, .converted = true, .dtype = to});
+  }
+  // Gives integers and the whole numbers beside them one dtype, the wider one.
+  void join_integers(std::vector<size_t>& operands) {
+    std::optional<DType> widest;
+    for (const size_t operand : operands)
+      if (is_integer(dtype(operand)) && widest != DType::i64) widest = dtype(operand);
+    if (!widest) return;
+    for (size_t& operand : operands)
+      if (is_integer(dtype(operand)) || is_whole(operand)) operand = converted(operand, *widest);
+  }
   // `shown` is how the text writes the primitive; it begins at `at`.
   size_t apply(const Primitive& primitive, std::vector<size_t> operands, size_t at, std::string_view shown) {
+    join_integers(operands);
     std::vector<DType> given;
     for (const size_t operand : operands) given.push_back(dtype(operand));
     const std::optional<DType> result = result_of(primitive, given);
     if (!result) {
-      const bool combines = shown == "&" || shown == "|" || shown == "^";
+      const bool combines = shown == "&" || shown == "|" || shown == "^",
+                 has_integers = std::any_of(given.begin(), given.end(), is_integer);
       fail_at(at, str("'", shown, "' takes ", join(taken_by(primitive), " or ", kinds_of), ", and is given ",
                       kinds_of(given),
-                      combines ? "; put each comparison in parentheses: (x < y) & (y < z)"
-                               : "; a comparison gives a condition, where(c, x, y) chooses by one"));
+                      has_integers ? "; float(i) makes an integer a number"
+                      : combines   ? "; put each comparison in parentheses: (x < y) & (y < z)"
+                                   : "; a comparison gives a condition, where(c, x, y) chooses by one"));
     }
     return add({.primitive = &primitive, .operands = std::move(operands), .dtype = *result});
   }
@@ -276,7 +305,7 @@ class ExpressionParser {
     const size_t at = at_;
     size_t value;
     if (take("-"))
-      value = apply(primitive("neg"), {signed_power()}, at, "-");
+      value = negated(signed_power(), at);
     else if (take("+"))
       value = signed_power();
     else if (take("~"))
@@ -286,14 +315,17 @@ class ExpressionParser {
     --nested_;
     return value;
   }
+  size_t negated(size_t value, size_t at) {
+    if (made_.nodes_[value].is_number()) return add({.number = -made_.nodes_[value].number});
+    return apply(primitive("neg"), {value}, at, "-");
+  }
   // Small whole exponents are products, which are exact for squares and shorter than pow.
   size_t power() {
     const size_t base = atom();
     if (!take("**")) return base;
     const size_t at = at_ - 2, exponent = signed_power();
     const Node& node = made_.nodes_[exponent];
-    const bool literal = !node.primitive && node.name < 0;
-    if (literal && (node.number == 2 || node.number == 3)) {
+    if (node.is_number() && (node.number == 2 || node.number == 3)) {
       const bool cube = node.number == 3;
       const size_t square = apply(primitive("mul"), {base, base}, at, "**");
       return cube ? apply(primitive("mul"), {square, base}, at, "**") : square;
@@ -313,24 +345,65 @@ class ExpressionParser {
       fail_at(str(here(), " is where a value must follow; write a number, a name, a call or '('"));
     const std::string name(word());
     if (take("(")) return call(name, at);
+    if (const std::optional<size_t> table = table_of(name); table && take("[")) return element(*table, at);
     if (const std::optional<size_t> value = named(name)) return *value;
     if (name == "inf") return add({.number = inf});
     if (name == "nan") return add({.number = std::numeric_limits<double>::quiet_NaN()});
-    const bool called = primitive_functions().contains(name) || defined(name) || roundings().contains(name);
+    const bool called = primitive_functions().contains(name) || defined(name) || roundings().contains(name) ||
+                        conversions().contains(name);
     fail_at(at, called ? str("'", name, "' is a function; write ", name, "(...)")
                        : str("there is no '", name, "'; the names are ", join(made_.names())));
+  }
+  std::optional<size_t> index_of(const std::string& name) const {
+    const auto& names = made_.names();
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (inner_ || found == names.end()) return std::nullopt;
+    return static_cast<size_t>(found - names.begin());
+  }
+  std::optional<size_t> table_of(const std::string& name) const {
+    const std::optional<size_t> index = index_of(name);
+    return index && *index >= made_.kinds_.first_table ? index : std::nullopt;
+  }
+  DType dtype_of_name(size_t index) const {
+    const std::vector<DType>& dtypes = made_.kinds_.dtypes;
+    return index < dtypes.size() ? dtypes[index] : DType::f32;
   }
   // Returns the node of a name, which is made where the text first uses it.
   std::optional<size_t> named(const std::string& name) {
     if (const auto known = nodes_of_names_.find(name); known != nodes_of_names_.end()) return known->second;
-    const auto& names = made_.names();
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (inner_ || found == names.end()) return std::nullopt;
-    const auto index = static_cast<size_t>(found - names.begin());
-    const std::vector<bool>& conditions = made_.kinds_.conditions;
-    const bool condition = index < conditions.size() && conditions[index];
-    return nodes_of_names_[name] =
-               add({.name = static_cast<int>(index), .dtype = condition ? DType::boolean : DType::f32});
+    const std::optional<size_t> index = index_of(name);
+    if (!index) return std::nullopt;
+    if (made_.indices_[*index])
+      fail_at(at_ - name.size(),
+              str("'", name,
+                  "' is a value here, and was read with indices before; give the other one as "
+                  "an operand of its own"));
+    return nodes_of_names_[name] = add({.name = static_cast<int>(*index), .dtype = dtype_of_name(*index)});
+  }
+  // An element of a name that begins at `at`, and '[' was taken.
+  size_t element(size_t index, size_t at) {
+    const std::string& name = made_.names()[index];
+    const size_t open = at_;
+    std::vector<size_t> operands;
+    do {
+      skip();
+      const size_t begin = at_;
+      size_t operand = comparison();
+      if (is_whole(operand)) operand = converted(operand, DType::i32);
+      if (!is_integer(dtype(operand)))
+        fail_at(begin, str("an index of '", name, "' is a ", kind_of(dtype(operand)),
+                           "; int32(x) makes a number an integer, without its fraction"));
+      operands.push_back(operand);
+    } while (take(","));
+    if (!take("]")) fail_at(str(here(), " is where ',' or ']' must follow; the '[' is in column ", open));
+    size_t& known = made_.indices_[index];
+    if (nodes_of_names_.contains(name) || (known && known != operands.size()))
+      fail_at(at, str("'", name, "' is read with ", operands.size(), " indices here, and ",
+                      known ? str("with ", known) : std::string("without any"),
+                      " before; give the other one as an operand of its own"));
+    known = operands.size();
+    return add(
+        {.operands = std::move(operands), .name = static_cast<int>(index), .dtype = dtype_of_name(index)});
   }
   size_t number() {
     const size_t at = at_;
@@ -356,7 +429,9 @@ class ExpressionParser {
     const auto found = primitive_functions().find(name);
     const auto rounding = roundings().find(name);
     const bool rounds = rounding != roundings().end();
-    if (!definition && !rounds && found == primitive_functions().end()) {
+    const auto conversion = conversions().find(name);
+    const bool converts = conversion != conversions().end();
+    if (!definition && !rounds && !converts && found == primitive_functions().end()) {
       if (named(name))
         fail_at(at, str("'", name, "' is a value, which cannot be called; write an operator before '('"));
       fail_at(at, str("there is no function '", name, "'; the functions are ",
@@ -369,19 +444,22 @@ class ExpressionParser {
       while (take(","));
       if (!take(")")) fail_at(str(here(), " is where ',' or ')' must follow; the '(' is in column ", open));
     }
-    const size_t takes = rounds       ? 1
-                         : definition ? definition->parameters.size()
-                                      : static_cast<size_t>(found->second->operands);
+    const size_t takes = rounds || converts ? 1
+                         : definition       ? definition->parameters.size()
+                                            : static_cast<size_t>(found->second->operands);
     if (operands.size() != takes)
       fail_at(at, str("'", name, "' takes ", takes, takes == 1 ? " argument" : " arguments",
                       ", and is given ", operands.size(), "; separate arguments by commas"));
     if (rounds) return add({.operands = std::move(operands), .rounded = rounding->second});
+    if (converts) return converted(operands[0], conversion->second);
     if (!definition) return apply(*found->second, std::move(operands), at, name);
     std::map<std::string, size_t> parameters;
     for (size_t i = 0; i < takes; ++i) {
       if (dtype(operands[i]) == DType::boolean)
         fail_at(at, str("'", name,
                         "' takes numbers, and is given a condition; choose by it with where(c, x, y)"));
+      if (is_integer(dtype(operands[i])) && name != "max" && name != "min" && name != "bool")
+        fail_at(at, str("'", name, "' takes numbers, and is given an integer; float(i) makes it one"));
       parameters.emplace(definition->parameters[i], operands[i]);
     }
     return ExpressionParser(made_, definition->text, std::move(parameters)).whole();
@@ -395,113 +473,23 @@ class ExpressionParser {
   int nested_ = 0;
 };
 
-namespace {
-
-// Returns for each of `inputs` whether one of `results` is computed from it.
-std::vector<bool> reached(const std::vector<std::optional<Tile>>& results, const std::vector<Tile>& inputs) {
-  std::unordered_set<const Value*> seen;
-  std::vector<const Value*> left;
-  for (const std::optional<Tile>& result : results)
-    if (result) left.push_back(result->value());
-  while (!left.empty()) {
-    const Value* value = left.back();
-    left.pop_back();
-    if (!seen.insert(value).second || !value->definition) continue;
-    left.insert(left.end(), value->definition->operands.begin(), value->definition->operands.end());
-  }
-  std::vector<bool> found;
-  for (const Tile& input : inputs) found.push_back(seen.contains(input.value()));
-  return found;
-}
-
-}  // namespace
-
 ExpressionText::ExpressionText(std::string what, std::string text, std::vector<std::string> names,
                                ExpressionKinds kinds)
     : what_(std::move(what)), text_(std::move(text)), names_(std::move(names)), kinds_(std::move(kinds)) {
+  indices_.resize(names_.size());
   results_ = ExpressionParser(*this, text_).results(kinds_.several);
   if (!kinds_.several && is_condition(0))
     refuse(1, "the value is a condition; write where(c, 1, 0) for numbers");
+  for (const size_t result : results_)
+    if (is_integer(nodes_[result].dtype)) refuse(1, "the value is an integer; write float(i) for a number");
   mark_needed();
   read_.assign(names_.size(), true);
   for (size_t i = 0; i < names_.size(); ++i) alike_.push_back(i);
   if (!kinds_.several) differentiate();
 }
 
-void ExpressionText::mark_needed() {
-  used_.resize(names_.size());
-  needed_.resize(nodes_.size());
-  for (const size_t result : results_) needed_[result] = true;
-  for (size_t node = nodes_.size(); node-- > 0;) {
-    if (!needed_[node]) continue;
-    if (nodes_[node].name >= 0) used_[static_cast<size_t>(nodes_[node].name)] = true;
-    for (const size_t operand : nodes_[node].operands) needed_[operand] = true;
-  }
-}
-
-void ExpressionText::differentiate() {
-  Tracer tracer("derivatives of a text");
-  const auto parameter = [&](DType dtype = DType::f32) {
-    return Tile(tracer.function().add_argument(tracer.function().body(), Type::tile(dtype), {}));
-  };
-  const auto is_condition = [&](size_t i) { return i < kinds_.conditions.size() && kinds_.conditions[i]; };
-  std::vector<Tile> inputs;
-  for (size_t i = 0; i < names_.size(); ++i)
-    inputs.push_back(parameter(is_condition(i) ? DType::boolean : DType::f32));
-  const Tile seed = parameter();
-  try {
-    const Tile result = (*this)(DType::f32, [&](size_t name) { return inputs[name]; });
-    const std::vector<std::optional<Tile>> found = derivatives({result}, {seed}, inputs);
-    has_derivatives_ = true;
-    read_ = reached(found, inputs);
-    for (size_t i = 0; i < found.size(); ++i)
-      for (size_t k = i; k-- > 0;)
-        if (found[i] && found[k] && found[i]->value() == found[k]->value()) alike_[i] = alike_[k];
-  } catch (const Error&) {  // a function without a derivative, which the gradient refuses
-  }
-}
-
-bool ExpressionText::stays_finite() const {
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    if (!needed_[i]) continue;
-    if (!node.primitive) {
-      if (node.name < 0 && !std::isfinite(node.number)) return false;
-      continue;
-    }
-    if (node.dtype == DType::boolean || tile::stays_finite(node.primitive->name)) continue;
-    if (node.primitive->name != std::string_view("div")) return false;
-    const Node& by = nodes_[node.operands[1]];
-    if (by.primitive || by.rounded || by.name >= 0 || by.number == 0) return false;
-  }
-  return true;
-}
-
 void ExpressionText::refuse(size_t column, const std::string& problem) const {
   fail(ErrorKind::value, what_, " '", text_, "', column ", column, ": ", problem);
-}
-
-std::vector<Tile> ExpressionText::all(DType dtype, const ValueOfName& value) const {
-  const Location here = Location::current();
-  std::vector<Value*> made(nodes_.size());
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    if (!needed_[i]) continue;
-    std::vector<Value*> operands;
-    for (const size_t operand : node.operands) operands.push_back(made[operand]);
-    if (node.primitive) {
-      broadcast_together(node.primitive->name.data(), operands, here);
-      made[i] = emit(*node.primitive, std::move(operands), {}, here);
-    } else if (node.rounded) {
-      made[i] = Tile(operands[0]).astype(*node.rounded, here).astype(dtype, here).value();
-    } else {
-      made[i] = node.name < 0 ? Operand(node.number, here).as(dtype, "constant")
-                              : value(static_cast<size_t>(node.name)).value();
-    }
-  }
-  std::vector<Tile> results;
-  for (const size_t result : results_) results.emplace_back(made[result]);
-  return results;
 }
 
 std::vector<std::string> ExpressionText::functions() {
@@ -509,6 +497,7 @@ std::vector<std::string> ExpressionText::functions() {
   for (const auto& [name, primitive] : primitive_functions()) names.emplace_back(name);
   for (const Definition& each : definitions_of_functions()) names.emplace_back(each.name);
   for (const auto& [name, dtype] : roundings()) names.emplace_back(name);
+  for (const auto& [name, dtype] : conversions()) names.emplace_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -660,8 +660,9 @@ def matmul_epilogue(
       language (docs/language/README.md) on floats, and `max`, `min` (`maximum` and `minimum`, which
       ignore a NaN; `maximum_nan` and `minimum_nan` keep it), `relu`, which keeps NaN, `gelu` and
       `gelu_tanh`. `bfloat16(x)`, `float16(x)` and `float32(x)` round to a dtype, and make 1 or 0 of a
-      comparison; `bool(x)` is `x != 0`. Squares and cubes are products. `h = acc + bias; silu(h) * h`
-      names a part of the text, so that it is written and computed once.
+      comparison; `bool(x)` is `x != 0`. Squares and cubes are products. `int32(x)` and `int64(x)` are
+      integers, without the fraction, which `float(i)` makes numbers again. `h = acc + bias; silu(h) *
+      h` names a part of the text, so that it is written and computed once.
     - Shapes of input, other and out as of `tile::matmul`, any strides. Operands broadcast to out.
     - Operands. `operand0` to `operand5` are given in order, and `numbers` has at most six; `names` has
       the names of these tensors, then of the numbers, separated by commas. The text uses each of them.

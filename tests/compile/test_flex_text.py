@@ -46,6 +46,36 @@ TEXTS = [
         (),
     ),
     (lambda s, b, h, q, k, n: s * n, (3,), "t0 = (score * (3.0)); t0", ()),
+    (lambda s, b, h, q, k: s + q // 2, (), "t0 = floordiv(iq, 2); t1 = float(t0); t2 = (score + t1); t2", ()),
+    (lambda s, b, h, q, k: s + q % 2, (), "t0 = mod(iq, 2); t1 = float(t0); t2 = (score + t1); t2", ()),
+    (
+        lambda s, b, h, q, k: s + torch.div(q - k, 3, rounding_mode="trunc"),
+        (),
+        "t0 = (iq - ik); t1 = where(t0 < 0, -floordiv(-t0, 3), floordiv(t0, 3)); t2 = float(t1); t3 = (score + t2); t3",
+        (),
+    ),
+    (lambda s, b, h, q, k: s + q * k, (), "t0 = (iq * ik); t1 = float(t0); t2 = (score + t1); t2", ()),
+    (lambda s, b, h, q, k: s + s.to(torch.int32), (), "t0 = int32(score); t1 = float(t0); t2 = (score + t1); t2", ()),
+    (
+        lambda s, b, h, q, k, x: s + x[h, q - k],
+        (TABLE,),
+        "t0 = (iq - ik); t1 = x0[ih, t0]; t2 = (score + t1); t2",
+        ((0, None),),
+    ),
+    (
+        lambda s, b, h, q, k, x: s + x[h][2] + x[3, 1] + x[(k > 3).int(), (q - k).clamp(-2, 5) + 2],
+        (TABLE,),
+        "t0 = (score + x0); t1 = (t0 + x1); t2 = (k > (3.0)); t3 = int32(t2); t4 = (iq - ik); t5 = maximum(t4, (-2)); "
+        "t6 = minimum(t5, 5); t7 = (t6 + 2); t8 = x2[t3, t7]; t9 = (t1 + t8); t9",
+        ((0, ("h", 2)), (0, (3, 1)), (0, None)),
+    ),
+    (
+        lambda s, b, h, q, k, x, y: torch.where(x[q] == x[k], s, y[x[q], 0]),
+        (WHOLE, TABLE),
+        "t0 = (x0 == x1); t1 = x2[x0, 0]; t2 = where(t0, score, t1); t2",
+        ((0, ("q",)), (0, ("k",)), (1, None)),
+    ),
+    (lambda s, b, h, q, k, x: s + x[q], (WHOLE,), "t0 = float(x0); t1 = (score + t0); t1", ((0, ("q",)),)),
 ]
 
 
@@ -55,14 +85,14 @@ def test_texts(function, captured, text, reads):
 
 
 REFUSED = [
-    (lambda s, b, h, q, k, x: s + x[h, q - k], (TABLE,), "a captured tensor that is read at computed places"),
-    (lambda s, b, h, q, k, x: s + x[h][0], (TABLE,), "an index of what is computed"),
-    (lambda s, b, h, q, k, x: s + x[q], (WHOLE,), "a captured tensor of torch.int64"),
+    (lambda s, b, h, q, k, x: s + x[q, h, b, k, q - k], (torch.ones(1, 1, 1, 1, 1),), "of 5 axes that is read at computed"),
+    (lambda s, b, h, q, k, x: s + x[:, 1][h], (TABLE,), "an element of another axis than the first"),
+    (lambda s, b, h, q, k, x: s + (x * 2)[q - k], (BY_HEAD,), "an index of what is computed"),
+    (lambda s, b, h, q, k, x: s + x[q], (WHOLE.to(torch.int16),), "a captured tensor of torch.int16"),
     (lambda s, b, h, q, k, x: s + x[h], (BY_HEAD.double(),), "a captured tensor of torch.float64"),
-    (lambda s, b, h, q, k: s + q // 2, (), "with options"),
-    (lambda s, b, h, q, k: s + q % 2, (), "of a score"),
-    (lambda s, b, h, q, k: s + q * k, (), "integers beyond those that a float holds"),
-    (lambda s, b, h, q, k: s + s.to(torch.int32), (), "an integer of a float"),
+    (lambda s, b, h, q, k: s + q // (k + 1), (), "divided by another one than a positive constant"),
+    (lambda s, b, h, q, k: s + q.fmod(2), (), "fmod of integers"),
+    (lambda s, b, h, q, k: s + (q << 2), (), "__lshift__ of integers"),
     (lambda s, b, h, q, k: (q - k) * 1.0, (), "a score that does not matter"),
     (lambda s, b, h, q, k: torch.erfinv(s), (), "erfinv of a score"),
 ]

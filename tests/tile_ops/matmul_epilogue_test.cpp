@@ -75,7 +75,8 @@ TEST(ExpressionText, SaysWhatItUses) {
 
 TEST(ExpressionText, SaysWhatStaysFinite) {
   const auto parsed = [](const std::string& text) {
-    return ExpressionText("epilogue", text, {"a", "b", "c"}, {.conditions = {false, false, true}});
+    return ExpressionText("epilogue", text, {"a", "b", "c"},
+                          {.dtypes = {DType::f32, DType::f32, DType::boolean}});
   };
   for (const char* text :
        {"a", "3 * tanh(a / 3) - b * abs(a)", "where(c & (a > b), a, -1)", "bfloat16(a) + 1"})
@@ -83,17 +84,18 @@ TEST(ExpressionText, SaysWhatStaysFinite) {
   for (const char* text : {"a / b", "a / 0", "log(a)", "where(c, a, -inf)", "a * exp(b)", "a ** b"})
     EXPECT_FALSE(parsed(text).stays_finite()) << text;
   EXPECT_TRUE(parsed("h = log(a); b").stays_finite());  // which is not computed
+  // Conditions and integers are finite whatever they are computed from.
+  EXPECT_TRUE(parsed("where(log(a) > 1 / b, a, b) + float(int32(exp(a)))").stays_finite());
 }
 
 // Traces a text over numbers and, as "c", a condition.
 std::string traced(const std::string& text, std::vector<std::string> names) {
   ExpressionKinds kinds{.several = true};
-  for (const std::string& name : names) kinds.conditions.push_back(name == "c");
+  for (const std::string& name : names) kinds.dtypes.push_back(name == "c" ? DType::boolean : DType::f32);
   Tracer tracer("text");
   auto& function = tracer.function();
   const auto value = [&](size_t name) {
-    const DType dtype = kinds.conditions[name] ? DType::boolean : DType::f32;
-    return Tile(function.add_argument(function.body(), Type::tile(dtype), {}));
+    return Tile(function.add_argument(function.body(), Type::tile(kinds.dtypes[name]), {}));
   };
   ExpressionText("text", text, names, kinds).all(DType::f32, value);
   return print(function, false);
@@ -101,7 +103,7 @@ std::string traced(const std::string& text, std::vector<std::string> names) {
 
 TEST(ExpressionText, HasSeveralResults) {
   const ExpressionText text("text", "h = a + b; unused = d; ~c | (h > 0); h * h", {"a", "b", "c", "d"},
-                            {.conditions = {false, false, true}, .several = true});
+                            {.dtypes = {DType::f32, DType::f32, DType::boolean}, .several = true});
   EXPECT_EQ(text.results(), 2u);
   EXPECT_TRUE(text.is_condition(0));
   EXPECT_FALSE(text.is_condition(1));
@@ -122,6 +124,64 @@ TEST(ExpressionText, ComputesNamedPartsOnceAndUnusedOnesNever) {
 TEST(ExpressionText, ErrorsNameTheText) {
   EXPECT_EQ(error_of([] { ExpressionText("scores", "s +\n\t t", {"s"}); }),
             "scores 's +\n\t t', column 7: there is no 't'; the names are s");
+}
+
+// Parses a text over numbers "a" and "b", integers "i" and "l", a condition "c" and tables "x" and "y".
+ExpressionText with_integers(const std::string& text) {
+  using enum DType;
+  return {"text",
+          text,
+          {"a", "b", "i", "l", "c", "x", "y"},
+          {.dtypes = {f32, f32, i32, i64, boolean}, .first_table = 5}};
+}
+
+TEST(ExpressionText, Integers) {
+  for (const char* text : {"a * float(i + 1)", "float(-i)", "where(i > 3, a, b)", "float(mod(i - l, 4) * 2)",
+                           "float(where(c, i, 0))", "float(int64(a) + floordiv(i, 3))", "float(max(i, -2))",
+                           "float(i & 3) + float(i | l)", "float(int32(c))", "where(i == l, 1, 0)"})
+    EXPECT_TRUE(with_integers(text).stays_finite() && with_integers(text).has_derivatives()) << text;
+  const std::pair<const char*, const char*> wrong[] = {
+      {"a + i",
+       "text 'a + i', column 3: '+' takes (number, number), and is given (number, integer); float(i) makes "
+       "an integer a "
+       "number"},
+      {"i + 1", "text 'i + 1', column 1: the value is an integer; write float(i) for a number"},
+      {"gelu(i)",
+       "text 'gelu(i)', column 1: 'gelu' takes numbers, and is given an integer; float(i) makes it one"},
+      {"float(i + 0.5)",
+       "text 'float(i + 0.5)', column 9: '+' takes (number, number), and is given (integer, number); "
+       "float(i) makes an "
+       "integer a number"}};
+  for (const auto& [text, error] : wrong) EXPECT_EQ(error_of([&] { with_integers(text); }), error) << text;
+}
+
+TEST(ExpressionText, ElementsOfTables) {
+  const ExpressionText text = with_integers("h = x[i, l + 1]; a * h + x[0, -1] + y");
+  EXPECT_EQ(text.indices(5), 2u);
+  EXPECT_EQ(text.indices(6), 0u);
+  EXPECT_TRUE(text.uses(5) && text.uses(6) && text.has_derivatives());
+  const std::pair<const char*, const char*> wrong[] = {
+      {"x[a]",
+       "text 'x[a]', column 3: an index of 'x' is a number; int32(x) makes a number an integer, without its "
+       "fraction"},
+      {"x[i] + x[i, i]",
+       "text 'x[i] + x[i, i]', column 8: 'x' is read with 2 indices here, and with 1 before; give the other "
+       "one as an "
+       "operand of its own"},
+      {"x + x[i]",
+       "text 'x + x[i]', column 5: 'x' is read with 1 indices here, and without any before; give the other "
+       "one as an "
+       "operand of its own"},
+      {"x[i] + x",
+       "text 'x[i] + x', column 8: 'x' is a value here, and was read with indices before; give the other one "
+       "as an "
+       "operand of its own"},
+      {"x[i", "text 'x[i', column 4: the end is where ',' or ']' must follow; the '[' is in column 2"},
+      {"a[i]",
+       "text 'a[i]', column 2: '[' is where an operator must follow; the operators are + - * / ** < <= > >= "
+       "== != & | ^"}};
+  for (const auto& [source, error] : wrong)
+    EXPECT_EQ(error_of([&] { with_integers(source); }), error) << source;
 }
 
 TEST(ExpressionText, ManyNestedFunctionsAreParsedOnce) {

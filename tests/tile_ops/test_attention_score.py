@@ -6,7 +6,7 @@ import torch
 from attention_reference import inputs
 from numerics import check_call
 from opinfo import DTYPES
-from score_texts import BATCH, HEADS, KEYS, ROWS, TEXTS, operands_of, peer
+from score_texts import BATCH, HEADS, KEYS, LEARNED, ROWS, TEXTS, learned_of, operands_of, peer
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
@@ -75,6 +75,120 @@ def test_operands_of_one_number():
     check("score - x0 * abs(q - k)", operands=[torch.tensor(0.25)])
 
 
+def check_learned(text, args, **options):
+    operands, learned = learned_of(text)
+    check_call(attention, peer, (*args, operands), {"learned": learned, "score": text, **options})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("text", LEARNED)
+def test_learned_operands(text, dtype):
+    check_learned(text, inputs(BATCH, HEADS, 2, ROWS, KEYS, 16, dtype=dtype))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("text", ["score - x0 * abs(q - k)", "score / x0 + log(x1)", "score * x1[x0, ih]"])
+def test_learned_operands_beside_options(text, options):
+    check_learned(text, inputs(BATCH, HEADS, 2, ROWS, KEYS, 16), **options)
+
+
+SHAPES = [(), (KEYS,), (ROWS, 1), (HEADS, 1, 1), (BATCH, 1, 1, 1), (HEADS, 1, KEYS), (ROWS, KEYS), (BATCH, 1, 1, KEYS)]
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (BATCH, HEADS, ROWS, 1), (BATCH, HEADS, 1, KEYS), (BATCH, 1, ROWS, KEYS)], ids=str)
+def test_gradients_are_added_up_where_an_operand_does_not_vary(shape):
+    args, learned = inputs(BATCH, HEADS, 2, ROWS, KEYS, 16, dtype=torch.float64), torch.rand(shape, dtype=torch.float64)
+    text = "t = tanh(score / 3); t * 3"
+
+    def scaled(query, key, value, factor):
+        scores = query @ key.repeat_interleave(2, 1).mT / 4
+        return (scores * factor).softmax(-1) @ value.repeat_interleave(2, 1)
+
+    def ours(query, key, value, factor):
+        return attention(query, key, value, [], learned=[factor], score="score * x0")[0]
+
+    assert text in TEXTS
+    check_call(ours, scaled, (*args, learned.requires_grad_()))
+
+
+def test_gradcheck():
+    table, slopes = (torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 7), (2, 1, 1)))
+    text = "score * x0[ih, mod(iq - ik, 7)] - x1 * abs(q - k)"
+
+    def call(*args):
+        return attention(*args[:3], [], learned=list(args[3:]), score=text, is_causal=True)
+
+    assert torch.autograd.gradcheck(call, (*inputs(1, 2, 1, 5, 6, 4, dtype=torch.float64), table, slopes))
+
+
+def test_learned_operands_beside_a_mask():
+    mask = torch.rand(ROWS, KEYS) > 0.4
+    mask[5] = False
+    for text in ("score - x0 * abs(q - k)", "score / x0 + log(x1)", "score + x0[ih, iq - ik + 133]"):
+        check_learned(text, inputs(BATCH, HEADS, 2, ROWS, KEYS, 16), attn_bias=mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_learned_operands_of_long_calls_with_masks(dtype):
+    """Their masks are summed up."""
+    args, mask = inputs(1, 2, 1, 600, 700, 32, dtype=dtype), torch.arange(600)[:, None] // 100 == torch.arange(700) // 100
+    text = "score - x0 * abs(q - k)"
+    for shape in ((HEADS // 2, 1, 1), (1, 700), (600, 1)):
+        learned = [torch.rand(shape, requires_grad=True)]
+        check_call(attention, peer, (*args, []), {"learned": learned, "score": text, "attn_bias": mask})
+
+
+@pytest.mark.parametrize("rows, keys", [(1, 1), (1, 9), (9, 1), (0, 4), (4, 0), (130, 257)])
+def test_learned_operands_of_sizes(rows, keys):
+    args = inputs(2, 2, 2, rows, keys, 24, value_depth=40, dtype=torch.float64)
+    learned = [torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in ((keys,), (rows, 1), (rows, keys), (5,))]
+    text = "score * x0 * x1 * x2 * x3[mod(iq, 5)]"
+
+    def theirs(query, key, value, *learned):
+        x, y, z, table = learned
+        scores = query @ key.mT / 24**0.5 * (x * y * z * table[torch.arange(rows) % 5, None])
+        return scores.softmax(-1) @ value
+
+    def ours(query, key, value, *learned):
+        return attention(query, key, value, [], learned=list(learned), score=text)[0]
+
+    check_call(ours, theirs, (*args, *learned))
+
+
+def test_strides_of_tables():
+    table = torch.rand(2 * (ROWS + KEYS), HEADS)
+    text = "score + x0[ih, iq - ik + 133]"
+    args = inputs(BATCH, HEADS, 2, ROWS, KEYS, 16)
+    check_call(attention, peer, (*args, []), {"learned": [table[::2].t().requires_grad_()], "score": text})
+
+
+def test_gradients_on_a_cpu_have_one_order():
+    args, table = inputs(2, 4, 2, 300, 310, 16), torch.rand(5, 4, requires_grad=True)
+
+    def grads():
+        out, _ = attention(*args, [], learned=[table], score="score + x0[mod(iq - ik, 5), ih]")
+        return torch.autograd.grad(out.square().sum(), table)[0]
+
+    first = grads()
+    assert all(torch.equal(first, grads()) for _ in range(4))
+
+
+def test_an_index_past_the_end_of_a_table():
+    args, table = inputs(1, 2, 2, 5, 6, 8, requires_grad=False), torch.rand(6)
+    with pytest.raises(RuntimeError, match="an index of a table of the score is in its range"):
+        attention(*args, [table], score="score + x0[ik + 1]")
+    with pytest.raises(RuntimeError, match="an index of a table of the score is in its range"):
+        attention(*args, [table], score="score + x0[ik - 7]")
+
+
+def test_indices_of_hidden_scores_do_not_matter():
+    args, table = inputs(1, 2, 2, 70, 133, 8), torch.rand(4)
+    text = "score + x0[iq - ik]"
+    out, _ = attention(*args, [table], score=text, is_causal=True, window=[3, -1])
+    expected, _ = attention(*args, [table], score="score + x0[minimum(maximum(iq - ik, 0), 3)]", is_causal=True, window=[3, -1])
+    assert torch.equal(out, expected)
+
+
 def test_an_operand_has_no_gradient():
     args, slope = inputs(1, 4, 4, 5, 6, 8), torch.rand(4, 1, 1, requires_grad=True)
     out, _ = attention(*args, [slope], score="score - x0 * abs(q - k)")
@@ -95,6 +209,13 @@ ERRORS = [
     ({"score": "score + x0"}, [(3, 1)], ValueError, "operand x0 is \\[3, 1\\], which does not broadcast to the scores"),
     ({"score": "score + x0"}, [(1,)] * 9, ValueError, "operands has 9 tensors; the most is 8"),
     ({"score": "score", "window": [-2, 0]}, [], ValueError, "window is \\[-2, 0\\]"),
+    (
+        {"score": "score + x0[iq]"},
+        [(5, 6)],
+        ValueError,
+        "operand x0 is \\[5, 6\\] and the text reads it with 1 index; give one an axis, at most 4",
+    ),
+    ({"score": "score + x0[iq, ik, 0, 0, 0]"}, [(1,) * 5], ValueError, "reads it with 5 indices; give one an axis, at most 4"),
 ]
 
 
@@ -107,8 +228,12 @@ def test_errors(options, shapes, error, text):
 
 def test_errors_of_dtypes():
     args = inputs(1, 2, 2, 5, 6, 8, requires_grad=False)
-    with pytest.raises(TypeError, match="operand x0 is Long; convert it to a floating dtype or to bool"):
+    with pytest.raises(TypeError, match="operand x0 is Short; convert it to a floating dtype, Int, Long or bool"):
+        attention(*args, [torch.ones(6, dtype=torch.int16)], score="score + x0")
+    with pytest.raises(ValueError, match=r"'\+' takes \(number, number\), and is given \(number, integer\); float\(i\) makes"):
         attention(*args, [torch.ones(6, dtype=torch.int64)], score="score + x0")
+    with pytest.raises(TypeError, match="learned operand x0 is Long, which has no gradient"):
+        attention(*args, [], learned=[torch.ones(6, dtype=torch.int64)], score="score + float(x0)")
     with pytest.raises(TypeError, match="'attn_bias' is Float; give a bool mask, and add numbers in the text"):
         attention(*args, [], score="score", attn_bias=torch.ones(5, 6))
 

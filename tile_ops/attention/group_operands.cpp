@@ -12,7 +12,7 @@ bool read_by_groups(const Tensor& tensor) {
 }
 bool fits_groups(const OptionalTensor& bias, const Problem& p) {
   const auto& options = p.rule.options;
-  const auto at_hand = [](Varies varies) { return varies == nowhere; };
+  const auto at_hand = [](Varies varies) { return varies == nowhere || varies == table; };
   const bool loads =
       options.text && !std::all_of(options.text->varies.begin(), options.text->varies.end(), at_hand);
   return !loads && (!bias || has_bits(*bias, p) || is_picked_out(*bias, p) || is_copied_ahead(*bias, p)) &&

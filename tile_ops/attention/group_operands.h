@@ -7,9 +7,9 @@ namespace tile::attention {
 // Returns true if warpgroup instructions can read the tensor.
 bool read_by_groups(const Tensor& tensor);
 // Returns true if kernels on warpgroup instructions do what is asked for: besides query, key and value they
-// only take what is computed from positions, a mask's bits, and a floating bias that is copied ahead or is in
-// tiles that a summary picks out. Random bits beside the sums of a deep head would leave registers for
-// nothing; beside packed samples no test runs them.
+// only take what is computed from positions, elements of tables, which caches hold, a mask's bits, and a
+// floating bias that is copied ahead or is in tiles that a summary picks out. Random bits beside the sums of
+// a deep head would leave registers for nothing; beside packed samples no test runs them.
 bool fits_groups(const OptionalTensor& bias, const Problem& p);
 bool runs_by_groups(const Operands& of, const OptionalTensor& bias, const Problem& p);
 

@@ -25,6 +25,10 @@ struct Problem {
     return all_rows && rows ? *all_rows / tile_rows + batch : ceil_div(rows, tile_rows);
   }
 
+  bool reads_tables() const {
+    const auto& text = rule.options.text;
+    return text && std::find(text->varies.begin(), text->varies.end(), table) != text->varies.end();
+  }
   Beside beside(const OptionalTensor& bias) const {
     const auto& options = rule.options;
     if (options.softcap || options.slopes || options.dropout || options.text) return Beside::options;

@@ -174,6 +174,14 @@ class Visited {
   std::optional<Tile> biased_;  // how many tiles read a floating bias
 };
 
+// What a tile of gradients of scores adds to that of an operand, or to elements of a table at the indices;
+// all are whole tiles.
+struct OperandGradient {
+  size_t wanted;  // a number in the list of those
+  Tile gradient;
+  std::vector<Tile> indices = {};
+};
+
 // Decides which scores of a tile are seen, and computes scores from products. transposed: the tile's rows are
 // keys.
 class ScoreRule {
@@ -188,6 +196,9 @@ class ScoreRule {
   Tile seen_bias(const Place& at) const;
   // The scores; with a cap or a text `slope` becomes their derivatives by the scaled products.
   Tile score(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
+  // What the gradients of scores add to those of some operands of the text.
+  std::vector<OperandGradient> operand_gradients(const Tile& product, const Tile& grad_score, const Place& at,
+                                                 const std::vector<int>& wanted) const;
   // kept() returns the probabilities that dropout leaves, or nothing without it, and kept_factor() what they
   // are multiplied by; only_kept() returns values times it where they are left, else 0.
   std::optional<Tile> kept(const Tile& i, const Tile& j) const;
@@ -200,6 +211,10 @@ class ScoreRule {
   Tile row(const Tile& i) const;
   Tile col(const Tile& j) const;
   Tile of_text(const Tile& score, const Place& at, std::optional<Tile>* slope) const;
+  Tile text(const Tile& score, const Place& at, const std::vector<int>& wanted = {},
+            std::vector<OperandGradient>* reads = nullptr) const;
+  // Indices that count from the end, as torch's negative ones, become others.
+  Tile element(const Array& table, std::vector<Tile>& indices, const Place& at) const;
   Tile load(const View& view, const Place& at) const {
     return transposed_ ? view.load({at.j, at.i}) : view.load({at.i, at.j});
   }
@@ -400,6 +415,26 @@ void backward_bias_tiles(const BackwardBiasTiles<Array, Tile>& of);
 // The same where the bias is one number a row and there are no sinks: a row's gradients of scores add up to
 // that of its lse.
 void backward_row_bias(std::optional<Array> grad_lse, Array weight, Array grad_bias, int rows);
+
+// The gradients of operands of a text. A block adds up over the keys that a tile of queries sees, over the
+// queries that see a tile of keys, or over the samples and heads that share an operand.
+enum class AddsUp : int { keys, queries, heads };
+template <class Array, class Tile>
+struct BackwardOperands {
+  Incoming<Array> from;
+  // Sums, where keys are added up: [batch, heads, query, 1], or some copies of a table, which begin as 0.
+  // Over queries: [batch, heads, 1, key]. Over heads: [batch or 1, heads or 1, query, key].
+  std::vector<Array> sums;
+  std::vector<int> operands;
+  RuleOf<Array, Tile, Tile> rule;
+  // The number of tiles: there if each block has its own copy of tables, and takes more than one tile.
+  std::optional<Tile> tiles;
+  AddsUp over;
+  TileSize tile;
+  DType operand;
+  bool heads_first;
+};
+void backward_operands(const BackwardOperands<Array, Tile>& of);
 
 // The sinks' gradient; a block has a head.
 void backward_sinks(Array sinks, Array top, Array weight, Array delta, Array grad_sinks, int rows);

@@ -92,6 +92,7 @@ struct Backward {
   Saved saved;
   Operands grads;
   const Tensor &grad_bias, &grad_sinks;
+  at::TensorList grad_operands = {};  // of a text's last operands
 };
 void run_backward(const Backward& call, const Request& request, const Packed* packed = nullptr,
                   const HostText* text = nullptr);

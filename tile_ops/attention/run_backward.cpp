@@ -1,6 +1,7 @@
 // The gradients' launches.
 #include "../common/tuning.h"
 #include "group_operands.h"
+#include "operand_gradients.h"
 #include "splits.h"
 #include "tile_choice.h"
 
@@ -80,8 +81,8 @@ std::vector<Pass> transposed_passes(const Backward& call, bool groups, const Pro
     const bool plain = p.beside(std::nullopt) == Beside::nothing &&
                        !(call.bias && call.bias->is_floating_point()) &&
                        call.operands.query.scalar_type() == at::kBFloat16;
-    const bool drops = p.rule.options.dropout.has_value();
-    if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, depth > 64 && drops ? 64 : 128, depth}}};
+    const bool few_keys = p.reads_tables() || (depth > 64 && p.rule.options.dropout);
+    if (depth <= 128) return {{{depth <= 64 && plain ? 128 : 64, few_keys ? 64 : 128, depth}}};
     const bool of_key = call.grads.key.defined(), of_value = call.grads.value.defined();
     // The rows of packed samples are stored for tiles of one size.
     if (of_key && of_value && (call.incoming.grad_out || p.all_rows)) return {{{64, 64, depth}}};
@@ -132,7 +133,9 @@ HostRule own_rule(const Problem& p, const Split& part) {
   for (OptionalTensor* starts : {&options.query_starts, &options.key_starts})
     if (*starts && part.samples < p.batch) *starts = (*starts)->narrow(0, part.sample, part.samples + 1);
   if (options.text) {
-    for (Tensor& operand : options.text->operands) operand = own_part(operand, part, p.group);
+    for (size_t k = 0; k < options.text->operands.size(); ++k)
+      if (Tensor& operand = options.text->operands[k]; options.text->varies[k] != table)
+        operand = own_part(operand, part, p.group);
     if (part.sample) options.text->samples_before = static_cast<int>(part.sample);
     if (part.key_head) options.text->heads_before = static_cast<int>(part.key_head * p.group);
   }
@@ -293,7 +296,8 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
                       given.saved,
                       given.grads,
                       given.grad_bias,
-                      given.grad_sinks};
+                      given.grad_sinks,
+                      given.grad_operands};
   const auto& [query, key, value] = call.operands;
   const auto& [out, top, weight, residual] = call.saved;
   const bool for_keys = call.grads.key.defined() || call.grads.value.defined();
@@ -321,7 +325,8 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   const bool bias_tiles = call.grad_bias.defined() && takes_bias_tiles(call, groups, p);
   const bool for_bias = call.grad_bias.defined() && !bias_tiles;
   const auto options_of_delta = options_without_text(p.rule);
-  if (delta.numel() && (!transposed || for_query || for_bias || call.grad_sinks.defined()))
+  const bool for_operands = !call.grad_operands.empty();
+  if (delta.numel() && (!transposed || for_query || for_bias || for_operands || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch},
                         {call.incoming.grad_out, out, if_any(residual), call.incoming.grad_lse}, delta,
                         as_launched(options_of_delta), tile.rows, static_cast<int>(most_depth));
@@ -359,24 +364,31 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
       launch(grid_of(query, key_tiles, p.key_heads, p.batch), 1, std::nullopt, std::nullopt, std::nullopt);
     }
   }
-  if (for_query && delta.numel()) {
-    const TileSize own_tile = query_tile(groups, p, tile);
-    Incoming<Tensor> from = incoming();
-    HostRule rule = p.rule;
+  if ((for_query || for_operands) && delta.numel()) {
+    OwnTiles own{incoming(), p.rule, query_tile(groups, p, tile)};
     if (summary && groups && has_bits(*call.bias, p)) {
-      from.in.visits = summary_of(*call.bias, p, BitsOf::queries).keys_of_queries(own_tile, p.batch, p.heads);
-      hide_in_bits(from.in.bias, rule);
+      own.from.in.visits =
+          summary_of(*call.bias, p, BitsOf::queries).keys_of_queries(own.tile, p.batch, p.heads);
+      hide_in_bits(own.from.in.bias, own.rule);
     } else if (summary) {
-      from.in.visits = summary->keys_of_queries(own_tile, p.batch, p.heads);
+      own.from.in.visits = summary->keys_of_queries(own.tile, p.batch, p.heads);
     }
-    query_kernel.launch(grid_of(query, ceil_div(p.rows, own_tile.rows), p.heads, p.batch),
-                        {.from = as_launched(from),
-                         .grad_query = call.grads.query,
-                         .rule = as_launched(rule),
-                         .tile = own_tile,
-                         .operand = operand,
-                         .heads_first = heads_first(query)});
+    if (for_query)
+      query_kernel.launch(grid_of(query, ceil_div(p.rows, own.tile.rows), p.heads, p.batch),
+                          {.from = as_launched(own.from),
+                           .grad_query = call.grads.query,
+                           .rule = as_launched(own.rule),
+                           .tile = own.tile,
+                           .operand = operand,
+                           .heads_first = heads_first(query)});
+    if (for_operands) {
+      OwnTiles of_keys{incoming(), p.rule, tile};
+      if (summary) of_keys.from.in.visits = summary->queries_of_keys(tile, p.batch, p.heads);
+      run_operand_gradients(call.grad_operands, p, own, of_keys);
+    }
   }
+  if (for_operands && !delta.numel())
+    for (const Tensor& grad : call.grad_operands) grad.zero_();
   if (bias_tiles) {
     run_bias_tiles(call, scores_bias, p);
   } else if (for_bias && call.grad_bias.numel()) {

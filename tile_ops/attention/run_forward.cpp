@@ -25,7 +25,7 @@ void run_forward(const Operands& given, const OptionalTensor& given_bias, const 
       runs_by_groups(operands, bias, p) && !(is_differentiated() && gpu_depth(query, p.depth) > 128);
   const bool numbers = groups && bias && has_numbers(*bias, wants_gradient, p);
   const TileSize tile = groups ? group_tile_size(query, p.usual_rows(), p.depth, bias, numbers,
-                                                 p.rule.options.dropout.has_value())
+                                                 p.rule.options.dropout || p.reads_tables())
                                : forward_tile_size(query, p.rows, p.depth, p.beside(bias));
   // Blocks then have equal work, and a persistent kernel loads a block's tiles while it stores the last
   // one's.

@@ -26,20 +26,32 @@ struct ScoreRequest {
   std::optional<double> scale;
   at::IntArrayRef window;
 };
+// The last operands of a text, those that are learned, have gradients.
+struct TextOperands {
+  at::TensorList fixed;
+  const std::optional<std::vector<Tensor>>& learned;
+  std::vector<Tensor> all() const {
+    std::vector<Tensor> list = fixed.vec();
+    if (learned) list.insert(list.end(), learned->begin(), learned->end());
+    return list;
+  }
+};
 struct Asked {
   const Operands& of;
-  at::TensorList operands;
+  const TextOperands& operands;
   const ScoreRequest& request;
 };
 
 ScoreText parsed(const std::string& text, at::TensorList operands) {
   std::string key = text;
-  ExpressionKinds kinds{.conditions = std::vector<bool>(names_before_operands)};
-  std::vector<std::string> names{"score", "b", "h", "q", "k"};
+  ExpressionKinds kinds{.dtypes = std::vector<DType>(names_before_operands, DType::f32),
+                        .first_table = names_before_operands};
+  std::fill_n(kinds.dtypes.rbegin(), axes_of_scores, DType::i32);
+  std::vector<std::string> names{"score", "b", "h", "q", "k", "ib", "ih", "iq", "ik"};
   for (size_t k = 0; k < operands.size(); ++k) {
-    const bool condition = operands[k].scalar_type() == at::kBool;
-    key += condition ? '\1' : '\0';
-    kinds.conditions.push_back(condition);
+    const DType dtype = to_dtype(operands[k].scalar_type());
+    kinds.dtypes.push_back(is_floating(dtype) ? DType::f32 : dtype);
+    key += static_cast<char>(kinds.dtypes.back());
     names.push_back(str("x", k));
   }
   static std::mutex mutex;
@@ -54,6 +66,10 @@ ScoreText parsed(const std::string& text, at::TensorList operands) {
   return known.emplace(std::move(key), ScoreText{std::move(made)}).first->second;
 }
 
+size_t indices_of(const ScoreText& text, size_t operand) {
+  return text->indices(names_before_operands + operand);
+}
+
 // [batch, heads, query or 1, key or 1] of a tensor that broadcasts to the scores.
 Tensor spread(Tensor operand, const Operands& of) {
   while (operand.dim() < 4) operand = operand.unsqueeze(0);
@@ -61,9 +77,15 @@ Tensor spread(Tensor operand, const Operands& of) {
 }
 HostText host_text(const Asked& asked) {
   const Operands& of = asked.of;
-  HostText made{.text = parsed(asked.request.score, asked.operands)};
-  for (const Tensor& operand : asked.operands) {
-    const Tensor& whole = made.operands.emplace_back(spread(operand, of));
+  const std::vector<Tensor> operands = asked.operands.all();
+  HostText made{.text = parsed(asked.request.score, operands)};
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (indices_of(made.text, k)) {
+      made.operands.push_back(operands[k]);
+      made.varies.push_back(table);
+      continue;
+    }
+    const Tensor& whole = made.operands.emplace_back(spread(operands[k], of));
     made.varies.push_back(static_cast<Varies>((whole.size(2) != 1 ? by_query : nowhere) |
                                               (whole.size(3) != 1 ? by_key : nowhere)));
   }
@@ -80,7 +102,8 @@ struct Plain {
 };
 
 void check(const Asked& asked) {
-  const auto& [of, operands, request] = asked;
+  const auto& [of, given, request] = asked;
+  const std::vector<Tensor> operands = given.all();
   check_inputs(of, request.mask);
   const Tensor &query = of.query, &key = of.key;
   check_request(Plain(request).request, query.sym_size(0), query.sym_size(1), query.scalar_type());
@@ -94,10 +117,23 @@ void check(const Asked& asked) {
     fail(ErrorKind::value, "operands has ", operands.size(), " tensors; the most is ", most_operands);
   const c10::SymInt scores[] = {query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)};
   for (size_t k = 0; k < operands.size(); ++k) {
+    const at::ScalarType type = operands[k].scalar_type();
+    if (k >= given.fixed.size() && !at::isFloatingType(type))
+      fail(ErrorKind::type, "learned operand x", k, " is ", c10::toString(type),
+           ", which has no gradient; give it among the operands that are not learned");
+    if (type != at::kBool && type != at::kInt && type != at::kLong && !at::isFloatingType(type))
+      fail(ErrorKind::type, "operand x", k, " is ", c10::toString(type),
+           "; convert it to a floating dtype, Int, Long or bool");
+  }
+  const ScoreText text = parsed(request.score, operands);
+  for (size_t k = 0; k < operands.size(); ++k) {
     const Tensor& operand = operands[k];
-    if (operand.scalar_type() != at::kBool && !at::isFloatingType(operand.scalar_type()))
-      fail(ErrorKind::type, "operand x", k, " is ", c10::toString(operand.scalar_type()),
-           "; convert it to a floating dtype or to bool");
+    if (const size_t axes = indices_of(text, k)) {
+      if (static_cast<size_t>(operand.dim()) != axes || axes > most_table_axes)
+        fail(ErrorKind::value, "operand x", k, " is ", operand.sym_sizes(), " and the text reads it with ",
+             axes, axes == 1 ? " index" : " indices", "; give one an axis, at most ", most_table_axes);
+      continue;
+    }
     bool fits = operand.dim() <= 4;
     for (int64_t i = 1; fits && i <= operand.dim(); ++i)
       fits = operand.sym_size(-i) == 1 || operand.sym_size(-i) == scores[4 - i];
@@ -106,14 +142,24 @@ void check(const Asked& asked) {
            ", which does not broadcast to the scores, ", c10::SymIntArrayRef(scores, 4),
            "; every dimension must be equal or 1");
   }
-  parsed(request.score, operands);
+}
+
+// Gradients of a table are added up by atomic operations, of which only a CPU knows the order.
+void check_order(const HostText& text, const std::vector<Tensor>& grads) {
+  if (grads.empty() || grads[0].is_cpu() || !wants_fixed_order()) return;
+  const size_t first = text.operands.size() - grads.size();
+  for (size_t k = first; k < text.operands.size(); ++k)
+    if (text.varies[k] == table)
+      fail(ErrorKind::unsupported, "the gradient of x", k,
+           ", whose elements are read at computed places, is added up in no fixed order on a GPU; switch "
+           "torch.use_deterministic_algorithms off, or detach it");
 }
 
 const auto attention_with_score =
-    op("tile::_attention_with_score(Tensor query, Tensor key, Tensor value, Tensor[] operands, *, str score, "
-       "Tensor? attn_bias=None, bool is_causal=False, float? scale=None, int[2] window=[-1, -1]) -> "
-       "(Tensor out, Tensor lse)")
-        .outputs([](const Operands& of, at::TensorList operands, const ScoreRequest& request) {
+    op("tile::_attention_with_score(Tensor query, Tensor key, Tensor value, Tensor[] operands, *, Tensor[]? "
+       "learned=None, str score, Tensor? attn_bias=None, bool is_causal=False, float? scale=None, int[2] "
+       "window=[-1, -1]) -> (Tensor out, Tensor lse)")
+        .outputs([](const Operands& of, const TextOperands& operands, const ScoreRequest& request) {
           check({of, operands, request});
           std::vector<c10::SymInt> sizes = of.query.sym_sizes().vec();
           Tensor lse = at::empty_symint(c10::SymIntArrayRef(sizes.data(), 3), sum_options(of.query));
@@ -121,46 +167,51 @@ const auto attention_with_score =
           return std::tuple(empty_in_order(of.query, sizes), std::move(lse));
         })
         .saves("Tensor top, Tensor weight, Tensor residual")
-        .saved_outputs([](const Operands&, at::TensorList operands, const ScoreRequest& request,
+        .saved_outputs([](const Operands&, const TextOperands& operands, const ScoreRequest& request,
                           const Tensor& out, const Tensor& lse) {
-          if (!parsed(request.score, operands)->has_derivatives())
+          if (!parsed(request.score, operands.all())->has_derivatives())
             fail(ErrorKind::unsupported, "score '", request.score,
                  "' has no derivative; detach query, key and value, or use functions that have one");
           std::vector<c10::SymInt> sizes = out.sym_sizes().vec();
           if (out.scalar_type() == lse.scalar_type()) sizes[3] = 0;
           return std::tuple(result_like(lse), result_like(lse), empty_in_order(out, sizes));
         })
-        .run([](const Operands& of, at::TensorList operands, const ScoreRequest& request,
+        .run([](const Operands& of, const TextOperands& operands, const ScoreRequest& request,
                 const Results& results) {
-          const HostText text = host_text({of, operands, request});
+          HostText text = host_text({of, operands, request});
+          text.checks = of.query.is_cpu();
           run_forward(of, request.mask, Plain(request).request, results, nullptr, &text);
         })
         .grad("tile::_attention_with_score_backward");
 
 const auto attention_with_score_backward =
     op("tile::_attention_with_score_backward(Tensor? grad_out, Tensor? grad_lse, Tensor query, Tensor key, "
-       "Tensor value, Tensor[] operands, Tensor out, Tensor top, Tensor weight, Tensor residual, *, str "
-       "score, Tensor? attn_bias, bool is_causal, float? scale, int[2] window, bool[3] output_mask) -> "
-       "(Tensor grad_query, Tensor grad_key, Tensor grad_value)")
-        .outputs([](const GradientsOfResults& incoming, const Operands& of, at::TensorList operands,
-                    const Saved& saved, const ScoreRequest& request, std::array<bool, 3> mask) {
+       "Tensor value, Tensor[] operands, Tensor[]? learned, Tensor out, Tensor top, Tensor weight, Tensor "
+       "residual, *, str score, Tensor? attn_bias, bool is_causal, float? scale, int[2] window, bool[4] "
+       "output_mask) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor[] grad_learned)")
+        .outputs([](const GradientsOfResults& incoming, const Operands& of, const TextOperands& operands,
+                    const Saved& saved, const ScoreRequest& request, std::array<bool, 4> mask) {
           check({of, operands, request});
           const auto& [query, key, value] = of;
           const c10::SymIntArrayRef rows = query.sym_sizes().slice(0, 3);
           check_saved(query, {rows[0], rows[1], rows[2], value.sym_size(3)}, rows, saved);
           check_gradient(incoming.grad_out, saved.out, "out");
           check_gradient(incoming.grad_lse, saved.top, "lse");
+          std::vector<Tensor> grads;
+          if (mask[3] && operands.learned)
+            for (const Tensor& each : *operands.learned) grads.push_back(empty_in_order(each));
           return std::tuple(mask[0] ? empty_in_order(query) : Tensor(),
                             mask[1] ? empty_in_order(key) : Tensor(),
-                            mask[2] ? empty_in_order(value) : Tensor());
+                            mask[2] ? empty_in_order(value) : Tensor(), std::move(grads));
         })
-        .run([](const GradientsOfResults& incoming, const Operands& of, at::TensorList operands,
-                const Saved& saved, const ScoreRequest& request, const std::array<bool, 3>&,
-                const Operands& grads) {
+        .run([](const GradientsOfResults& incoming, const Operands& of, const TextOperands& operands,
+                const Saved& saved, const ScoreRequest& request, const std::array<bool, 4>&,
+                const Operands& grads, const std::vector<Tensor>& grad_learned) {
           const HostText text = host_text({of, operands, request});
           const Tensor none;
-          run_backward({incoming, of, request.mask, saved, grads, none, none}, Plain(request).request,
-                       nullptr, &text);
+          check_order(text, grad_learned);
+          run_backward({incoming, of, request.mask, saved, grads, none, none, grad_learned},
+                       Plain(request).request, nullptr, &text);
         });
 
 }  // namespace

@@ -55,13 +55,13 @@ TileSize backward_tile_size(const Tensor& query, int64_t depth, int64_t least, B
 
 // A thread holds sums of two products. Heads of 64 leave registers for a third group, which keeps the tensor
 // cores busier. A short query would leave many of its rows empty. A bias of more than 16 bits would spill
-// registers; tiles of a bias that each tile reads and random bits need registers, too, and wide ones beside
-// deep heads leave no shared memory.
+// registers; tiles of a bias that each tile reads, random bits and addresses in tables need registers, too,
+// and wide ones beside deep heads leave no shared memory.
 TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const OptionalTensor& bias,
-                         bool numbers, bool drops) {
+                         bool numbers, bool more) {
   const int extent = gpu_depth(query, depth);
   const bool wide = bias && bias->element_size() > 2;
-  if (extent > 128 || drops || (extent > 64 && numbers && wide)) return {128, 64, extent};
+  if (extent > 128 || more || (extent > 64 && numbers && wide)) return {128, 64, extent};
   if (is_differentiated()) return {128, extent > 64 ? 32 : 64, extent};
   const bool third = extent <= 64 && rows >= tuning::attention_long_query && !wide && !numbers;
   return {third ? 192 : 128, 128, extent};

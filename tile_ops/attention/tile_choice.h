@@ -15,8 +15,9 @@ int gpu_depth(const Tensor& query, int64_t depth);
 TileSize forward_tile_size(const Tensor& query, int64_t rows, int64_t depth, Beside beside);
 // The gradient's. least: the smallest head dim of a tile on a CPU.
 TileSize backward_tile_size(const Tensor& query, int64_t depth, int64_t least, Beside beside);
-// The forward's tile on warpgroup instructions. numbers: each tile reads a bias. drops: with dropout.
+// The forward's tile on warpgroup instructions. numbers: each tile reads a bias. more: dropout or tables take
+// registers.
 TileSize group_tile_size(const Tensor& query, int64_t rows, int64_t depth, const OptionalTensor& bias,
-                         bool numbers, bool drops);
+                         bool numbers, bool more);
 
 }  // namespace tile::attention

@@ -113,6 +113,9 @@ inline constexpr int64_t attention_cpu_shared_mask = 4;
 // Blocks that the gradient of attention's bias has at least, if it has as many tiles, and the most tiles of
 // keys of one: the next tile's operands are then copied ahead.
 inline constexpr int64_t attention_bias_blocks = 2048, attention_bias_span = 8;
+// The copies of tables of scores to which gradients are added, if they take so many bytes at most.
+inline constexpr int64_t attention_table_bytes = 16 * mib, attention_cpu_tables = 64,
+                         attention_gpu_tables = 16;
 // Shared memory, of the 227 KiB that a block of an H100 may have: tiles of key and value, two of scores, two
 // each of query and grad_out. GPUs with less take tiles of half the size.
 inline constexpr int attention_large_tiles_bytes = 160 * kib;

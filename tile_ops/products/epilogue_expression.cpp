@@ -31,8 +31,9 @@ std::shared_ptr<const ExpressionText> checked(const EpilogueSource& source, std:
     if (std::find(names.begin(), name, *name) != name)
       fail(ErrorKind::value, "two operands are named '", *name, "'; give each its own name");
   }
-  ExpressionKinds kinds{.conditions = std::vector<bool>(second ? 2 : 1), .several = several};
-  for (size_t k = 0; k < names.size(); ++k) kinds.conditions.push_back(conditions >> k & 1);
+  ExpressionKinds kinds{.dtypes = std::vector<DType>(second ? 2 : 1, DType::f32), .several = several};
+  for (size_t k = 0; k < names.size(); ++k)
+    kinds.dtypes.push_back(conditions >> k & 1 ? DType::boolean : DType::f32);
   if (second) names.insert(names.begin(), "acc2");
   names.insert(names.begin(), "acc");
   auto parsed = std::make_shared<const ExpressionText>("epilogue", text, names, kinds);

@@ -61,6 +61,12 @@ void emit_result(Emitter& emitter, const Op& op, const Layout& layout, const std
   if (!double_buffered) emitter.leave_shared();
 }
 
+// Returns true for a sum whose old value and order nothing asks for. No thread waits for another then.
+bool only_adds(const Op& op, const UseCounts& uses) {
+  return op.is("atomic_add") && !is_seen(op, uses) && memory_order(op) == MemoryOrder::relaxed &&
+         memory_scope(op) != MemoryScope::system;
+}
+
 void emit_atomic(Emitter& emitter, const Op& op) {
   emitter.need("atomics.cuh");
   const AtomicKind& kind = atomic_kind(op);
@@ -77,7 +83,8 @@ void emit_atomic(Emitter& emitter, const Op& op) {
                                     line_number(op), ", ", elements.mask, given, elements.index, ")");
   if (!wanted && order == MemoryOrder::relaxed && op.is("atomic_add") &&
       memory_scope(op) != MemoryScope::system)
-    return emitter.line(op, str("add_elements<", emitter.layout(layout), ">", arguments, ";"));
+    return emitter.line(
+        op, str(group_text(emitter, layout), "add_elements<", emitter.layout(layout), ">", arguments, ";"));
 
   const auto change = std::find_if(std::begin(changes), std::end(changes),
                                    [&](const Change& each) { return op.is(each.primitive); });
@@ -100,8 +107,12 @@ void emit_atomic(Emitter& emitter, const Op& op) {
 const std::vector<AddLoweringRule> lowerings_ = [] {
   std::vector<AddLoweringRule> all;
   for (const AtomicKind& kind : atomic_kinds)
-    all.emplace_back(
-        LoweringRule{.name = kind.name, .emit = emit_atomic, .relate = relate_elements, .single_cta = true});
+    all.emplace_back(LoweringRule{.name = kind.name,
+                                  .emit = emit_atomic,
+                                  .relate = relate_elements,
+                                  .single_cta = true,
+                                  .grouped = true,
+                                  .within_group = only_adds});
   return all;
 }();
 

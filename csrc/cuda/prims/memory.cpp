@@ -86,7 +86,7 @@ const AddLoweringRule load_{
 const AddLoweringRule store_{
     {.name = "store", .emit = emit_store, .across = true, .grouped = true, .accessed = stored}};
 const AddLoweringRule gather_{
-    {.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
+    {.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true, .grouped = true}};
 const AddLoweringRule scatter_{
     {.name = "scatter", .emit = emit_scatter, .relate = relate_elements, .across = true}};
 

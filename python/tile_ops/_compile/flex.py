@@ -1,6 +1,7 @@
 """flex_attention in the graphs of Dynamo: ours computes it where its functions are texts, otherwise tensor operations do."""
 
 import operator
+import re
 
 import torch
 
@@ -11,6 +12,7 @@ from .patterns import MOST_DEPTH
 
 flex_attention = torch.ops.higher_order.flex_attention
 NAME = "flex_attention"
+BIASED = ("t0 = (score + x0); t0", "t0 = (x0 + score); t0")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -24,7 +26,14 @@ def _lowered(tensors):
 
 
 def _operand(tensor, axes, extents):
-    """Returns a captured tensor as [batch, heads, query, key], 1 where it does not vary; None if it is too short."""
+    """Returns a captured tensor as [batch, heads, query, key], 1 where it does not vary; None if it is too short. A table, which
+    no axes index, stays as it is."""
+    if axes is None:
+        return tensor
+    for i in reversed(range(len(axes))):
+        if isinstance(axes[i], int):
+            tensor = tensor.select(i, axes[i])
+    axes = [axis for axis in axes if not isinstance(axis, int)]
     limits = [extents[flex_text.INDICES.index(axis)] for axis in axes]
     if any(not tensor.shape[i] >= limit for i, limit in enumerate(limits)):
         return None
@@ -53,6 +62,23 @@ def _why_not(query, key, value, scale, wanted, score):
     return None
 
 
+def _wants_fixed_order(query):
+    return query.device.type != "cpu" and torch.are_deterministic_algorithms_enabled()
+
+
+def _is_bias(operand):
+    return operand.is_floating_point() and operand.shape[2] != 1 and operand.shape[3] != 1
+
+
+def _learned_last(text, operands, learned):
+    """Returns (text, operands, learned ones) for the operator, which numbers learned operands after the others."""
+    order = sorted(range(len(operands)), key=lambda number: learned[number])
+    text = re.sub(r"\bx(\d+)\b", lambda name: f"x{order.index(int(name[1]))}", text)
+    count = len(operands) - sum(learned)
+    ordered = [operands[number] for number in order]
+    return text, ordered[:count], ordered[count:]
+
+
 def _ours(query, key, value, block_mask, scale, kernel_options, score_buffers, mask_buffers, wanted, score, seen):
     """Returns the results by our attention, or why it does not compute them."""
     batch, heads, rows, _ = query.shape
@@ -60,11 +86,12 @@ def _ours(query, key, value, block_mask, scale, kernel_options, score_buffers, m
     text, reads = score
     if text and any(extent > flex_text.MOST_LENGTH for extent in extents):
         return "a text does not count so many queries and keys"
-    if torch.is_grad_enabled() and any(score_buffers[number].requires_grad for number, _ in reads):
-        return "the gradient of a captured tensor is wanted"
     operands = [_operand(score_buffers[number], axes, extents) for number, axes in reads]
     if any(each is None for each in operands):
         return "a captured tensor is shorter than the scores"
+    learned = [torch.is_grad_enabled() and each.requires_grad for each in operands]
+    if any(axes is None and own for (_, axes), own in zip(reads, learned)) and _wants_fixed_order(query):
+        return "the gradient of a table has no fixed order on a GPU"
     key, value = (each.expand(batch, *each.shape[1:]) for each in (key, value))
     window, read = seen
     options = {"scale": float(scale)}
@@ -76,8 +103,13 @@ def _ours(query, key, value, block_mask, scale, kernel_options, score_buffers, m
     elif window != (None, None):
         options["window"] = [-1 if each is None else each for each in window]
     try:
+        if text in BIASED and "attn_bias" not in options and _is_bias(operands[0]):
+            text, options["attn_bias"] = "", operands[0]  # kernels copy its tiles ahead
         if text:
-            out, lse = torch.ops.tile._attention_with_score(query, key, value, operands, score=text, **options)
+            text, operands, learned = _learned_last(text, operands, learned)
+            out, lse = torch.ops.tile._attention_with_score(
+                query, key, value, operands, learned=learned or None, score=text, **options
+            )
         else:
             out, lse = torch.ops.tile.attention(query, key, value, causal_align="top_left", **options)
     except (ValueError, TypeError, NotImplementedError) as error:

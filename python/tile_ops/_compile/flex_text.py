@@ -13,7 +13,7 @@ from .ops import literal
 
 aten = torch.ops.aten
 INDICES = "b", "h", "q", "k"
-MOST_OPERANDS = 8
+MOST_OPERANDS, MOST_TABLE_AXES = 8, 4
 MOST_LENGTH = 1 << 20  # of queries and keys, also where it varies: a text counts them in floats
 MOST_INTEGER = 1 << 24  # which floats hold
 
@@ -25,6 +25,19 @@ _LIMITS = {"clamp_min": "lt", "clamp_max": "gt"}
 # {operator: the index of the number that fills its result}
 _FILLED = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0}
 _ONES, _ZEROS = ("ones", "ones_like", "new_ones"), ("zeros", "zeros_like", "new_zeros")
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+# Texts of integers, which other ones than these have in common with numbers.
+_OF_INTEGERS = {
+    "remainder": "mod({0}, {1})",
+    "maximum": "maximum({0}, {1})",
+    "minimum": "minimum({0}, {1})",
+    "clamp_min": "maximum({0}, {1})",
+    "clamp_max": "minimum({0}, {1})",
+    "bitwise_and": "({0} & {1})",
+    "bitwise_or": "({0} | {1})",
+    "bitwise_xor": "({0} ^ {1})",
+}
+_OF_DIVISIONS = {"floor": "floordiv({0}, {1})", "trunc": "where({0} < 0, -floordiv(-{0}, {1}), floordiv({0}, {1}))"}
 _SAME = ("lift_fresh_copy", "detach", "clone", "alias", "expand", "view")  # of numbers without dimensions
 
 
@@ -39,6 +52,18 @@ class Number(Value):
         return self.text
 
 
+def _name_of(node):
+    name = node.target._schema.name.split("::")[1]
+    return _OTHER_NAMES.get(name, name)
+
+
+def _is_integer(node):
+    if not isinstance(node, torch.fx.Node):
+        return isinstance(node, int) and not isinstance(node, bool)
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point and value.dtype != torch.bool
+
+
 def traced(function, examples, device):
     """Returns the graph of torch's operators of a function of numbers without dimensions and captured tensors."""
     from torch._inductor.decomposition import select_decomp_table
@@ -48,15 +73,20 @@ def traced(function, examples, device):
 
 
 class Text:
-    """Writes the graph of a function of scores. dtype: of the sums; extents: of b, h, q and k."""
+    """Writes the graph of a function of scores. dtype: of the sums; extents: of b, h, q and k.
+
+    An integer is written as a number where numbers hold it exactly, which threads compute fastest, and as an integer where it
+    is an index, or beyond these.
+    """
 
     def __init__(self, graph, extents, dtype):
-        self.dtype, self.module, self.named, self.values = dtype, graph.owning_module, {}, {}
-        self.operands = {}  # (captured argument, axes that index it): its name in the text
+        self.dtype, self.module, self.named, self.values, self.integers = dtype, graph.owning_module, {}, {}, {}
+        # (captured argument, axes or constants that index it, or None for computed places): its name in the text
+        self.operands = {}
         score, *places = [node for node in graph.nodes if node.op == "placeholder"]
         self.values[score] = Number("score", dtype)
         for node, name, extent in zip(places, INDICES, extents):
-            self.values[node] = Number(name, torch.int32, extent)
+            self.values[node], self.integers[node] = Number(name, torch.int32, extent), f"i{name}"
         self.captured = {node: number for number, node in enumerate(places[len(INDICES) :])}
 
     def write(self, node):
@@ -64,8 +94,72 @@ class Text:
         if not isinstance(node, torch.fx.Node):
             return self.constant(node)
         if node not in self.values:
-            self.values[node] = self.made(node)
+            self.values[node] = self.exact(node) if _is_integer(node) else self.made(node)
         return self.values[node]
+
+    def exact(self, node):
+        """Returns an integer as a number: as what is computed in numbers, if these hold it exactly."""
+        value = self.attempt(self.made, node)
+        return value or self.name(f"float({self.integer(node)})", self.dtype)
+
+    def attempt(self, make, node):
+        """Returns what make(node) does; None, and nothing is written, if that is no integer that numbers hold."""
+        kept = [dict(each) for each in (self.named, self.values, self.integers, self.operands)]
+        try:
+            value = make(node)
+            if value.dtype == torch.int32:
+                return value
+        except Refused:
+            pass
+        self.named, self.values, self.integers, self.operands = kept
+        return None
+
+    def integer(self, node):
+        """Returns the text of an integer; raises Refused."""
+        if isinstance(node, int) and not isinstance(node, bool):
+            return f"({node})" if node < 0 else f"{node}"
+        if not isinstance(node, torch.fx.Node):
+            raise Refused(f"an integer that is {type(node).__name__}")
+        if node not in self.integers:
+            text = self.made_integer(node)
+            self.integers[node] = text if text.isalnum() else self.name(text, torch.int64).text
+        return self.integers[node]
+
+    def made_integer(self, node):
+        if not _is_integer(node):
+            return f"int32({self.write(node)})"
+        if node in self.captured:
+            return self.read(node, ()).text
+        if node.op == "get_attr":
+            return self.integer(int(self.own_number(node)))
+        name = _name_of(node)
+        if name in _FILLED:
+            return self.integer(int(node.args[_FILLED[name]]))
+        if name in _ONES or name in _ZEROS:
+            return self.integer(int(name in _ONES))
+        if name in ("index", "select"):
+            return self.read(*self.place(node)).text
+        if name in _SAME or name == "_to_copy":
+            return self.integer(node.args[0])
+        if name == "where":
+            condition, *chosen = node.args
+            x, y = (f"int32({each})" if isinstance(each, int) else self.integer(each) for each in chosen)
+            condition = self.write(condition)
+            return f"where({condition}, {x}, {y})" if condition.constant is None else x if condition.constant else y
+        text = _OF_INTEGERS.get(name) or TEXTS.get(name, ("",))[0] * (name in _INTEGERS)
+        mode = node.kwargs.get("rounding_mode") if name == "truediv" else None
+        text = _OF_DIVISIONS[mode] if mode else text
+        if not text or not mode and any(each != 1 for each in node.kwargs.values()):
+            raise Refused(f"{name} of integers")
+        if (mode or name == "remainder") and not (isinstance(node.args[1], int) and node.args[1] > 0):
+            raise Refused("an integer that is divided by another one than a positive constant")
+        return text.format(*(self.integer(each) for each in node.args))
+
+    def own_number(self, node):
+        tensor = getattr(self.module, node.target)
+        if not isinstance(tensor, torch.Tensor) or tensor.numel() != 1 or torch._subclasses.fake_tensor.is_fake(tensor):
+            raise Refused("a tensor of the function's own")
+        return tensor.item()
 
     def constant(self, number, dtype=None):
         if not isinstance(number, (bool, int, float)):
@@ -88,20 +182,16 @@ class Text:
         if node in self.captured:
             return self.read(node, ())
         if node.op == "get_attr":
-            tensor = getattr(self.module, node.target)
-            if not isinstance(tensor, torch.Tensor) or tensor.numel() != 1 or torch._subclasses.fake_tensor.is_fake(tensor):
-                raise Refused("a tensor of the function's own")
-            return self.constant(tensor.item(), tensor.dtype)
+            return self.constant(self.own_number(node), getattr(self.module, node.target).dtype)
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             raise Refused(f"{node.target}")
-        name = node.target._schema.name.split("::")[1]
-        name = _OTHER_NAMES.get(name, name)
+        name = _name_of(node)
         if name in _FILLED:
             return self.constant(node.args[_FILLED[name]], node.meta["val"].dtype)
         if name in _ONES or name in _ZEROS:
             return self.constant(int(name in _ONES), node.meta["val"].dtype)
-        if name == "index":
-            return self.read(*node.args)
+        if name in ("index", "select"):
+            return self.read(*self.place(node))
         if name in _SAME:
             return self.write(node.args[0])
         if name == "_to_copy":
@@ -110,6 +200,9 @@ class Text:
             raise Refused(f"{node.target} with options")
         if name == "pow" and node.args[1] == 2:
             return self.applied("square", [self.write(node.args[0])])
+        if name in _COMPARED and all(map(_is_integer, node.args)):
+            if not all(self.attempt(self.write, each) for each in node.args):  # numbers do not hold them
+                return self.name(TEXTS[name][0].format(*map(self.integer, node.args)), torch.bool)
         return self.applied(name, [self.write(each) for each in node.args])
 
     def applied(self, name, values):
@@ -161,26 +254,57 @@ class Text:
             return self.name(f"{str(dtype).split('.')[1]}({value})", self.dtype)
         return Number(value.text, self.dtype)
 
+    def place(self, node):
+        """Returns the tensor of which a node is an element, and the indices."""
+        name = _called(node)
+        if name not in ("index", "select"):
+            return node, ()
+        tensor, before = self.place(node.args[0])
+        if name == "select":
+            if node.args[1] != 0:
+                raise Refused("an element of another axis than the first")
+            return tensor, (*before, node.args[2])
+        if any(each is None for each in node.args[1]):
+            raise Refused("an index that leaves an axis out")
+        return tensor, (*before, *node.args[1])
+
     def read(self, node, indices):
-        """Returns an element of a captured tensor, whose axes the numbers of a score index."""
+        """Returns an element of a captured tensor: an operand where the numbers of a score index its axes, else a table's."""
         if node not in self.captured:
             raise Refused("an index of what is computed")
-        axes = [self.values[each].text if each in self.values else None for each in indices]
+        axes = [self.values[each].text if each in self.values else self.constant_index(each) for each in indices]
         tensor = node.meta.get("val")
         if not isinstance(tensor, torch.Tensor):
             raise Refused("a captured number that varies")
-        known = all(axis in INDICES for axis in axes) and len(set(axes)) == len(axes) == tensor.dim()
-        if not known:
-            raise Refused("a captured tensor that is read at computed places")
+        if len(indices) != tensor.dim():
+            raise Refused("a captured tensor that is read as a whole")
+        kinds = {torch.bool: torch.bool, torch.int32: torch.int64, torch.int64: torch.int64}
         floats = (torch.float16, torch.bfloat16, torch.float32, *([torch.float64] if self.dtype == torch.float64 else []))
-        if tensor.dtype not in (*floats, torch.bool):
+        kinds |= dict.fromkeys(floats, self.dtype)
+        if tensor.dtype not in kinds:
             raise Refused(f"a captured tensor of {tensor.dtype}")
-        key = self.captured[node], tuple(axes)
+        varying = [axis for axis in axes if not isinstance(axis, int)]
+        if all(axis in INDICES for axis in varying) and len(set(varying)) == len(varying):
+            return Number(self.operand(node, tuple(axes)), kinds[tensor.dtype])
+        if tensor.dim() > MOST_TABLE_AXES:
+            raise Refused(f"a captured tensor of {tensor.dim()} axes that is read at computed places")
+        places = ", ".join(map(self.integer, indices))
+        return self.name(f"{self.operand(node, None)}[{places}]", kinds[tensor.dtype])
+
+    def constant_index(self, index):
+        if isinstance(index, int):
+            return index
+        if index.op == "get_attr":
+            return int(self.own_number(index))
+        return self.constant_index(index.args[0]) if _called(index) in _SAME else None
+
+    def operand(self, node, axes):
+        key = self.captured[node], axes
         if key not in self.operands:
             if len(self.operands) == MOST_OPERANDS:
                 raise Refused("more captured tensors than a text can have")
             self.operands[key] = f"x{len(self.operands)}"
-        return Number(self.operands[key], torch.bool if tensor.dtype == torch.bool else self.dtype)
+        return self.operands[key]
 
 
 def result_of(graph):
@@ -190,7 +314,7 @@ def result_of(graph):
 
 @dataclasses.dataclass
 class Score:
-    """A text of scores, empty if it leaves them as they are, and (captured argument, axes) of its operands."""
+    """A text of scores, empty if it leaves them as they are, and (captured argument, axes or None) of its operands."""
 
     text: str
     reads: tuple

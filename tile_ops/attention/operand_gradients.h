@@ -1,0 +1,16 @@
+// The launches for gradients of operands of a text of scores.
+#pragma once
+#include "host_problem.h"
+
+namespace tile::attention {
+
+// What a kernel reads whose blocks have a tile of queries, or one of keys.
+struct OwnTiles {
+  Incoming<Tensor> from;
+  HostRule rule;
+  TileSize tile;
+};
+void run_operand_gradients(at::TensorList grads, const Problem& p, const OwnTiles& of_queries,
+                           const OwnTiles& of_keys);
+
+}  // namespace tile::attention
