@@ -244,7 +244,7 @@ SavingKernels::Way SavingKernels::made(const std::vector<SavedCandidate>& list) 
   std::vector<Wanted> wanted;
   for (const size_t each : inputs_) wanted.push_back({each});
   SavingKernel saving = with_stores(kernel_, list);
-  Derived derived = reverse(saving.function, wanted, results_, -1, saving.positions());
+  Derived derived = reverse(saving.function, wanted, results_, -1, {}, saving.positions());
   return {std::move(saving), std::move(derived)};
 }
 
