@@ -70,7 +70,7 @@ class Work {
   double iterations(const Op& op) const {
     if (!op.is("for")) return 1;
     try {
-      return static_cast<double>(most_iterations(function_, op, sizes_));
+      return static_cast<double>(most_iterations(function_, op, sizes_).value_or(1));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
       return 1;
