@@ -123,7 +123,7 @@ const ReverseKernel::Made* ReverseKernel::folded(const std::vector<Wanted>& want
   const auto [known, is_new] = made_.try_emplace(key_of(wanted, results, axis));
   if (!is_new) return known->second.get();
   try {
-    auto made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis, positions_of(saved_)));
+    auto made = std::make_unique<Made>(reverse(kernel_, wanted, results, axis, {}, positions_of(saved_)));
     const auto &ours = made->derived.gradients, &theirs = plain.derived.gradients;
     const bool same =
         std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
