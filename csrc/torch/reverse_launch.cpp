@@ -101,7 +101,15 @@ class Chooser {
     if (launch_.way && launch_.way->keeping)
       for (Keeping& each : keeping)
         if (each != Keeping::places) each = *launch_.way->keeping;
-    return {&launch_.kernel.derived(wanted_, launch_.results, derived.folded_axis, keeping), choice.grid};
+    const auto kept = [&]() -> const ReverseKernel::Made& {
+      return launch_.kernel.derived(wanted_, launch_.results, derived.folded_axis, keeping);
+    };
+    // A loop by segments has no transposed kernel; this is worth more.
+    const auto &ours = kept().derived.gradients, &theirs = derived.gradients;
+    if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
+                    [](const auto& x, const auto& y) { return x.how == y.how; }))
+      std::replace(keeping.begin(), keeping.end(), Keeping::segments, Keeping::all);
+    return {&kept(), choice.grid};
   }
 
  private:

@@ -36,6 +36,7 @@ class Program:
     then of the results."""
 
     sums = 0.3  # of the loops
+    counts = (0, 1, 2, 3, 3, 7)  # of their iterations
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -292,7 +293,7 @@ class Program:
 
     def loop(self):
         start, shape = self.pick()
-        count = self.random.choice([0, 1, 2, 3, 3, 7])
+        count = self.random.choice(self.counts)
         high = self.scalar(f"constant {{dtype=i32, value={count}}}", count)
         low = self.random.choice([self.zero, self.bids[0]])
         index, carried, made, end = self.name(), self.name(), self.name(), []
@@ -470,6 +471,7 @@ class OwnedProgram(Program):
     """A random program that reads each array in one place, in loops at their index, so that transposed kernels own gradients."""
 
     sums = 1.0
+    counts = (0, 1, 2, 3)  # values grow
 
     def step(self):
         self.random.choice([self.loop] * (2 - self.depth) * 2 + [self.load, self.unary, self.binary, self.product, self.move])()

@@ -1,11 +1,14 @@
 """Each way of keeping what loops carry, for all kernels: their numbers of iterations are too small for more than one."""
 
 import pytest
+import tile_ops
+import tile_ops.language as tl
 import torch
 from tile_ops._derive.traced import Traced
 
 from derive.cases import CASES
 from derive.test_gradients import arguments_of, gradients_of, memory_of_nans
+from derive.biased_attention import OWNER
 from derive.test_random_programs import PARTIAL
 
 __all__ = ["memory_of_nans"]  # a fixture
@@ -47,3 +50,33 @@ def test_any_number_of_places_is_enough(name, places, monkeypatch):
         torch.testing.assert_close(
             ours, reference, rtol=0, atol=(1e-14 if wide else 2e-6) * reference.abs().max().clamp(min=1).item()
         )
+
+
+@tl.kernel
+def state_and_sum_kernel(x, w, out, N: tl.Constant[int]):
+    """A state that is kept, and a sum to which each iteration adds a tile that all blocks read."""
+    row, state, total = tl.bid(0), tl.ones((1, N), tl.float32), tl.zeros((1, N), tl.float32)
+    for k in range(tl.num_tiles(x, 1, (1, N))):
+        state = tl.sin(state) * tl.load(x, (row, k), (1, N))
+        total = total + tl.load(w, (0, k), (1, N)) * 0.5
+    tl.store(out, (row, 0), state + total * total)
+
+
+def test_transposed_kernels_are_worth_more_than_segments(monkeypatch):
+    x, w, out = torch.randn(5, 44), torch.randn(1, 44), torch.empty(5, 4)
+    derivative, grad = tile_ops.derive(state_and_sum_kernel), torch.randn(5, 4)
+    report = derivative.report(x, w, out, 4)
+    assert report["w"] == "summed over grid axis 0, or stored by a kernel that loops over grid axis 0"
+    assert report["kept for each iteration"] == ["f32[1, 4]"]
+    exact = [each.double().requires_grad_() for each in (x, w)]
+    state = torch.ones(5, 4, dtype=torch.float64)
+    for part in exact[0].split(4, 1):
+        state = state.sin() * part
+    total = 0.5 * exact[1].view(-1, 4).sum(0)
+    expected = torch.autograd.grad(state + total * total, exact, grad.double())
+    for way in ((PARTIAL, -1, ALL), (OWNER, -1, ALL), (PARTIAL, -1, SEGMENTS), (OWNER, -1, SEGMENTS)):
+        monkeypatch.setattr(Traced, "launch", lambda *given, way=way: launch(*given, way))
+        gradients = torch.full_like(x, torch.nan), torch.full_like(w, torch.nan)
+        derivative[5](x, w, out, 4, grad, *gradients)
+        for ours, reference in zip(gradients, expected):
+            torch.testing.assert_close(ours.double(), reference, rtol=1e-5, atol=1e-5)
