@@ -122,8 +122,7 @@ Function prepared(const Function& kernel, int folded_axis) {
 namespace {
 
 Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
-                     const std::vector<size_t>& results, int folded_axis,
-                     const std::vector<size_t>& saved) {
+                     const std::vector<size_t>& results, int folded_axis, const std::vector<size_t>& saved) {
   for (size_t each : results) check_array(kernel, each, "a result");
   std::vector<size_t> inputs;
   for (const Wanted& each : wanted) {

@@ -30,9 +30,7 @@ PyObject* reverse_object(std::shared_ptr<ReverseKernel> kernel) {
 PyObject* new_reverse(PyTypeObject*, PyObject* arguments, PyObject*) {
   const char* text;
   if (!PyArg_ParseTuple(arguments, "s", &text)) return nullptr;
-  return raising([&]() -> PyObject* {
-    return reverse_object(std::make_shared<ReverseKernel>(parse(text)));
-  });
+  return raising([&]() -> PyObject* { return reverse_object(std::make_shared<ReverseKernel>(parse(text))); });
 }
 void free_reverse(PyObject* self) {
   delete reinterpret_cast<ReverseObject*>(self)->kernel;
@@ -65,9 +63,9 @@ PyObject* saved_of(PyObject* self, void*) {
     const Owned shape(PyTuple_New(static_cast<Py_ssize_t>(each.shape.size())));
     for (size_t i = 0; shape && i < each.shape.size(); ++i)
       PyTuple_SET_ITEM(shape.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(each.shape[i]));
-    const Owned row(shape ? Py_BuildValue("(sOs)", dtype_name(each.dtype).c_str(), shape.get(),
-                                          each.replaces.c_str())
-                          : nullptr);
+    const Owned row(
+        shape ? Py_BuildValue("(sOs)", dtype_name(each.dtype).c_str(), shape.get(), each.replaces.c_str())
+              : nullptr);
     if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
   }
   return list.release();
@@ -183,8 +181,8 @@ PyObject* saving(PyObject* self, PyObject* arguments) {
       if (PyErr_Occurred()) throw PythonFailure();
       return number;
     };
-    auto made = kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0,
-                                       everything != 0);
+    auto made =
+        kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0, everything != 0);
     if (!made) Py_RETURN_NONE;
     return reverse_object(std::move(made));
   });
@@ -383,7 +381,8 @@ PyMethodDef reverse_methods[] = {
      "launch(name, grid, arguments, results, incoming, ((parameter, tensor, adds), ...), way=None): computes "
      "gradients. way: (number of the sharing, folded axis) in tests."},
     {"saving", saving, METH_VARARGS,
-     "saving(grid, arguments, inputs, results, cpu, everything=False): the ReverseKernel that also saves what "
+     "saving(grid, arguments, inputs, results, cpu, everything=False): the ReverseKernel that also saves "
+     "what "
      "its gradient needs, for launches of such sizes; None if it would save nothing. Tensors may be fake. "
      "everything: all that may be saved is, in tests."},
     {"run", run, METH_VARARGS,

@@ -38,7 +38,8 @@ std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& i
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Type& type = parameters[i]->type;
     if (!type.is_array() && (is_integer(type.dtype))) key.push_back(sizes.scalar(i));
-    for (int axis = 0; type.is_array() && axis < type.array_rank; ++axis) key.push_back(sizes.extent(i, axis));
+    for (int axis = 0; type.is_array() && axis < type.array_rank; ++axis)
+      key.push_back(sizes.extent(i, axis));
   }
   return key;
 }
@@ -46,9 +47,7 @@ std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& i
 }  // namespace
 
 ReverseKernel::ReverseKernel(Function kernel, std::vector<SavedTile> saved)
-    : kernel_(std::move(kernel)),
-      saved_(std::move(saved)),
-      parameters_(differentiable_parameters(kernel_)) {
+    : kernel_(std::move(kernel)), saved_(std::move(saved)), parameters_(differentiable_parameters(kernel_)) {
   const auto& parameters = kernel_.body().arguments;
   uses_.resize(parameters.size());
   walk(kernel_.body(), [&](const Op& op) {
@@ -79,17 +78,15 @@ const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted
 
 std::shared_ptr<ReverseKernel> ReverseKernel::saving(const std::vector<size_t>& inputs,
                                                      const std::vector<size_t>& results,
-                                                     const LaunchSizes& sizes, bool cpu,
-                                                     bool everything) {
+                                                     const LaunchSizes& sizes, bool cpu, bool everything) {
   const std::lock_guard lock(mutex_);
   if (chosen_.size() > most_choices) chosen_.clear();
-  const auto [known, is_new] = chosen_.try_emplace(key_of(kernel_, inputs, results, sizes, 2 * everything + cpu));
+  const auto [known, is_new] =
+      chosen_.try_emplace(key_of(kernel_, inputs, results, sizes, 2 * everything + cpu));
   if (!is_new) return known->second;
   try {
-    Saving& saving =
-        saving_.try_emplace(std::pair(inputs, results), kernel_, inputs, results).first->second;
-    const SavingKernel* const best =
-        everything ? saving.kernels.all() : saving.kernels.choose(sizes, cpu);
+    Saving& saving = saving_.try_emplace(std::pair(inputs, results), kernel_, inputs, results).first->second;
+    const SavingKernel* const best = everything ? saving.kernels.all() : saving.kernels.choose(sizes, cpu);
     if (!best) return nullptr;
     std::shared_ptr<ReverseKernel>& made = saving.made[best];
     if (!made) made = std::make_shared<ReverseKernel>(clone(best->function), best->tiles);

@@ -73,20 +73,6 @@ int64_t bytes_of(const std::vector<Argument>& arguments) {
   return bytes;
 }
 
-LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments) {
-  LaunchSizes sizes;
-  for (int axis = 0; axis < 3; ++axis) sizes.blocks[axis] = axis_of(grid, axis);
-  sizes.extent = [&](size_t parameter, int64_t axis) {
-    return std::get<ArrayArgument>(arguments.at(parameter)).sizes[static_cast<size_t>(axis)];
-  };
-  sizes.scalar = [&](size_t parameter) {
-    const auto& number = std::get<ScalarArgument>(arguments.at(parameter));
-    return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
-                                         : static_cast<int64_t>(static_cast<int32_t>(number.bits));
-  };
-  return sizes;
-}
-
 // The kernel that is launched, over a grid that may have fewer blocks.
 struct Choice {
   const ReverseKernel::Made* made;
@@ -276,6 +262,20 @@ struct Sum {
 };
 
 }  // namespace
+
+LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments) {
+  LaunchSizes sizes;
+  for (int axis = 0; axis < 3; ++axis) sizes.blocks[axis] = axis_of(grid, axis);
+  sizes.extent = [&arguments](size_t parameter, int64_t axis) {
+    return std::get<ArrayArgument>(arguments.at(parameter)).sizes[static_cast<size_t>(axis)];
+  };
+  sizes.scalar = [&arguments](size_t parameter) {
+    const auto& number = std::get<ScalarArgument>(arguments.at(parameter));
+    return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
+                                         : static_cast<int64_t>(static_cast<int32_t>(number.bits));
+  };
+  return sizes;
+}
 
 void accumulate(at::Tensor view, at::Tensor value, bool adds) {
   if (!view.numel()) return;

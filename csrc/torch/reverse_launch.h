@@ -35,6 +35,9 @@ struct GradientLaunch {
 };
 void launch_gradients(const GradientLaunch& launch);
 
+// The sizes of a launch; they refer to the arguments.
+LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments);
+
 // Adds a value to a view, of which several elements may share memory, as those of an expanded tensor do; it
 // replaces what is there unless `adds`.
 void accumulate(at::Tensor view, at::Tensor value, bool adds);
