@@ -206,7 +206,8 @@ std::unordered_set<const Value*> invariant_extremes(const Function& kernel,
   for (const size_t each : saved) ignored.insert(kernel.body().arguments.at(each));
   walk(kernel.body(), [&](const Op& op) {
     if (!op.is("reduce_max") && !op.is("reduce_min")) return;
-    if (is_floating(op.result()->type.dtype) && Invariance(op.result(), ignored).holds(op)) found.insert(op.result());
+    if (is_floating(op.result()->type.dtype) && Invariance(op.result(), ignored).holds(op))
+      found.insert(op.result());
   });
   return found;
 }

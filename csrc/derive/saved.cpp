@@ -167,7 +167,8 @@ SavingKernel with_stores(const Function& kernel, const std::vector<SavedCandidat
   };
   std::vector<Store> stores;
   for (const SavedCandidate& each : list)
-    for (const size_t result : each.results) stores.push_back({body.ops[each.op].get(), result, each.may_round});
+    for (const size_t result : each.results)
+      stores.push_back({body.ops[each.op].get(), result, each.may_round});
   for (const auto& [op, result, rounds] : stores) {
     Value* value = op->result(result);
     size_t at = 0;
@@ -181,8 +182,7 @@ SavingKernel with_stores(const Function& kernel, const std::vector<SavedCandidat
     const size_t number = kept.number_of(value);
     Value* array = function.add_argument(body, kept.array_type(number), op->location);
     kept.store(build, array, number, number_of_block(build, axes), value);
-    made.tiles.push_back(
-        {body.arguments.size() - 1, value->type.dtype, kept.shape(number), text_of(*op)});
+    made.tiles.push_back({body.arguments.size() - 1, value->type.dtype, kept.shape(number), text_of(*op)});
   }
   verify(function, "save");
   return made;
@@ -342,7 +342,8 @@ ValueMap load_saved(Function& function, Block& block, const std::function<bool(c
     std::vector<Value*> operands{copy(store.operands[0])};
     for (size_t k = 2; k < store.operands.size(); ++k) operands.push_back(copy(store.operands[k]));
     const Attribute pad = Constant::of(type.dtype, 0).attribute();
-    Value* made = build.emit("load", std::move(operands), {{"pad", pad}, {"shape", type.shape}, {"steps", type.shape}});
+    Value* made =
+        build.emit("load", std::move(operands), {{"pad", pad}, {"shape", type.shape}, {"steps", type.shape}});
     for (size_t k = changes.size(); k-- > 0;) {
       const Type& before = changes[k]->type(0);
       made = changes[k]->is("astype") ? build.emit("astype", {made}, {{"dtype", before.dtype}})

@@ -152,7 +152,8 @@ PyMethodDef methods[] = {
     {"saved_outputs", method<saved_outputs>, METH_VARARGS, "saved_outputs(…): as outputs."},
     {"run", method<run>, METH_VARARGS, "run(…): as outputs; it has no results."},
     {"saves", method<saves>, METH_VARARGS,
-     "saves(results, chosen=False): a schema's list of them. chosen: by the compiler, for the sizes of a call."},
+     "saves(results, chosen=False): a schema's list of them. chosen: by the compiler, for the sizes of a "
+     "call."},
     {"grad", method<grad>, METH_VARARGS, "grad(name): of the operator that computes the gradient."},
     {"autocast", method<autocast>, METH_VARARGS, "autocast(cpu, cuda): keep, lower or fp32."},
     {"leading", method<vmap<&Operator::leading>>, METH_VARARGS, "leading(arguments, sums): a rule of vmap."},

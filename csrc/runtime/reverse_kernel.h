@@ -67,7 +67,7 @@ class ReverseKernel {
     std::map<const SavingKernel*, std::shared_ptr<ReverseKernel>> made;
   };
   std::map<std::pair<std::vector<size_t>, std::vector<size_t>>, Saving> saving_;  // by inputs and results
-  std::map<std::vector<int64_t>, std::shared_ptr<ReverseKernel>> chosen_;  // null: nothing is saved
+  std::map<std::vector<int64_t>, std::shared_ptr<ReverseKernel>> chosen_;         // null: nothing is saved
   std::unique_ptr<const TextKernel> launched_;
 };
 

@@ -1,7 +1,10 @@
 // Autograd. Reverse mode: the node of an operator, its replay under compiled autograd, and the errors for
 // operators without a gradient. Forward mode: the call of the operator that computes tangents.
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+
 #include <algorithm>
 
+#include "runtime/launch_observer.h"
 #include "torch/context.h"
 #include "torch/record.h"
 #include "torch/traced_tensor.h"
@@ -144,13 +147,16 @@ bool may_choose(const OperatorRecord& op, const IValue* arguments) {
   constexpr c10::DispatchKeySet parts = c10::DispatchKeySet(Key::FuncTorchBatched) |
                                         c10::DispatchKeySet(Key::FuncTorchBatchedDecomposition) |
                                         c10::DispatchKeySet(Key::Batched);
+  const bool records = op.body->saves_launches;  // launches, which traces do not make
+  if (records && c10::impl::TorchDispatchModeTLS::any_modes_set()) return false;  // it may compare with one
   bool may = true;
   for (size_t i = 0; i < op.arguments; ++i) may &= !arguments[i].isSymInt();
   for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {
     if (!tensor.defined()) return;
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     may &= !impl.has_symbolic_sizes_strides() && !tensor.key_set().has_any(parts) &&
-           (!impl.is_python_dispatch() || is_traced_tensor(tensor));
+           (!impl.is_python_dispatch() || (!records && is_traced_tensor(tensor)));
+    if (records && tensor.is_meta()) may &= LaunchObserver::of_thread() != nullptr;
   });
   return may;
 }
@@ -463,8 +469,9 @@ struct AutogradKernel final : c10::OperatorKernel {
       }
       stack->emplace_back(bools(wanted));
     }
-    const bool saves = op->saver && (!op->body->chosen_saves ||
-                                     (!forward_too && may_choose(*op, torch::jit::last(*stack, op->arguments).data())));
+    const bool saves =
+        op->saver && (!op->body->chosen_saves ||
+                      (!forward_too && may_choose(*op, torch::jit::last(*stack, op->arguments).data())));
     differentiate(op->saver ? op->saver : op, saves ? op->saver : op, saves ? *op->saver->handle : handle,
                   hidden, keys, stack, forward_too);
     stack->resize(stack->size() - hidden);
@@ -516,7 +523,10 @@ struct AutogradKernel final : c10::OperatorKernel {
       save(inputs, wanted, false, node->arguments);
     }
     below(handle, keys, stack);
-    stack->resize(stack->size() + target->results - called->results, IValue(at::Tensor()));
+    for (size_t k = called->results; k < target->results; ++k) {
+      const bool list = target->schema.returns()[k].type()->kind() == c10::TypeKind::ListType;
+      stack->push_back(list ? IValue(std::vector<at::Tensor>()) : IValue(at::Tensor()));
+    }
 
     Flat outputs(layout.result_begin, layout.result_is_list);
     for (const IValue& value : torch::jit::last(*stack, target->results)) outputs.add(value);

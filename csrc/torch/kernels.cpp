@@ -9,6 +9,7 @@
 #include "torch/deferred_release.h"
 #include "torch/overlap.h"
 #include "torch/record.h"
+#include "torch/saving_run.h"
 
 // Declared here because ATen/autocast_mode.h includes all of ATen.
 namespace at::autocast {
@@ -194,7 +195,10 @@ struct RunKernel final : c10::OperatorKernel {
       allocate_results(*op, *stack);
       if (device.is_cpu()) ask_for_huge_pages(*stack, results);
       try {
-        fill_results(*op, base, *stack);
+        if (op->saving && body.saves_launches)
+          fill_and_save(*op, base, *stack);
+        else
+          fill_results(*op, base, *stack);
       } catch (const MisalignedArray&) {
         name_misaligned(*op, stack->data() + base);
         throw;
@@ -216,7 +220,10 @@ struct MetaKernel final : c10::OperatorKernel {
       // In an inspection the tensors represent GPU tensors, and the launches are compiled and not run.
       if (LaunchObserver::of_thread()) {
         if (op->mutates) require_apart(*op, stack->data() + base);
-        fill_results(*op, base, *stack);
+        if (op->saving && op->body->saves_launches)
+          fill_and_save(*op, base, *stack);
+        else
+          fill_results(*op, base, *stack);
       }
     });
     stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);

@@ -220,7 +220,8 @@ Operator& Operator::set_outputs(BoxedFunction function) {
 }
 Operator& Operator::set_run(BoxedFunction function) {
   return attempt([&] {
-    const c10::FunctionSchema& schema = op_->saver ? op_->saver->schema : op_->schema;
+    const bool saves = op_->saver && !op_->body->saves_launches;
+    const c10::FunctionSchema& schema = saves ? op_->saver->schema : op_->schema;
     check_parameters(*op_->body, "run", function,
                      expected_arguments(schema) + expected_results(schema, 0, schema.returns().size()), true);
     if (!function.results.empty())
@@ -262,13 +263,57 @@ Operator& Operator::grad(std::string name, std::string in_place) {
     if (op_->saver) op_->saver->gradient = name;
   });
 }
-Operator& Operator::grad_by_compiler(std::vector<std::string> constants) {
+namespace {
+// The schema of the hidden twin that also returns `saved`.
+c10::FunctionSchema saver_schema(const OperatorRecord& op, const std::vector<c10::Argument>& saved) {
+  const size_t colons = op.name.find("::") + 2;
+  // One underscore: Python changes names that begin with two.
+  const bool is_hidden = op.name[colons] == '_';
+  const std::string name =
+      op.name.substr(0, colons) + (is_hidden ? "" : "_") + op.name.substr(colons) + "_saving";
+  std::vector<c10::Argument> returns;
+  for (size_t k = 0; k < op.results; ++k) {
+    const c10::Argument& result = op.schema.returns()[k];
+    returns.emplace_back(result_name(op.schema, k), result.type(), result.real_type(), result.N());
+  }
+  returns.insert(returns.end(), saved.begin(), saved.end());
+  return {name, "", op.schema.arguments(), std::move(returns)};
+}
+// Gradients are differentiated only sometimes, but save in each call that may be.
+bool is_gradient(const OperatorRecord& op) {
+  const auto& results = op.schema.returns();
+  return std::all_of(results.begin(), results.end(),
+                     [](const c10::Argument& each) { return each.name().starts_with("grad_"); });
+}
+bool has_lists(const OperatorRecord& op) {
+  const auto is_list = [](const c10::Argument& each) {
+    const std::string type = type_text(each);
+    return type.starts_with("Tensor") && type.find('[') != type.npos;
+  };
+  const auto &arguments = op.schema.arguments(), &results = op.schema.returns();
+  return std::any_of(arguments.begin(), arguments.end(), is_list) ||
+         std::any_of(results.begin(), results.end(), is_list);
+}
+}  // namespace
+void Operator::save_launches() {
+  const c10::Argument saved("saved_values", c10::ListType::ofTensors());
+  op_->body->saved = 1;
+  op_->body->chosen_saves = op_->body->saves_launches = true;
+  op_->body->saved_outputs.call = [](c10::IValue*, BoxedValues& stack) {
+    stack.emplace_back(std::vector<at::Tensor>());
+  };
+  op_->saver = std::make_shared<OperatorRecord>(saver_schema(*op_, {saved}), op_->body, op_->where);
+  op_->saver->saving = true;
+  install(*registry().entries.at(op_->name).library, op_->saver, op_->saver);
+}
+Operator& Operator::grad_by_compiler(std::vector<std::string> constants, bool saves) {
   return attempt([&] {
     if (op_->mutates)
       fail(ErrorKind::value, op_->body->name,
            ": writes into an argument, so it cannot have a gradient; remove grad_by_compiler()");
     check_names(*op_, "grad_by_compiler", constants, {});
     op_->constants = {constants.begin(), constants.end()};
+    if (saves && !op_->saver && op_->results && !is_gradient(*op_) && !has_lists(*op_)) save_launches();
     op_->reverse = reverse_record(*op_);
     install(*registry().entries.at(op_->name).library, op_->reverse, op_);
     registry().gradients[op_->reverse->name] = op_->name;
@@ -305,27 +350,19 @@ Operator& Operator::saves(std::string results, std::string scale) {
            op_->mutates
                ? ": saves: writes into an argument, so it has no gradient to save for; remove saves(…)"
                : ": saves comes after run; put it before run, whose parameters it adds to");
-    const size_t colons = op_->name.find("::") + 2;
-    // One underscore: Python changes names that begin with two.
-    const bool is_hidden = op_->name[colons] == '_';
-    const std::string name =
-        op_->name.substr(0, colons) + (is_hidden ? "" : "_") + op_->name.substr(colons) + "_saving";
-    const c10::FunctionSchema extra = parse_schema(str(name, "() -> (", results, ")"));
-    std::vector<c10::Argument> returns;
-    for (size_t k = 0; k < op_->results; ++k) {
-      const c10::Argument& result = op_->schema.returns()[k];
-      returns.emplace_back(result_name(op_->schema, k), result.type(), result.real_type(), result.N());
-    }
-    for (const c10::Argument& result : extra.returns()) {
+    if (op_->body->saves_launches)
+      fail(ErrorKind::value, op_->body->name,
+           ": saves comes after grad_by_compiler, which has chosen what is saved; put it before");
+    const c10::FunctionSchema extra = parse_schema(str(op_->name, "() -> (", results, ")"));
+    for (const c10::Argument& result : extra.returns())
       if (result.name().empty())
         fail(ErrorKind::value, op_->body->name, ": saves: a result of '", results,
              "' has no name; write \"Tensor mean, Tensor rstd\"");
-      returns.push_back(result);
-    }
+    c10::FunctionSchema schema = saver_schema(*op_, extra.returns());
     op_->body->saved = extra.returns().size();
     std::vector<c10::Argument> arguments = op_->schema.arguments();
     if (!scale.empty()) {
-      op_->body->early = early_gradients(*op_, returns);
+      op_->body->early = early_gradients(*op_, schema.returns());
       op_->body->scale = std::move(scale);
       const auto count = static_cast<int32_t>(op_->body->early.size());
       arguments.emplace_back("gradients_wanted", c10::ListType::ofBools(), count,
@@ -333,7 +370,8 @@ Operator& Operator::saves(std::string results, std::string scale) {
                              /*kwarg_only=*/true);
     }
     op_->saver = std::make_shared<OperatorRecord>(
-        c10::FunctionSchema(name, "", std::move(arguments), returns), op_->body, op_->where);
+        c10::FunctionSchema(schema.name(), "", std::move(arguments), schema.returns()), op_->body,
+        op_->where);
     op_->saver->saving = true;
     op_->saver->gradient = op_->gradient;
     op_->saver->vmap = op_->vmap;

@@ -74,7 +74,9 @@ class Operator {
   Operator& grad(std::string name, std::string in_place = "");
   // Derives the gradient from the kernels that run launches, by the compiler. The arguments `constants` have
   // no gradient: run's results do not depend on them, or what they depend on has the gradient elsewhere.
-  Operator& grad_by_compiler(std::vector<std::string> constants = {});
+  // saves: if a gradient is wanted, launches also save what is expensive to compute again, unless saves()
+  // says what is saved.
+  Operator& grad_by_compiler(std::vector<std::string> constants = {}, bool saves = true);
   // Declares further results that only backward needs, such as "Tensor mean, Tensor rstd". They are computed
   // if a gradient is wanted.
   //
@@ -84,8 +86,8 @@ class Operator {
   // `scale` is the operator "(Tensor(a!)[] gradients, Tensor factor) -> ()"; backward calls it in the place
   // of the gradient operator where all that is wanted is there and nobody else can see it.
   Operator& saves(std::string results, std::string scale = "");
-  // The same for results that the compiler chooses for the sizes of a call. Calls of unknown sizes, of batches
-  // and of tensors on several devices save nothing: the results are undefined then.
+  // The same for results that the compiler chooses for the sizes of a call. Calls of unknown sizes, of
+  // batches and of tensors on several devices save nothing: the results are undefined then.
   Operator& chosen_saves(std::string results);
   // Allocates the saved results. Parameters: the arguments, or the arguments followed by the results.
   template <class F>
@@ -130,6 +132,7 @@ class Operator {
   // The same for functions that take boxed values.
   Operator& set_outputs(BoxedFunction function);
   Operator& set_saved_outputs(BoxedFunction function);
+  void save_launches();
   Operator& set_run(BoxedFunction function);
 
  private:

@@ -45,6 +45,8 @@ struct OperatorBody {
   // The compiler chooses what is saved: nothing is for calls whose sizes are not known, or that a transform
   // takes apart.
   bool chosen_saves = false;
+  // The saved result is a list of what the launches of run save, which run does not know of.
+  bool saves_launches = false;
   std::string scale;     // the operator that multiplies them by the gradient of the result
   std::string in_place;  // the operator whose first gradient replaces that of the result
 };

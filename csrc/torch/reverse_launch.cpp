@@ -301,10 +301,10 @@ struct Sum {
 LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments) {
   LaunchSizes sizes;
   for (int axis = 0; axis < 3; ++axis) sizes.blocks[axis] = axis_of(grid, axis);
-  sizes.extent = [&](size_t parameter, int64_t axis) {
+  sizes.extent = [&arguments](size_t parameter, int64_t axis) {
     return std::get<ArrayArgument>(arguments.at(parameter)).sizes[static_cast<size_t>(axis)];
   };
-  sizes.scalar = [&](size_t parameter) {
+  sizes.scalar = [&arguments](size_t parameter) {
     const auto& number = std::get<ScalarArgument>(arguments.at(parameter));
     return info(number.dtype).bytes == 8 ? static_cast<int64_t>(number.bits)
                                          : static_cast<int64_t>(static_cast<int32_t>(number.bits));

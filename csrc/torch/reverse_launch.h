@@ -38,7 +38,7 @@ struct GradientLaunch {
 };
 void launch_gradients(const GradientLaunch& launch);
 
-// The sizes refer to the arguments.
+// The sizes of a launch; they refer to the arguments.
 LaunchSizes sizes_of(const Grid& grid, const std::vector<Argument>& arguments);
 
 // Adds a value to a view, of which several elements may share memory, as those of an expanded tensor do; it

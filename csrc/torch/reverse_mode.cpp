@@ -41,6 +41,8 @@ class ReverseCall {
       for (const at::Tensor& each : incoming_) wanted.push_back(each.defined());
       arguments.push_back(bools(wanted));
     }
+    if (op.body->saves_launches)
+      for_each_tensor(*values++, [&](const at::Tensor& each) { saved_.push_back(each); });
     const c10::List<bool> mask = values->toBoolList();
     for (const bool each : mask) mask_.push_back(each);
   }
@@ -76,6 +78,7 @@ class ReverseCall {
       fill_results(op_, 0, stack);
     }
     record.finish();
+    record.use_saved(saved_);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined())
         record.set_target(arguments[op_.tensor_arguments[i]].toTensor(), gradients[i]);
@@ -104,7 +107,7 @@ class ReverseCall {
   }
 
   const OperatorRecord& op_;
-  std::vector<at::Tensor> incoming_;
+  std::vector<at::Tensor> incoming_, saved_;
   std::vector<bool> mask_;
 };
 
@@ -176,6 +179,7 @@ std::shared_ptr<OperatorRecord> reverse_record(const OperatorRecord& op) {
   if (results.empty() || op.results == 0)
     fail(ErrorKind::value, op.body->name, ": grad_by_compiler: has no tensors among its ",
          op.results == 0 ? "results" : "arguments", ", so there is no gradient; remove it");
+  if (op.body->saves_launches) arguments.emplace_back("saved_values", c10::ListType::ofTensors());
   arguments.emplace_back("output_mask", c10::ListType::ofBools(), static_cast<int32_t>(results.size()));
   auto reverse = std::make_shared<OperatorRecord>(
       c10::FunctionSchema(name, "", std::move(arguments), std::move(results)), op.body, op.where);

@@ -9,6 +9,7 @@
 #include "runtime/launch_record.h"
 #include "runtime/reverse_kernel.h"
 #include "torch/own_gradient.h"
+#include "torch/saving_run.h"
 #include "torch/storage_memory.h"
 
 namespace at {
@@ -44,6 +45,7 @@ struct ReverseAccess {
 struct ReverseStep {
   std::optional<RecordedLaunch> launch;  // otherwise a copy, or what its author knows
   std::optional<OwnGradient> own;
+  SavedLaunch saved = {};  // by the forward
   bool active = false, done = false;
   std::vector<ReverseAccess> accesses;
   const char* what() const { return launch ? launch->name.name.c_str() : own ? own->name.c_str() : "copy_"; }
@@ -60,6 +62,9 @@ class ReverseRecord {
   void add_result(const at::Tensor& tensor);
   // Ends the record; throws an error for what cannot be differentiated.
   void finish();
+
+  // What the launches have saved in the forward. It is not used if they were not the same.
+  void use_saved(const std::vector<at::Tensor>& saved);
 
   // Fills `target`, of the argument's shape, with its gradient.
   void set_target(const at::Tensor& argument, const at::Tensor& target);

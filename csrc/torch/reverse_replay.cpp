@@ -25,6 +25,18 @@ int64_t elements_of(const ArrayArgument& array) { return c10::multiply_integers(
 
 }  // namespace
 
+void ReverseRecord::use_saved(const std::vector<at::Tensor>& saved) {
+  std::vector<const RecordedLaunch*> launches;
+  for (const ReverseStep& step : steps_) {
+    if (step.own) return;  // the forward may have launched other kernels there
+    if (step.launch) launches.push_back(&*step.launch);
+  }
+  std::vector<SavedLaunch> list = saved_launches(launches, saved);
+  size_t next = 0;
+  for (ReverseStep& step : steps_)
+    if (step.launch && !list.empty()) step.saved = std::move(list[next++]);
+}
+
 void ReverseRecord::set_target(const at::Tensor& argument, const at::Tensor& target) {
   if (!argument.numel()) return;
   for (ReverseRegion& region : regions_)
@@ -132,10 +144,12 @@ void ReverseRecord::reverse(ReverseStep& step) {
 
 void ReverseRecord::reverse_launch(ReverseStep& step) {
   RecordedLaunch& recorded = *step.launch;
+  std::vector<Argument> arguments = recorded.arguments;
+  for (const at::Tensor& each : step.saved.tiles) arguments.emplace_back(to_array_argument(each));
   GradientLaunch launch{tile::str(name_, ": ", recorded.name.name),
-                        *recorded.kernel,
+                        step.saved.kernel ? *step.saved.kernel : *recorded.kernel,
                         recorded.grid,
-                        recorded.arguments,
+                        arguments,
                         {},
                         {},
                         {}};

@@ -124,7 +124,9 @@ def op(
     grad), which fill grad_<argument>; or the name of an operator that does so; or "auto", which derives it from the
     kernels in Python that run launches.
     saves, saved_outputs: further results for the gradient, "Tensor mean, Tensor rstd", and their allocation; they are
-    computed if a gradient is wanted.
+    computed if a gradient is wanted. With grad="auto" the compiler saves what is expensive to compute again;
+    saves=False
+    saves nothing, for less memory.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or
     whose extent 0, may absorb vmap's batch (sums: results that then add up over it). flops: the number of
     floating-point operations.

@@ -10,6 +10,7 @@ from derive.kernels import CASES, matmul_kernel, matmul_outputs
 from derive.test_gradients import arguments_of, gradients_of
 from derive.test_kept_values import PLACES, SEGMENTS
 from derive.test_random_programs import PARTIAL
+from derive.test_saved import product_outputs, silu_product_kernel
 from emulate_operators import Emulation
 from tile_ops import _C
 from tile_ops._derive.traced import Traced
@@ -93,6 +94,24 @@ def test_transposed_products_on_warpgroups(owners):
     _, gradients = gradients_of(emulation.operator(operator), arguments)
     paths = [program["path"] for program in emulation.programs if "_transposed" in program["entry"]]
     assert paths == ["wgmma", "wgmma"]
+    for ours, reference in zip(gradients, expected):
+        scale = reference.abs().max().clamp(min=1)
+        assert ((ours.double() - reference).abs().max() / scale).item() < 3e-2
+
+
+def test_saved_products_on_warpgroups(owners):
+    """The forward saves its product, so that the derived kernel has none."""
+    emulation = Emulation()
+    make = lambda *shape: torch.randn(shape).to(torch.bfloat16).requires_grad_()  # noqa: E731
+    arguments = make(192, 136), make(136, 256), make(256)
+    exact = [each.detach().double().requires_grad_() for each in arguments]
+    _, expected = gradients_of(lambda x, w, b: torch.nn.functional.silu(x @ w + b), exact)
+    operator = tile_ops.op(
+        "derived::saved_matmul(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=product_outputs, grad="auto"
+    )(lambda x, w, b, out: silu_product_kernel[2, 2](x, w, b, out, 128, 128, 64))
+    _, gradients = gradients_of(emulation.operator(operator), arguments)
+    ends = lambda end: [each["path"] for each in emulation.programs if each["entry"].endswith(end)]  # noqa: E731
+    assert (ends("_saving"), ends("_backward"), ends("_transposed")) == (["wgmma"], [""], ["wgmma", "wgmma"])
     for ours, reference in zip(gradients, expected):
         scale = reference.abs().max().clamp(min=1)
         assert ((ours.double() - reference).abs().max() / scale).item() < 3e-2

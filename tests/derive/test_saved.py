@@ -218,9 +218,9 @@ def test_launches_that_depend_on_values_save_nothing():
         rows = 32 if x.tolist()[0][0] > 0 else 64
         silu_product_kernel[tl.cdiv(x.shape[0], rows), tl.cdiv(w.shape[1], 32)](x, w, b, out, rows, 32, 16)
 
-    operator = tile_ops.op(
-        "saved::by_values(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=product_outputs, grad="auto"
-    )(run)
+    operator = tile_ops.op("saved::by_values(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=product_outputs, grad="auto")(
+        run
+    )
     x, w, b = product_leaves(70, 45, 150)
     for sign in (1, -1, 1):  # the second call's launch is not that of the plan
         with torch.no_grad():
@@ -251,7 +251,9 @@ def test_several_launches_and_results():
 
 def test_strided_arguments_and_one_tensor_twice():
     x, w, b = product_leaves(64, 64, 64, torch.float64)
-    for ours, others in zip(gradients(silu_product, (x.mT, w[:, :33], b[:33])), gradients(lean_product, (x.mT, w[:, :33], b[:33]))):
+    for ours, others in zip(
+        gradients(silu_product, (x.mT, w[:, :33], b[:33])), gradients(lean_product, (x.mT, w[:, :33], b[:33]))
+    ):
         torch.testing.assert_close(ours, others)
     (ours,) = torch.autograd.grad(silu_product(x, x, b).sum(), x)
     torch.testing.assert_close(ours, torch.autograd.grad(functional.silu(x @ x + b).sum(), x)[0])
@@ -264,9 +266,7 @@ def test_a_grid_that_repeats_blocks_is_refused():
     def run(x, w, b, out):
         silu_product_kernel[2, 2, 2](x, w, b, out, 32, 32, 16)
 
-    operator = tile_ops.op(
-        "saved::repeated(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=product_outputs, grad="auto"
-    )(run)
+    operator = tile_ops.op("saved::repeated(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=product_outputs, grad="auto")(run)
     with pytest.raises(ValueError, match=r"the grid has 2 blocks along axis 2, but the kernel does not use bid\(2\)"):
         gradients(operator, product_leaves(64, 64, 64))
 

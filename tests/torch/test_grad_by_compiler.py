@@ -150,3 +150,63 @@ def test_compiled(ops):
         ours = torch.autograd.grad(compiled(x, w).sum(), (x, w))
         expected = torch.autograd.grad(functional.rms_norm(x * 2, (5,), w, 1e-5).sin().sum(), (x, w))
         torch.testing.assert_close(ours, expected)
+
+
+def saved_of(call, *arguments):
+    """Returns the dtypes and shapes of the tiles that a call keeps for its gradient."""
+    seen = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda each: (seen.append(each), each)[1], lambda each: each):
+        call(*arguments)
+    return [(each.dtype, tuple(each.shape)) for each in seen if not each.requires_grad and each.dtype != torch.int64]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("m, n, k", [(67, 45, 150), (1, 1, 1), (0, 4, 5), (4, 5, 0)], ids=str)
+def test_a_product_that_is_saved(ops, m, n, k, dtype):
+    x, w = leaf(m, k, dtype=dtype), leaf(k, n, dtype=dtype)
+    xs, ws = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    ones = torch.ones(m, n, dtype=dtype)
+    expected = torch.autograd.grad(functional.silu(xs @ ws), (xs, ws), ones.double())
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}[dtype]
+    for call in (ops.saved_product, ops.lean_product):
+        for ours, reference in zip(torch.autograd.grad(call(x, w), (x, w), ones), expected):
+            assert ((ours.double() - reference).abs() <= tolerance * max([1, *reference.abs().flatten().tolist()])).all()
+
+
+def test_what_launches_save(ops):
+    x, w = leaf(67, 150, dtype=torch.float32), leaf(150, 45, dtype=torch.float32)
+    assert saved_of(ops.saved_product, x, w) == [(torch.float32, (6, 32, 32))] and saved_of(ops.lean_product, x, w) == []
+    low = [each.detach().bfloat16().requires_grad_() for each in (x, w)]
+    assert saved_of(ops.saved_product, *low) == [(torch.bfloat16, (6, 32, 32))]
+    assert saved_of(ops.derived_norm, leaf(7, 48), leaf(48)) == []  # short rows are less work
+    assert gradcheck(ops.saved_product, (leaf(5, 130), leaf(130, 3)))
+    square, weight = leaf(64, 64), leaf(64, 64)
+    assert len(saved_of(ops.saved_twice, square, weight)) == 2
+    assert gradcheck(ops.saved_twice, (leaf(3, 40), leaf(40, 40)))
+
+
+def test_saved_products_under_transforms(ops):
+    x, w = leaf(40, 70, dtype=torch.float32), leaf(70, 40, dtype=torch.float32)
+    expected = torch.autograd.grad(ops.lean_product(x, w).sum(), (x, w))
+    loss = lambda x, w: ops.saved_product(x, w).sum()  # noqa: E731
+    plain = x.detach(), w.detach()
+    torch.testing.assert_close(torch.func.grad(loss, (0, 1))(*plain), expected)
+    batch = torch.stack((plain[0], 2 * plain[0]))
+    each = torch.func.vmap(torch.func.grad(loss, (0, 1)), (0, None))(batch, plain[1])
+    torch.testing.assert_close([part[0] for part in each], list(expected))
+    again = torch.utils.checkpoint.checkpoint(ops.saved_product, x, w, use_reentrant=False)
+    torch.testing.assert_close(torch.autograd.grad(again.sum(), (x, w)), expected)
+    for dynamic in (False, True):
+        compiled = torch.compile(loss, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+        torch.testing.assert_close(torch.autograd.grad(compiled(x, w), (x, w)), expected)
+    torch.library.opcheck(torch.ops.tt.saved_product.default, (x, w))
+    with torch.autograd.forward_ad.dual_level():
+        out = ops.saved_product(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)), w)
+        assert torch.autograd.forward_ad.unpack_dual(out).tangent.shape == (40, 40)
+    out = ops.saved_product(x, w)
+    with torch.no_grad():
+        out.zero_()
+    torch.testing.assert_close(torch.autograd.grad(out, (x, w), torch.ones_like(out)), expected)
+    (first,) = torch.autograd.grad(loss(x, w), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="its gradient is derived by the compiler, and that has no gradient itself"):
+        first.sum().backward()

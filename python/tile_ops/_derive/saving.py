@@ -144,7 +144,9 @@ class Saving:
         def plan():
             with FakeTensorMode():
                 own = [
-                    torch.empty_strided(kind[1], kind[2], dtype=each.dtype, device=kind[4]) if isinstance(each, torch.Tensor) else each
+                    torch.empty_strided(kind[1], kind[2], dtype=each.dtype, device=kind[4])
+                    if isinstance(each, torch.Tensor)
+                    else each
                     for kind, each in zip(key, arguments)
                 ]
                 made.append(self._made(own))

@@ -40,7 +40,9 @@ def chooses(schema, options, functions):
     """Returns true if the compiler chooses what the operator saves for its gradient."""
     values = (*schema.arguments, *schema.results)
     names = [each.name for each in values]
-    if not schema.results or any("[" in each.type and each.is_tensor for each in values):
+    if not schema.results or not any(each.is_tensor for each in schema.arguments):
+        return False
+    if any("[" in each.type and each.is_tensor for each in values):
         return False  # it has no such gradient
     return functions.get("grad") == "auto" and options.get("saves") in ("", None) and SAVED.name not in names
 
@@ -63,10 +65,7 @@ def saving_parts(schema, functions):
         saving.run_with(given[: len(names)], given[len(names) : -1], given[-1])
 
     places = [[*names, *results].index(each) for each in wanted]
-    return (
-        _named(lambda *arguments: saving.allocated(arguments), names),
-        _named(run_with, [*names, *results, SAVED.name]),
-    )
+    return (_named(lambda *arguments: saving.allocated(arguments), names), _named(run_with, [*names, *results, SAVED.name]))
 
 
 def gradient_class(schema, saved, functions):
@@ -109,10 +108,5 @@ def gradient_class(schema, saved, functions):
         replay.gradients([known[name] for name in incoming], targets, known.get(SAVED.name))
 
     return type(
-        "Gradient",
-        (),
-        {
-            "outputs": _named(gradient_outputs, [*names, "output_mask"]),
-            "run": _named(gradient_run, values),
-        },
+        "Gradient", (), {"outputs": _named(gradient_outputs, [*names, "output_mask"]), "run": _named(gradient_run, values)}
     )
