@@ -5,7 +5,7 @@
 
 namespace tile::attention {
 
-// What a kernel reads whose blocks have a tile of queries, or one of keys.
+// Parameters of a kernel whose blocks have a tile of queries, or one of keys.
 struct OwnTiles {
   Incoming<Tensor> from;
   HostRule rule;
