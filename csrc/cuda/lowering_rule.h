@@ -30,7 +30,7 @@ struct LoweringRule {
   bool exchanges = false;
   // True if the op also runs within a warpgroup, whose 128 threads then act as the block. Elementwise ops do.
   bool grouped = false;
-  // Of these, returns true for an op that does. A null function: all do. The kernel's uses are given.
+  // Returns true for an op that does, if not all of the primitive do. The kernel's uses are given.
   bool (*within_group)(const Op& op, const UseCounts& uses) = nullptr;
   // True if the op combines elements into fewer, in any order and layout.
   bool reduces = false;

@@ -13,7 +13,8 @@ namespace tile {
 
 // How a text may differ from one number over names of numbers.
 struct ExpressionKinds {
-  // Of the names: boolean for conditions, i32 and i64 for integers, f32 for numbers, as those past its end.
+  // Those of the names: boolean for conditions, i32 and i64 for integers, f32 for numbers, as those past its
+  // end.
   std::vector<DType> dtypes = {};
   // The text may have several results, numbers and conditions. It has no derivatives.
   bool several = false;

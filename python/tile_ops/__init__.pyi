@@ -444,6 +444,10 @@ def embedding(
       blocks read 2 x 64 KB of indices each, counted, not measured: 131 MB; then 64128 blocks read a
       list of about 8 entries (8 bytes each), 67 MB of grad_out once, and write 1.05 GB. If an index
       comes k times, its k rows are added in order, and four are loaded at once.
+    - On a GPU, from 512 indices on, a bin of many entries, as of a table where one row is named very
+      often, is divided into parts of at least 256: a launch between the two has a block for each part,
+      8 rows and 1024 columns, and the last one adds the sums of parts in their order. The sums take at
+      most 32 MiB, 64 MiB for float64. Tables that are named 128 times a row have parts without bins.
     - float32 and float64 on a CPU: 64 bins; in the second launch a block clears its bin's rows and adds
       to them in memory.
     - Errors: ValueError for shapes and `padding_idx`, TypeError for dtypes.

@@ -174,8 +174,8 @@ class Visited {
   std::optional<Tile> biased_;  // how many tiles read a floating bias
 };
 
-// What a tile of gradients of scores adds to that of an operand, or to elements of a table at the indices;
-// all are whole tiles.
+// A part of the gradient of an operand, from a tile of gradients of scores, or of elements of a table at the
+// indices; all are whole tiles.
 struct OperandGradient {
   size_t wanted;  // a number in the list of those
   Tile gradient;
@@ -196,7 +196,7 @@ class ScoreRule {
   Tile seen_bias(const Place& at) const;
   // The scores; with a cap or a text `slope` becomes their derivatives by the scaled products.
   Tile score(const Tile& product, const Place& at, std::optional<Tile>* slope = nullptr) const;
-  // What the gradients of scores add to those of some operands of the text.
+  // Returns what the gradients of scores add to those of some operands of the text.
   std::vector<OperandGradient> operand_gradients(const Tile& product, const Tile& grad_score, const Place& at,
                                                  const std::vector<int>& wanted) const;
   // kept() returns the probabilities that dropout leaves, or nothing without it, and kept_factor() what they

@@ -32,7 +32,7 @@ class MaskSummary {
 
   // The memory that it takes. Bits may be given back once no kernel is launched with them.
   int64_t bytes() const;
-  void drop_bits() { bits_.reset(); }
+  void drop_bits() { bits_.reset(), bits_of_ = BitsOf::nothing; }
 
  private:
   at::Tensor lists(int rows, int cols, bool by_keys) const;

@@ -382,9 +382,7 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
                            .operand = operand,
                            .heads_first = heads_first(query)});
     if (for_operands) {
-      OwnTiles of_keys{incoming(), p.rule, tile};
-      if (summary) of_keys.from.in.visits = summary->queries_of_keys(tile, p.batch, p.heads);
-      run_operand_gradients(call.grad_operands, p, own, of_keys);
+      run_operand_gradients(call.grad_operands, p, own, {incoming(), p.rule, tile}, summary);
     }
   }
   if (for_operands && !delta.numel())

@@ -42,7 +42,7 @@ int64_t copies_of(const std::vector<Tensor>& tables, bool on_cpu) {
 }  // namespace
 
 void run_operand_gradients(at::TensorList grads, const Problem& p, const OwnTiles& of_queries,
-                           const OwnTiles& of_keys) {
+                           OwnTiles of_keys, const std::optional<MaskSummary>& summary) {
   if (p.batch * p.heads * p.rows * p.keys == 0) {
     for (const Tensor& grad : grads) grad.zero_();
     return;
@@ -85,15 +85,15 @@ void run_operand_gradients(at::TensorList grads, const Problem& p, const OwnTile
     group.grads.push_back(whole ? Tensor() : grad);
     if (varies == table) group.sums.back().zero_();
   }
-  if (!by_columns.operands.empty())
+  if (!by_columns.operands.empty()) {
+    if (summary) of_keys.from.in.visits = summary->queries_of_keys(of_keys.tile, p.batch, p.heads);
     launch(by_columns, of_keys, grid_of(query, ceil_div(p.keys, of_keys.tile.cols), p.heads, p.batch),
            std::nullopt);
-  if (by_rows.operands.empty()) {
-  } else if (by_rows.has_tables && on_cpu) {
-    launch(by_rows, of_queries, {copies}, static_cast<int>(row_tiles));
-  } else {
-    launch(by_rows, of_queries, grid_of(query, row_tiles, p.heads, p.batch), std::nullopt);
   }
+  const bool own_copies = by_rows.has_tables && on_cpu;
+  if (!by_rows.operands.empty())
+    launch(by_rows, of_queries, own_copies ? Grid{copies} : grid_of(query, row_tiles, p.heads, p.batch),
+           own_copies ? std::optional(static_cast<int>(row_tiles)) : std::nullopt);
   for (const Group* group : {&by_rows, &by_columns})
     for (size_t n = 0; n < group->grads.size(); ++n)
       if (group->grads[n].defined()) sum_into(group->sums[n], group->grads[n]);

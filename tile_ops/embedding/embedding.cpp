@@ -1,5 +1,5 @@
 // tile::embedding: rows of a table at indices, and the gradient of the table: added up in the order of the
-// indices, in one order whatever the machine.
+// indices, on a GPU in parts of many, in one order whatever the machine.
 
 #include <algorithm>
 #include <limits>
@@ -71,19 +71,18 @@ void bins_kernel(Array indices, const Bins<Array>& bins, Tile bin, Tile padding,
 }
 Kernel bins_of("embedding_bins", bins_kernel);
 
-// Block (i, j): `rows` rows of the gradient, some columns, each a tile. It adds the rows of grad_out whose
-// indices are its own, in order; `together` of them load at once.
-void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, Tile bin, int together,
-                               int rows, int columns) {
+Tile number(const Array& array, const Tile& index) { return gather(array, {index}); }
+
+// Adds rows of grad_out, some columns, to sums of as many rows of the gradient, each a tile: the entries k of
+// bins in [start, stop) that name row low or one of those after it, in order; `together` of them load at
+// once.
+void add_named(const Array& grad, const Bins<Array>& bins, const Tile& start, const Tile& stop,
+               const Tile& low, const Tile& j, int together, std::vector<Tile>& sums) {
   const auto& [positions, at, begin, end] = bins;
-  DType compute = compute_dtype(out.dtype());
-  Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
-  View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns});
-  std::vector<Tile> sums;
-  for (int r = 0; r < rows; ++r) sums.push_back(zeros({1, columns}, compute));
-  const auto number = [](const Array& array, const Tile& index) { return gather(array, {index}); };
-  Tile stop = number(end, b);
-  for (Tile k : range(number(begin, b), stop, together)) {
+  const int rows = static_cast<int>(sums.size());
+  const DType compute = sums[0].dtype();
+  View from = grad.tiled_view(sums[0].shape());
+  for (Tile k : range(start, stop, together)) {
     std::vector<Tile> own;
     Tile any = full({}, false, boolean);
     for (int t = 0; t < together; ++t) {
@@ -102,7 +101,61 @@ void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, T
         for (int r = 0; r < rows; ++r) sums[r] = where(own[t] == r, sums[r] + values[t], sums[r]);
     });
   }
-  for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[r]);
+}
+
+// Long bins have parts of so many entries, of which part p begins with entry p * each. A bin's entries before
+// the first part that begins in it are no part.
+template <class Array, class Integer>
+struct Parted {
+  Array sums;  // [parts, rows of a bin, columns]
+  Integer each;
+};
+Tile is_long(const Tile& begin, const Tile& end, const Tile& each) { return end - begin >= each * 2; }
+
+// Block (p, g, j): sums of part p for `rows` rows of its bin, some columns, if it is in a long one.
+void embedding_parts_of_bins_kernel(Array grad, const Bins<Array>& bins, const Parted<Array, Tile>& parted,
+                                    Tile bin, int together, int rows, int columns) {
+  constexpr int elements = 1024;
+  Tile first = bid(0) * parted.each, count = bins.end.dim(0), b = 0;
+  for (Tile k : range(cdiv(count, elements))) {
+    Tile end = bins.end.tiled_view({elements}).load({k});
+    b += where((end <= first) & (arange(elements) + k * elements < count), full({elements}, 1, i32), 0).sum();
+  }
+  Tile begin = number(bins.begin, b), end = number(bins.end, b);  // 0 past the last bin
+  when((first >= begin) & is_long(begin, end, parted.each), [&] {
+    std::vector<Tile> sums(static_cast<size_t>(rows));
+    for (Tile& sum : sums) sum = zeros({1, columns}, parted.sums.dtype());
+    Tile low = b * bin.astype(i32) + bid(1) * rows;
+    add_named(grad, bins, first, min(first + parted.each, end), low, bid(2), together, sums);
+    View to = parted.sums[{bid(0)}].tiled_view({1, columns});
+    for (int r = 0; r < rows; ++r) to.store({bid(1) * rows + r, bid(2)}, sums[static_cast<size_t>(r)]);
+  });
+}
+Kernel embedding_parts_of_bins("embedding_parts_of_bins", embedding_parts_of_bins_kernel);
+
+// Block (i, j): `rows` rows of the gradient, some columns. It adds the rows of grad_out whose indices are its
+// own, and the sums of parts.
+void embedding_backward_kernel(Array grad, const Bins<Array>& bins,
+                               const std::optional<Parted<Array, Tile>>& parted, Array out, Tile bin,
+                               int together, int rows, int columns) {
+  DType compute = compute_dtype(out.dtype());
+  Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
+  std::vector<Tile> sums(static_cast<size_t>(rows));
+  for (Tile& sum : sums) sum = zeros({1, columns}, compute);
+  Tile start = number(bins.begin, b), stop = number(bins.end, b), whole = stop;
+  if (parted)
+    whole = where(is_long(start, stop, parted->each), cdiv(start, parted->each) * parted->each, stop);
+  add_named(grad, bins, start, whole, low, j, together, sums);
+  if (parted)
+    for (Tile p : range(cdiv(whole, parted->each), where(whole < stop, cdiv(stop, parted->each), 0))) {
+      View part = parted->sums[{p}].tiled_view({1, columns});
+      for (int r = 0; r < rows; ++r) {
+        Tile& sum = sums[static_cast<size_t>(r)];
+        sum += part.load({low - b * bin.astype(i32) + r, j});
+      }
+    }
+  View to = out.tiled_view({1, columns});
+  for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[static_cast<size_t>(r)]);
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
@@ -159,7 +212,6 @@ void embedding_backward_chained_kernel(Array grad, const Bins<Array>& bins, Arra
   View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns}),
        cleared = out.slice(0, low, min(low + bin, out.dim(0).astype(i64))).tiled_view({rows, columns});
   for (Tile i : range(cleared.num_tiles(0))) cleared.store({i, j}, zeros({rows, columns}, out.dtype()));
-  const auto number = [](const Array& array, const Tile& index) { return gather(array, {index}); };
   for (Tile k : range(number(begin, b), number(end, b))) {
     Tile row = number(at, k);
     when(number(first, row) == k, [&] {
@@ -192,10 +244,29 @@ Tensor rows_of(const Tensor& grad, int64_t columns) {
   return grad.reshape({grad.numel() / std::max<int64_t>(columns, 1), columns});
 }
 
+constexpr int64_t most_sums = int64_t{8} << 20;  // of parts
+
+// The parts of long bins on a GPU, where there may be such bins.
+std::optional<Parted<Tensor, int>> parts_of_bins(const Tensor& grads, const Bins<Tensor>& bins, int64_t bin,
+                                                 const Tensor& out, int rows, int columns) {
+  constexpr int64_t fewest = 256;
+  const int64_t count = grads.size(0), width = out.size(1),
+                most = std::max<int64_t>(1, most_sums / (bin * width)),
+                each = std::max(fewest, ceil_div(count, most));
+  if (count < 2 * each) return std::nullopt;
+  const int64_t parts = ceil_div(count, each);
+  const Parted<Tensor, int> parted{
+      at::empty({parts, bin, width}, out.options().dtype(compute_dtype(out.scalar_type()))),
+      static_cast<int>(each)};
+  embedding_parts_of_bins.launch({parts, bin / rows, ceil_div(width, columns)}, grads, bins, parted, bin, 4,
+                                 rows, columns);
+  return parted;
+}
+
 // The gradient of a table on a GPU whose rows are named so often that a block would add up too many.
 void add_in_parts(const Tensor& grads, const Tensor& indices, int64_t padding, const Tensor& out, int rows,
                   int columns) {
-  constexpr int64_t indices_a_part = 128, most_sums = int64_t{8} << 20;
+  constexpr int64_t indices_a_part = 128;
   const int64_t height = out.size(0), width = out.size(1), count = indices.numel();
   const int64_t most = std::max<int64_t>(1, most_sums / (height * width));
   const int64_t each = ceil_div(count, std::min(ceil_div(count, indices_a_part), most));
@@ -289,8 +360,9 @@ const auto embedding_backward =
             embedding_backward_chained.launch(on_cpu, grads, of_bins, first, next, grad_weight, bin, rows,
                                               columns);
           } else {
+            const auto parted = parts_of_bins(grads, of_bins, bin, grad_weight, rows, columns);
             embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, of_bins,
-                                         grad_weight, bin, 4, rows, columns);
+                                         parted, grad_weight, bin, 4, rows, columns);
           }
         })
         .grad("tile::embedding_double_backward");
