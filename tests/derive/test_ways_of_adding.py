@@ -1,6 +1,4 @@
-"""Each way of adding up what blocks share, for all kernels: launches of so few blocks take one alone.
-
-For after the merge of `transpose`, which replaces tile_ops/_derive/launch.py: put it in place of tests/derive/test_ways_of_adding.py."""
+"""Each way of adding up what blocks share, for all kernels: launches of so few blocks take one alone."""
 
 import pytest
 import torch
