@@ -1,13 +1,9 @@
 // Autograd. Reverse mode: the node of an operator, its replay under compiled autograd, and the errors for
 // operators without a gradient. Forward mode: the call of the operator that computes tangents.
-#include <c10/core/impl/TorchDispatchModeTLS.h>
-
 #include <algorithm>
 
-#include "runtime/launch_observer.h"
 #include "torch/context.h"
 #include "torch/record.h"
-#include "torch/traced_tensor.h"
 
 namespace tile {
 
@@ -136,29 +132,6 @@ bool in_graph(const at::Tensor& tensor) {
 bool has_forward_gradient(const at::Tensor& tensor) {
   const auto& meta = static_cast<const ag::AutogradMeta&>(*tensor.unsafeGetTensorImpl()->autograd_meta());
   return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
-}
-
-bool (*traced_tensor)(const at::Tensor& tensor) = nullptr;
-
-// Returns true if a call may save what the compiler has chosen for its sizes: they are numbers, and the
-// tensors are no parts of a batch or of several devices.
-bool may_choose(const OperatorRecord& op, const IValue* arguments) {
-  using Key = c10::DispatchKey;
-  constexpr c10::DispatchKeySet parts = c10::DispatchKeySet(Key::FuncTorchBatched) |
-                                        c10::DispatchKeySet(Key::FuncTorchBatchedDecomposition) |
-                                        c10::DispatchKeySet(Key::Batched);
-  const bool records = op.body->saves_launches;  // launches, which traces do not make
-  if (records && c10::impl::TorchDispatchModeTLS::any_modes_set()) return false;  // it may compare with one
-  bool may = true;
-  for (size_t i = 0; i < op.arguments; ++i) may &= !arguments[i].isSymInt();
-  for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
-    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    may &= !impl.has_symbolic_sizes_strides() && !tensor.key_set().has_any(parts) &&
-           (!impl.is_python_dispatch() || (!records && is_traced_tensor(tensor)));
-    if (records && tensor.is_meta()) may &= LaunchObserver::of_thread() != nullptr;
-  });
-  return may;
 }
 
 at::Tensor forward_gradient(const at::Tensor& tensor) {
@@ -590,9 +563,6 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
 };
 
 }  // namespace
-
-void set_traced_tensor(bool (*which)(const at::Tensor& tensor)) { traced_tensor = which; }
-bool is_traced_tensor(const at::Tensor& tensor) { return traced_tensor && traced_tensor(tensor); }
 
 torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op) {
   return op->mutates ? boxed_kernel<MutatingAutogradKernel>(std::move(op))

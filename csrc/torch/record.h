@@ -143,6 +143,9 @@ class ArgumentsDevice {
 void allocate_results(const OperatorRecord& op, BoxedValues& stack);
 // Fills the results that allocate_results has appended to the arguments from stack[base] on.
 void fill_results(const OperatorRecord& op, size_t base, BoxedValues& stack);
+// Returns true if a call may save what the compiler has chosen for its sizes: they are numbers, and the
+// tensors are no parts of a batch or of several devices.
+bool may_choose(const OperatorRecord& op, const c10::IValue* arguments);
 // Returns true for an operator that is defined here, including hidden ones.
 bool is_defined_here(const std::string& name);
 

@@ -15,6 +15,7 @@ MISTAKES = {
     "derived_lists": "tw::derived_lists: the compiler derives no gradient of a list of results, 'out'; write it by hand",
     "derived_of_nothing": "tw::derived_of_nothing: grad_by_compiler: has no tensors among its arguments, so there is no "
     "gradient; remove it",
+    "saved_late": "tw::saved_late: saves comes after grad_by_compiler, which has chosen what is saved; put it before",
     "derived_constant": "tw::derived_constant: grad_by_compiler: 'seed' is not an argument; they are x",
     "syntax": f"op: the schema 'tw::syntax(Tensor x -> Tensor' does not parse: expected ) but found 'arrow' here; {WRITE}",
     "type": f"op: the schema 'tw::type(tensor x) -> Tensor' does not parse: unknown type specifier; {WRITE}",

@@ -34,6 +34,8 @@ const std::map<std::string, Operator (*)()> mistakes{
      [] { return op("tw::derived_of_written(Tensor(a!) x) -> ()").grad_by_compiler(); }},
     {"derived_of_lists", [] { return op("tw::derived_of_lists(Tensor[] x) -> Tensor").grad_by_compiler(); }},
     {"derived_lists", [] { return op("tw::derived_lists(Tensor x) -> Tensor[]").grad_by_compiler(); }},
+    {"saved_late",
+     [] { return op("tw::saved_late(Tensor x) -> Tensor").grad_by_compiler().saves("Tensor mean"); }},
     {"derived_of_nothing", [] { return op("tw::derived_of_nothing(int n) -> Tensor").grad_by_compiler(); }},
     {"derived_constant",
      [] { return op("tw::derived_constant(Tensor x) -> Tensor").grad_by_compiler({"seed"}); }},

@@ -1,0 +1,112 @@
+// What a kernel saves for its gradient, by the sizes of a launch.
+#include "derive/saved.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/print.h"
+
+namespace tile {
+namespace {
+
+std::string product(const std::string& dtype) {
+  return "kernel product(%0: array<" + dtype + ",2>, %1: array<" + dtype + ",2>, %2: array<" + dtype +
+         R"(,2>) {
+  %3: i32 = bid {axis=0}
+  %4: i32 = bid {axis=1}
+  %5: f32 = constant {dtype=f32, value=0.0}
+  %6: f32[32,32] = broadcast %5 {shape=[32,32]}
+  %7: i32 = dim %0 {axis=1}
+  %8: i32 = constant {dtype=i32, value=16}
+  %9: i32 = cdiv %7, %8
+  %10: i32 = constant {dtype=i32, value=0}
+  %11: i32 = constant {dtype=i32, value=1}
+  %12: f32[32,32] = for %10, %9, %11, %6 (%13: i32, %14: f32[32,32]) {
+    %15: )" +
+         dtype + R"([32,16] = load %0, %3, %13 {pad=0.0, shape=[32,16], steps=[32,16]}
+    %16: )" +
+         dtype + R"([16,32] = load %1, %13, %4 {pad=0.0, shape=[16,32], steps=[16,32]}
+    %17: f32[32,32] = mma %15, %16, %14
+    yield %17
+  }
+  %18: f32[32,32] = exp %12
+  %19: )" +
+         dtype + R"([32,32] = astype %18 {dtype=)" + dtype + R"(}
+  store %2, %19, %3, %4 {steps=[32,32]}
+}
+)";
+}
+
+// Rows of 4096 elements at most.
+const char* const row = R"(kernel row(%0: array<f32,2>, %1: array<f32,2>) {
+  %2: i32 = bid {axis=0}
+  %3: i32 = constant {dtype=i32, value=0}
+  %4: f32[1,WIDTH] = load %0, %2, %3 {pad=0.0, shape=[1,WIDTH], steps=[1,WIDTH]}
+  %5: f32[1,WIDTH] = mul %4, %4
+  %6: f32[1] = reduce_sum %5 {axes=[1]}
+  %7: f32[1] = rsqrt %6
+  %8: f32[1,1] = reshape %7 {shape=[1,1]}
+  %9: f32[1,WIDTH] = broadcast %8 {shape=[1,WIDTH]}
+  %10: f32[1,WIDTH] = mul %4, %9
+  store %1, %10, %2, %3 {steps=[1,WIDTH]}
+}
+)";
+
+std::string row_of(const std::string& width) {
+  std::string text = row;
+  for (size_t at = text.find("WIDTH"); at != std::string::npos; at = text.find("WIDTH"))
+    text.replace(at, 5, width);
+  return text;
+}
+
+// The tiles that are saved for arrays of such an inner extent and 64 rows and columns.
+std::string saved(const std::string& text, std::vector<size_t> inputs, size_t result, int64_t inner,
+                  int64_t blocks, bool cpu = false) {
+  SavingKernels kernels(parse(text), std::move(inputs), {result});
+  const LaunchSizes sizes{{blocks, blocks, 1},
+                          [&](size_t parameter, int64_t axis) {
+                            const bool is_inner = parameter == 0 ? axis == 1 : parameter == 1 && axis == 0;
+                            return is_inner ? inner : int64_t{64};
+                          },
+                          [](size_t) { return int64_t{0}; }};
+  const SavingKernel* kernel = kernels.choose(sizes, cpu);
+  std::string list;
+  if (kernel)
+    for (const SavedTile& each : kernel->tiles) list += str(each.dtype, "[", join(each.shape), "]");
+  return list;
+}
+
+TEST(Saved, SumsOfLongProductsAre) {
+  EXPECT_EQ(saved(product("f32"), {0, 1}, 2, 1024, 2), "f32[32, 32]");
+  EXPECT_EQ(saved(product("bf16"), {0, 1}, 2, 1024, 2), "bf16[32, 32]");
+  EXPECT_EQ(saved(product("f16"), {0, 1}, 2, 1024, 2), "f32[32, 32]");  // rounded, it may overflow
+  EXPECT_EQ(saved(product("f32"), {0, 1}, 2, 1024, 2, true), "f32[32, 32]");
+}
+TEST(Saved, SumsOfShortProductsAreNot) { EXPECT_EQ(saved(product("bf16"), {0, 1}, 2, 16, 2), ""); }
+TEST(Saved, TilesTakeNoMoreMemoryThanTheArrays) { EXPECT_EQ(saved(product("f32"), {0, 1}, 2, 1024, 32), ""); }
+TEST(Saved, SumsOfLongRowsAre) {
+  EXPECT_EQ(saved(row_of("4096"), {0}, 1, 4096, 8), "f32[1]");
+  EXPECT_EQ(saved(row_of("64"), {0}, 1, 64, 8), "");
+}
+
+TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
+  SavingKernels kernels(parse(product("f32")), {0, 1}, {2});
+  const SavingKernel* kernel = kernels.all();
+  ASSERT_TRUE(kernel);
+  EXPECT_EQ(kernel->positions(), (std::vector<size_t>{3}));
+  EXPECT_EQ(kernel->function.name(), "product_saving");
+  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, kernel->positions());
+  int loops = 0, loads = 0, stores = 0;
+  walk(derived.function.body(), [&](const Op& op) {
+    const bool of_saved = (op.traits().reads || op.traits().writes) &&
+                          root_array(op.operands[0]) == derived.function.body().arguments[3];
+    loops += op.is("for");
+    loads += of_saved && op.traits().reads;
+    stores += of_saved && op.traits().writes;
+  });
+  EXPECT_EQ(loops, 1);  // of the gradients
+  EXPECT_EQ(loads, 1);
+  EXPECT_EQ(stores, 0);
+}
+
+}  // namespace
+}  // namespace tile
