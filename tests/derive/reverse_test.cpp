@@ -37,8 +37,7 @@ TEST(Reverse, ElementwiseKernel) {
 }
 
 TEST(Reverse, WhatIsDetachedPassesNoGradientOn) {
-  EXPECT_EQ(
-      derived(R"(kernel part(%0: array<f32,1>, %1: array<f32,1>) {
+  EXPECT_EQ(derived(R"(kernel part(%0: array<f32,1>, %1: array<f32,1>) {
   %2: i32 = bid {axis=0}
   %3: f32[8] = load %0, %2 {pad=0.0, shape=[8], steps=[8]}
   %4: f32[8] = detach %3
@@ -46,7 +45,7 @@ TEST(Reverse, WhatIsDetachedPassesNoGradientOn) {
   store %1, %5, %2 {steps=[8]}
 }
 )"),
-      R"(kernel part_backward(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>, %3: array<f32,1>) {
+            R"(kernel part_backward(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>, %3: array<f32,1>) {
   %4: i32 = bid {axis=0}
   %5: f32[8] = load %0, %4 {pad=0.0, shape=[8], steps=[8]}
   %6: f32[8] = detach %5
