@@ -446,8 +446,8 @@ def embedding(
       comes k times, its k rows are added in order, and four are loaded at once.
     - On a GPU, from 512 indices on, a bin of many entries, as of a table where one row is named very
       often, is divided into parts of at least 256: a launch between the two has a block for each part,
-      8 rows and 1024 columns, and the last one adds the sums of parts in their order. The sums take at
-      most 32 MiB, 64 MiB for float64. Tables that are named 128 times a row have parts without bins.
+      8 rows and 1024 columns, and one after them adds the sums of parts in their order. The sums take
+      at most 32 MiB, 64 MiB for float64. Tables that are named 128 times a row have parts without bins.
     - float32 and float64 on a CPU: 64 bins; in the second launch a block clears its bin's rows and adds
       to them in memory.
     - Errors: ValueError for shapes and `padding_idx`, TypeError for dtypes.

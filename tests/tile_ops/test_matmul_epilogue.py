@@ -314,7 +314,8 @@ def test_special_values():
 
 FUNCTIONS = (
     "abs, acos, add, asin, atan, atan2, bfloat16, bitwise_and, bitwise_or, bitwise_xor, bool, ceil, cos, cosh, div, eq, erf, "
-    "exp, exp2, expm1, float16, float32, floor, floordiv, fma, ge, gelu, gelu_tanh, gt, isfinite, isinf, isnan, le, log, log1p, log2, logical_not, lt, max, maximum, "
+    "exp, exp2, expm1, float, float16, float32, floor, floordiv, fma, ge, gelu, gelu_tanh, gt, int32, int64, isfinite, "
+    "isinf, isnan, le, log, log1p, log2, logical_not, lt, max, maximum, "
     "maximum_nan, min, minimum, minimum_nan, mod, mul, ne, neg, pow, relu, round, rsqrt, sigmoid, sign, silu, sin, sinh, sqrt, "
     "sub, tan, tanh, trunc, where"
 )

@@ -112,15 +112,22 @@ struct Parted {
 };
 Tile is_long(const Tile& begin, const Tile& end, const Tile& each) { return end - begin >= each * 2; }
 
+// The bin in which an entry is, or one that begins after it.
+Tile bin_of(const Bins<Array>& bins, const Tile& entry) {
+  constexpr int elements = 1024;
+  Tile count = bins.end.dim(0), b = 0;
+  for (Tile k : range(cdiv(count, elements))) {
+    Tile before =
+        (bins.end.tiled_view({elements}).load({k}) <= entry) & (arange(elements) + k * elements < count);
+    b += where(before, full({elements}, 1, i32), 0).sum();
+  }
+  return b;
+}
+
 // Block (p, g, j): sums of part p for `rows` rows of its bin, some columns, if it is in a long one.
 void embedding_parts_of_bins_kernel(Array grad, const Bins<Array>& bins, const Parted<Array, Tile>& parted,
                                     Tile bin, int together, int rows, int columns) {
-  constexpr int elements = 1024;
-  Tile first = bid(0) * parted.each, count = bins.end.dim(0), b = 0;
-  for (Tile k : range(cdiv(count, elements))) {
-    Tile end = bins.end.tiled_view({elements}).load({k});
-    b += where((end <= first) & (arange(elements) + k * elements < count), full({elements}, 1, i32), 0).sum();
-  }
+  Tile first = bid(0) * parted.each, b = bin_of(bins, first);
   Tile begin = number(bins.begin, b), end = number(bins.end, b);  // 0 past the last bin
   when((first >= begin) & is_long(begin, end, parted.each), [&] {
     std::vector<Tile> sums(static_cast<size_t>(rows));
@@ -133,27 +140,38 @@ void embedding_parts_of_bins_kernel(Array grad, const Bins<Array>& bins, const P
 }
 Kernel embedding_parts_of_bins("embedding_parts_of_bins", embedding_parts_of_bins_kernel);
 
+// Block (p, g, j): `rows` rows of the gradient of a long bin whose first part is p: its entries before the
+// parts, and the sums of these.
+void embedding_long_bins_kernel(Array grad, const Bins<Array>& bins, const Parted<Array, Tile>& parted,
+                                Array out, Tile bin, int together, int rows, int columns) {
+  Tile first = bid(0) * parted.each, b = bin_of(bins, first);
+  Tile begin = number(bins.begin, b), end = number(bins.end, b);
+  when((first >= begin) & (first < begin + parted.each) & is_long(begin, end, parted.each), [&] {
+    std::vector<Tile> sums(static_cast<size_t>(rows));
+    for (Tile& sum : sums) sum = zeros({1, columns}, parted.sums.dtype());
+    Tile own = bid(1) * rows, low = b * bin.astype(i32) + own;
+    add_named(grad, bins, begin, first, low, bid(2), together, sums);
+    for (Tile p : range(bid(0), cdiv(end, parted.each))) {
+      View part = parted.sums[{p}].tiled_view({1, columns});
+      for (int r = 0; r < rows; ++r) sums[static_cast<size_t>(r)] += part.load({own + r, bid(2)});
+    }
+    View to = out.tiled_view({1, columns});
+    for (int r = 0; r < rows; ++r) to.store({low + r, bid(2)}, sums[static_cast<size_t>(r)]);
+  });
+}
+Kernel embedding_long_bins("embedding_long_bins", embedding_long_bins_kernel);
+
 // Block (i, j): `rows` rows of the gradient, some columns. It adds the rows of grad_out whose indices are its
-// own, and the sums of parts.
-void embedding_backward_kernel(Array grad, const Bins<Array>& bins,
-                               const std::optional<Parted<Array, Tile>>& parted, Array out, Tile bin,
-                               int together, int rows, int columns) {
+// own, but not of a long bin.
+void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, Tile bin,
+                               std::optional<Tile> each, int together, int rows, int columns) {
   DType compute = compute_dtype(out.dtype());
   Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
   std::vector<Tile> sums(static_cast<size_t>(rows));
   for (Tile& sum : sums) sum = zeros({1, columns}, compute);
-  Tile start = number(bins.begin, b), stop = number(bins.end, b), whole = stop;
-  if (parted)
-    whole = where(is_long(start, stop, parted->each), cdiv(start, parted->each) * parted->each, stop);
-  add_named(grad, bins, start, whole, low, j, together, sums);
-  if (parted)
-    for (Tile p : range(cdiv(whole, parted->each), where(whole < stop, cdiv(stop, parted->each), 0))) {
-      View part = parted->sums[{p}].tiled_view({1, columns});
-      for (int r = 0; r < rows; ++r) {
-        Tile& sum = sums[static_cast<size_t>(r)];
-        sum += part.load({low - b * bin.astype(i32) + r, j});
-      }
-    }
+  Tile start = number(bins.begin, b), stop = number(bins.end, b);
+  add_named(grad, bins, start, each ? where(is_long(start, stop, *each), start, stop) : stop, low, j,
+            together, sums);
   View to = out.tiled_view({1, columns});
   for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[static_cast<size_t>(r)]);
 }
@@ -361,8 +379,12 @@ const auto embedding_backward =
                                               columns);
           } else {
             const auto parted = parts_of_bins(grads, of_bins, bin, grad_weight, rows, columns);
+            const std::optional<int> each = parted ? std::optional(parted->each) : std::nullopt;
             embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, of_bins,
-                                         parted, grad_weight, bin, 4, rows, columns);
+                                         grad_weight, bin, each, 4, rows, columns);
+            if (parted)
+              embedding_long_bins.launch({parted->sums.size(0), bin / rows, ceil_div(width, columns)}, grads,
+                                         of_bins, *parted, grad_weight, bin, 4, rows, columns);
           }
         })
         .grad("tile::embedding_double_backward");
