@@ -17,6 +17,7 @@ namespace {
 struct Limits {
   int64_t least_rows, most_rows, depth, columns, weights;
   bool trains;
+  int64_t most_columns;
 };
 // The limits for a device, a dtype and a kind of product, which Python has told.
 struct KnownLimits {
@@ -50,12 +51,12 @@ const KnownLimits* ask_limits(at::Device device, at::ScalarType dtype, std::stri
     return nullptr;
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows.get()); ++i) {
-    long long least, most, depth, columns, weights;
+    long long least, most, depth, columns, weights, most_columns;
     int trains;
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(rows.get(), i), "(LL)LLLp", &least, &most, &depth, &columns,
-                          &weights, &trains))
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(rows.get(), i), "(LL)LLLpL", &least, &most, &depth, &columns,
+                          &weights, &trains, &most_columns))
       return nullptr;
-    made.limits.push_back({least, most, depth, columns, weights, trains != 0});
+    made.limits.push_back({least, most, depth, columns, weights, trains != 0, most_columns});
   }
   known.push_back(std::move(made));
   return &known.back();
@@ -93,8 +94,8 @@ Choice choice(const Product& product, std::string_view kind, std::string_view pr
   const int64_t rows = product.input.numel() / product.depth;
   for (const Limits& each : found->limits)
     if (rows >= each.least_rows && rows <= each.most_rows && product.depth >= each.depth &&
-        product.columns >= each.columns && product.depth * product.columns >= each.weights &&
-        (each.trains || !product.trains()))
+        product.columns >= each.columns && product.columns <= each.most_columns &&
+        product.depth * product.columns >= each.weights && (each.trains || !product.trains()))
       return Choice::ours;
   return Choice::torchs;
 }
@@ -227,7 +228,7 @@ PyObject* is_ours(PyObject*, PyObject* const* given, Py_ssize_t count) {
 }
 
 // products_by(limits, least): limits(device, dtype, kind) returns rows ((least, most), depth, columns,
-// weights, trains); products with fewer weights than `least` are torch's.
+// weights, trains, most columns); products with fewer weights than `least` are torch's.
 PyObject* products_by(PyObject*, PyObject* arguments) {
   PyObject* function;
   long long least;

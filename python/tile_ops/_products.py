@@ -20,13 +20,14 @@ _16_BITS = (torch.bfloat16, torch.float16)
 
 
 class Limits(NamedTuple):
-    """Bounds of [rows, depth] @ [depth, columns]: the least and the most rows, and the least of the rest."""
+    """Bounds of [rows, depth] @ [depth, columns]: the least, of rows and columns the most, too."""
 
     rows: tuple[int, int]
     depth: int = 1
     columns: int = 1
     weights: int = 1  # depth * columns
     trains: bool = True  # also where ours computes the gradients
+    most_columns: int = NO_LIMIT
 
 
 class Class(NamedTuple):
@@ -53,8 +54,9 @@ _CLASSES = (
     # (`benchmarks/models.py --way training`). Smaller products are bound by launches, or by reading one operand, and shallow ones
     # have too few steps to hide an epilogue behind.
     Class("cuda", _16_BITS, (FUSED, PAIR), Limits((64, NO_LIMIT), 2048, 64, trains=False), "1.0 to 1.3", _ON_GPU),
-    # One row, as of a decoded token.
-    Class("cuda", _16_BITS, _ALL, Limits((1, 1), 512, 64, 512 * 512, trains=False), "1.0 to 2.0", _ONE_ROW),
+    # One row, as of a decoded token. With many columns cuBLAS is as fast, and an epilogue saves a launch.
+    Class("cuda", _16_BITS, (PLAIN,), Limits((1, 1), 512, 64, 512 * 512, False, 4096), "1.1 to 3.0", _ONE_ROW),
+    Class("cuda", _16_BITS, (FUSED, PAIR), Limits((1, 1), 512, 64, 512 * 512, trains=False), "0.95 to 3.0", _ONE_ROW),
 )
 # Products with fewer weights are in no class.
 LEAST_WEIGHTS = min(max(each.limits.depth * each.limits.columns, each.limits.weights) for each in _CLASSES)
@@ -90,19 +92,24 @@ def traced_limits(device, dtype, kind):
 
 def fits(limits, rows, depth, columns, trains):
     """Returns True if a product is in one of the classes. trains: True if ours has to compute the gradients, too."""
-    for (least, most), least_depth, least_columns, least_weights, with_gradients in limits:
-        if least <= rows <= most and depth >= least_depth and columns >= least_columns and depth * columns >= least_weights:
-            if with_gradients or not trains:
-                return True
+    for (least, most), least_depth, least_columns, least_weights, with_gradients, most_columns in limits:
+        large = depth >= least_depth and columns >= least_columns and depth * columns >= least_weights
+        if least <= rows <= most and large and columns <= most_columns and (with_gradients or not trains):
+            return True
     return False
 
 
 def fits_for_all(limits, rows, depth, columns, trains):
     """As fits, but True only if that is so for all values of symbolic sizes, so that a graph gets no guard."""
-    for (least, most), least_depth, least_columns, least_weights, with_gradients in limits:
+    for (least, most), least_depth, least_columns, least_weights, with_gradients, most_columns in limits:
         large = statically_known_true(depth >= least_depth) and statically_known_true(columns >= least_columns)
         large = large and statically_known_true(depth * columns >= least_weights)
-        if large and statically_known_true(rows >= least) and statically_known_true(rows <= most):
+        if (
+            large
+            and statically_known_true(columns <= most_columns)
+            and statically_known_true(rows >= least)
+            and statically_known_true(rows <= most)
+        ):
             if with_gradients or not trains:
                 return True
     return False

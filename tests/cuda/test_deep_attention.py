@@ -92,3 +92,15 @@ def test_a_gradient_of_key_without_one_of_value():
     emulation = Emulation(wgmma=True)
     q, k, v = inputs(1, 2, 1, 70, 150, 256, dtype=torch.bfloat16)
     check_call(emulation.operator(torch.ops.tile.attention), peer, (q, k, v.detach()), {"is_causal": True})
+
+
+@pytest.mark.parametrize("arch", [86, 120])
+@pytest.mark.parametrize("depth", [128, 256])
+def test_float32_fits_chips_with_less_shared_memory(arch, depth):
+    x = torch.empty(2, 4, 256, depth, device="meta", requires_grad=True)
+
+    def gradients():
+        out = torch.ops.tile.attention(x, x, x)[0]
+        torch.autograd.grad(out, x, out)
+
+    assert "attention_forward" in tile_ops.inspect(gradients, what="cuda", arch=arch)

@@ -94,7 +94,7 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
   ASSERT_TRUE(kernel);
   EXPECT_EQ(kernel->positions(), (std::vector<size_t>{3}));
   EXPECT_EQ(kernel->function.name(), "product_saving");
-  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, kernel->positions());
+  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, {}, kernel->positions());
   int loops = 0, loads = 0, stores = 0;
   walk(derived.function.body(), [&](const Op& op) {
     const bool of_saved = (op.traits().reads || op.traits().writes) &&

@@ -235,14 +235,14 @@ TEST(ProductTiles, OfFewRows) {
   const std::vector<Case> cases{
       {{.m = 1, .n = 512, .k = 2048}, at::kBFloat16, true, true, true, 1, 8, 512, 1},
       {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, true, true, true, 1, 16, 256, 1},
-      {{.m = 1, .n = 32000, .k = 2048}, at::kBFloat16, true, true, true, 1, 32, 128, 1},
+      {{.m = 1, .n = 32000, .k = 2048}, at::kBFloat16, true, true, true, 1, 16, 256, 1},
       {{.m = 1, .n = 4096, .k = 4096}, at::kBFloat16, false, true, true, 1, 32, 128, 1},
-      {{.m = 2, .n = 14336, .k = 4096}, at::kBFloat16, true, true, false, 2, 32, 128, 1},
+      {{.m = 2, .n = 14336, .k = 4096}, at::kBFloat16, true, true, false, 2, 16, 256, 1},
       {{.m = 3, .n = 4, .k = 70001}, at::kFloat, false, true, false, 4, 8, 256, 46},
       {{.m = 4, .n = 4096, .k = 128}, at::kDouble, true, true, false, 4, 32, 64, 1},
       {{.m = 1, .n = 1, .k = 100000000}, at::kFloat, true, true, false, 1, 8, 512, 64},
       {{.m = 1, .n = 4095, .k = 4096}, at::kBFloat16, false, false, false, 1, 32, 64, 2},
-      {{.m = 1, .n = 14336, .k = 4096, .two = true}, at::kHalf, true, true, false, 1, 32, 128, 1},
+      {{.m = 1, .n = 14336, .k = 4096, .two = true}, at::kHalf, true, true, false, 1, 16, 256, 1},
   };
   for (const Case& each : cases) {
     const ProductShape& shape = each.shape;

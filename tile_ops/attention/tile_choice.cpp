@@ -34,7 +34,12 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside 
     if (is_double) return {32, 32, extent};
   }
   if (is_differentiated()) return {extent > 64 || is_recorded() ? 32 : 64, 32, extent};
-  if (extent > 128) return {32, 32, extent};
+  // Tiles of float32 are twice as large: consumers' chips have no room for those of the usual rows.
+  const int usual = extent > 128 ? 32 : 64;
+  int rows = usual;
+  const int64_t room = most_shared_bytes(to_array_argument(query));
+  while (!small && rows > 16 && int64_t{4} * rows * extent * query.element_size() > room) rows /= 2;
+  if (extent > 128 || rows < usual) return {rows, std::min(rows, 32), extent};
   // Sums are scaled and warps wait once a tile of keys, so these are as long as scores and sums fit.
   if (beside == Beside::options) return {small && forward ? 64 : 32, 32, extent};
   if (small && forward) return {128, extent > 64 && beside == Beside::bias ? 32 : 64, extent};

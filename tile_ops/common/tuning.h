@@ -76,9 +76,9 @@ inline constexpr int64_t memory_bytes_a_cycle = 3072;
 // them in a cycle, each written and read.
 inline constexpr int64_t second_launch_cycles = 3600, part_sums_a_cycle = 256, most_product_parts = 64;
 // Products of few rows without tensor cores: the most rows, the shortest inner extent, the cycles in which a
-// block waits for what it loads at once, and from how many columns on tiles have 16 or 32 of them.
+// block waits for what it loads at once, and from how many columns on tiles are wide.
 inline constexpr int64_t thin_rows = 4, thin_inner_extent = 128, thin_iteration_cycles = 1000,
-                         thin_wide_tiles = 768, thin_widest_tiles = 8192;
+                         thin_wide_tiles = 768;
 // Matrices whose rows are no multiples of 16 bytes are copied for warpgroup instructions if the result has so
 // many rows and columns: products then use each copied element so often.
 inline constexpr int64_t group_copied_extent = 256;

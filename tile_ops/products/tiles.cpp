@@ -264,10 +264,9 @@ std::optional<ThinDivision> thin_division(const ProductShape& shape, at::ScalarT
   if (!operand.vectors) at_once = sums == 1 ? 2 : 1;
   // Threads read along the contiguous axis. Few columns leave threads for more of the inner extent; of many,
   // tiles are wider, because fewer blocks begin and end less often.
-  int bn = shape.k < 512 || (!operand.along_k && shape.n > 8)        ? 32
-           : operand.along_k && shape.n >= tuning::thin_widest_tiles ? 32
-           : operand.along_k && shape.n >= tuning::thin_wide_tiles   ? 16
-                                                                     : 8;
+  int bn = shape.k < 512 || (!operand.along_k && shape.n > 8)      ? 32
+           : operand.along_k && shape.n >= tuning::thin_wide_tiles ? 16
+                                                                   : 8;
   int bk = elements / bn;
   if (const auto& forced = forced_division; forced.n)
     bn = static_cast<int>(forced.n), bk = static_cast<int>(forced.k),

@@ -148,8 +148,8 @@ def _product_of_no_class(input, weight, bias, depth, columns):
     dtype = torch.get_autocast_dtype("cuda") if input.is_cuda and torch.is_autocast_enabled("cuda") else input.dtype
     if not _products.pays_to_pad(input.device, dtype, (input.numel() // depth, depth, columns))[2]:
         return F.linear(input, weight, bias)
-    if not (torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (input, weight, bias))):
-        return linear(input, weight, bias)  # ours stores rows of any length, without a copy
+    if bias is None and not (torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)):
+        return linear(input, weight)  # ours stores rows of any length, without a copy; measured by benchmarks/odd_columns.py
     more = -columns % 8
     bias = None if bias is None else F.pad(bias, (0, more))
     return F.linear(input, F.pad(weight, (0, 0, 0, more)), bias)[..., :columns].contiguous()
