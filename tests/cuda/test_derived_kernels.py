@@ -10,7 +10,7 @@ from derive.kernels import CASES, matmul_kernel, matmul_outputs
 from derive.test_gradients import arguments_of, gradients_of
 from derive.test_kept_values import PLACES, SEGMENTS
 from derive.test_random_programs import PARTIAL
-from derive.test_saved import product_outputs, silu_product_kernel
+from derive.saved_products import product_outputs, silu_product_kernel
 from emulate_operators import Emulation
 from tile_ops import _C
 from tile_ops._derive.traced import Traced

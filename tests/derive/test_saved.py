@@ -9,22 +9,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 from derive.cases import wide
+from derive.saved_products import product_outputs, silu_product_kernel
 
 functional = torch.nn.functional
-
-
-@tl.kernel
-def silu_product_kernel(x, w, b, out, M: tl.Constant[int], N: tl.Constant[int], K: tl.Constant[int]):
-    row, column = tl.bid(0), tl.bid(1)
-    total = tl.zeros((M, N), wide(x))
-    for k in range(tl.cdiv(x.shape[1], K)):
-        total = tl.mma(tl.load(x, (row, k), (M, K)), tl.load(w, (k, column), (K, N)), total)
-    t = total + tl.load(b, (column,), (N,)).astype(wide(x))
-    tl.store(out, (row, column), (t * tl.sigmoid(t)).astype(out.dtype))
-
-
-def product_outputs(x, w):
-    return torch.empty(x.shape[0], w.shape[1], dtype=x.dtype, device=x.device)
 
 
 def product_run(x, w, b, out):
@@ -135,7 +122,7 @@ def test_the_report_says_what_is_saved_and_the_memory_is_that():
     report = derivative.report(*arguments, grid=(2, 3))
     assert list(report) == ["x", "w", "b", "saved"] and "saved" not in derivative.report(*arguments)
     (text,) = report["saved"]
-    assert text.startswith("f32[32, 32] of each block, 24576 bytes, in place of a loop of products at test_saved.py:")
+    assert text.startswith("f32[32, 32] of each block, 24576 bytes, in place of a loop of products at saved_products.py:")
     assert saved_bytes(silu_product, (x, w, b)) == 24576
     bfloat = product_leaves(64, 96, 200, torch.bfloat16)  # a sum that enters elementwise operations only
     assert saved_bytes(silu_product, bfloat) == 12288
