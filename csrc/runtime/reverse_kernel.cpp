@@ -29,7 +29,7 @@ std::vector<size_t> positions_of(const std::vector<SavedTile>& saved) {
   return list;
 }
 
-// What the choice depends on.
+// Returns all numbers on which the choice of what is saved depends.
 std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& inputs,
                             const std::vector<size_t>& results, const LaunchSizes& sizes, int64_t way) {
   std::vector<int64_t> key{way, static_cast<int64_t>(inputs.size())};

@@ -63,7 +63,7 @@ class ReverseRecord {
   // Ends the record; throws an error for what cannot be differentiated.
   void finish();
 
-  // What the launches have saved in the forward. It is not used if they were not the same.
+  // Gives the tiles that the launches saved in the forward. Other launches than those do not use them.
   void use_saved(const std::vector<at::Tensor>& saved);
 
   // Fills `target`, of the argument's shape, with its gradient.

@@ -1,4 +1,4 @@
-// What the launches of an operator's run save for the gradient that is derived from them.
+// Runs an operator so that its launches save tiles for the gradient that is derived from them.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -1,4 +1,4 @@
-// What a kernel saves for its gradient, by the sizes of a launch.
+// Tests which tiles a kernel saves for its gradient, by the sizes of a launch.
 #include "derive/saved.h"
 
 #include <gtest/gtest.h>

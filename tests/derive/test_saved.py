@@ -1,4 +1,4 @@
-"""What the forward saves for derived gradients: values, memory, transforms of torch, and calls that save nothing."""
+"""Tests of tiles that the forward saves for derived gradients: values, memory, transforms of torch, and calls that save nothing."""
 
 import pytest
 import tile_ops

@@ -1,4 +1,4 @@
-"""What the launches of an operator's run save for its gradient: tiles of all of them, in one tensor of bytes."""
+"""Lets the launches of an operator's run save tiles for its gradient: all of them in one tensor of bytes."""
 
 import math
 import threading
