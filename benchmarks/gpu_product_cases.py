@@ -21,7 +21,7 @@ LARGE = [
 ]
 SMALL = [(2048, 2048, 2048), (1024, 1024, 1024), (128, 4096, 4096), (16, 4096, 4096), (1, 4096, 4096)]
 # Linear layers of a decoded token.
-ONE_ROW = [(1, 512, 2048), (1, 1024, 1024), (1, 3072, 768), (1, 2048, 2048), (1, 2048, 8192), (1, 4096, 4096), (1, 8192, 2048)]
+ONE_ROW = [(1, 512, 2048), (1, 1024, 1024), (1, 3072, 768), (1, 2048, 2048), (1, 2048, 8192), (1, 4096, 4096)]
 # Rows whose bytes are no multiple of 16, with the required ratio to cuBLAS.
 ODD = {(4095, 4097, 4096): 3, (3000, 5000, 1111): 2}
 
@@ -139,7 +139,7 @@ def product_cases():
         yield Case(name, functools.partial(matmul_work, *shape, "NN"), ratios={"cuBLAS": 0.9})
     for shape in ONE_ROW:
         name = f"matmul {'x'.join(map(str, shape))} NT"
-        yield Case(name, functools.partial(matmul_work, *shape, "NT"), ratios={"cuBLAS": 1.0})
+        yield Case(name, functools.partial(matmul_work, *shape, "NT"), ratios={"cuBLAS": 1.1})
     for shape, ratio in ODD.items():
         name = f"matmul {'x'.join(map(str, shape))} NN"
         yield Case(name, functools.partial(matmul_work, *shape, "NN"), ratios={"cuBLAS": ratio}, product=True)
