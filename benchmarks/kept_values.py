@@ -5,9 +5,7 @@
 One process, medians of interleaved rounds, random data in bfloat16 on a GPU and float32 on a CPU, printed as a table. MiB: the most
 memory that a gradient has at once, with the gradients themselves. --write: into results/kept-values-<chip>.md."""
 
-import pathlib
 import re
-import tempfile
 
 import measure
 import tile_ops
@@ -77,15 +75,7 @@ def gradients(operator, inputs, way):
 def most_bytes(call, device):
     """Returns the most memory that a call has at once."""
     call()
-    if device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        call()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
-    with tempfile.TemporaryDirectory() as folder:
-        return measure.allocations(call, pathlib.Path(folder) / "trace.json")[0]
+    return measure.allocations(call, device)[0]
 
 
 def main():

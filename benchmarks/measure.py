@@ -1,11 +1,14 @@
 """Interleaved timing of several ways to do the same work, in one process."""
 
 import contextlib
+import gc
 import json
 import os
+import pathlib
 import signal
 import statistics
 import sys
+import tempfile
 import time
 
 # A warm allocator: outputs reuse memory, so that a row measures the kernel and not page faults. glibc reads these
@@ -31,14 +34,24 @@ def reserve(elements=1 << 28):
     torch.ones(elements)
 
 
-def allocations(call, path):
-    """Returns (the most bytes of torch's memory on a CPU that a call has, the bytes it leaves, its result). path: of a file to write."""
+def allocations(call, device="cpu"):
+    """Returns (the most bytes of torch's memory that a call has, the bytes it leaves, its result), beyond what was there before."""
     import torch
 
+    if torch.device(device).type == "cuda":
+        gc.collect()  # what is garbage now must not go while the call is counted
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        result = call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated() - before, result
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         result = call()
-    profile.export_chrome_trace(str(path))
-    events = [each for each in json.loads(path.read_text())["traceEvents"] if each.get("name") == "[memory]"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        events = [each for each in json.loads(path.read_text())["traceEvents"] if each.get("name") == "[memory]"]
     most = held = 0
     for event in sorted(events, key=lambda each: each["ts"]):
         held += event["args"]["Bytes"]

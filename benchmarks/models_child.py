@@ -2,6 +2,7 @@
 
 import time
 
+import measure
 from case_tasks import counted, each_case, first_call, medians, stream, tried, turn
 from task_child import tell, wait
 
@@ -60,16 +61,9 @@ def made_calls(task, case, made, way):
 
 def peak(call):
     """Returns the most bytes that are allocated in a call, as if nothing else were there."""
-    import torch
-
     for parameter in call.way.module.parameters():
         parameter.grad = None
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    call.run()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before + call.bytes()
+    return measure.allocations(call.run, "cuda")[0] + call.bytes()
 
 
 def host_seconds(call):

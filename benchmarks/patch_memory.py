@@ -9,8 +9,6 @@ memory inside of operators is, too. Liger needs a GPU: its row is what the sourc
 
 import argparse
 import copy
-import pathlib
-import tempfile
 
 import measure
 import model_families
@@ -20,11 +18,6 @@ from tile_ops import _products
 
 ALL = ("Llama", "Qwen3")
 WAYS = ("eager", "patched")
-
-
-def counted(call):
-    with tempfile.TemporaryDirectory() as folder:
-        return measure.allocations(call, pathlib.Path(folder) / "trace.json")
 
 
 def with_layers(made, count):
@@ -49,9 +42,9 @@ def measured(made, way, count):
     def step():
         made.own_loss(module).backward()
 
-    _, kept, loss = counted(lambda: made.own_loss(module))
+    _, kept, loss = measure.allocations(lambda: made.own_loss(module))
     del loss
-    return kept, counted(step)[0]
+    return kept, measure.allocations(step)[0]
 
 
 def of_liger(config):

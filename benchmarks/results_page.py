@@ -141,11 +141,10 @@ def _derivatives(rows):
 
 
 def _kept(rows):
-    times, more = (
-        _numbers(rows, "each / segments"),
-        [a / b for a, b in zip(_numbers(rows, "each MiB"), _numbers(rows, "segments MiB"))],
-    )
-    return [f"segments are {_range(times)} times as fast, with {_range(more)} times less memory"]
+    each, segments = (_numbers(rows, f"{name} MiB") for name in ("each", "segments"))
+    more = [a / b for a, b in zip(each, segments)]
+    times = _range(_numbers(rows, "each / segments"))
+    return [f"segments are {times} times as fast; values of each iteration take {_range(more)} times as much memory"]
 
 
 def _compiled(rows):

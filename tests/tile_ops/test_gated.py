@@ -231,7 +231,7 @@ def test_strides_of_a_gradient_written_over_the_incoming_one(kind):
 
 
 @every_kind
-def test_backward_needs_no_memory_for_the_gradient_of_gate(kind, tmp_path, device):
+def test_backward_needs_no_memory_for_the_gradient_of_gate(kind, device):
     """The gradient has the memory of the incoming one, if nobody else sees that."""
     ours, _, kwargs = KINDS[kind]
     leaves = [torch.randn(1 << 14, 64, device=device).requires_grad_() for _ in range(2)]
@@ -243,7 +243,6 @@ def test_backward_needs_no_memory_for_the_gradient_of_gate(kind, tmp_path, devic
         scaled, ones = out * 1, torch.ones_like(out)
         most, _, gradients = allocated(
             lambda: torch.autograd.grad(scaled, leaves, ones),  # noqa: B023
-            tmp_path / "trace.json",
             device,
         )
         found.append(gradients)
