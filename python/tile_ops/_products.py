@@ -20,7 +20,7 @@ _16_BITS = (torch.bfloat16, torch.float16)
 
 
 class Limits(NamedTuple):
-    """Bounds of [rows, depth] @ [depth, columns]: the least, of rows and columns the most, too."""
+    """Bounds of [rows, depth] @ [depth, columns]: the least of each extent, and the most rows and columns."""
 
     rows: tuple[int, int]
     depth: int = 1
