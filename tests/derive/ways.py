@@ -1,0 +1,12 @@
+"""The ways in which gradients are added up and loops keep their values, by the numbers of C++, for tests that choose them."""
+
+from tile_ops._derive.traced import Traced
+
+PARTIAL, ATOMIC, OWNER = 0, 1, 2  # numbers of C++'s Sharing
+ALL, SEGMENTS, PLACES = 0, 1, 2  # numbers of C++'s Keeping
+launch = Traced.launch
+
+
+def launched(monkeypatch, *way):
+    """Has all launches of derived kernels take a way: sharing, the folded axis or -1, keeping, places; the last two may lack."""
+    monkeypatch.setattr(Traced, "launch", lambda *given: launch(*given, way))
