@@ -1,5 +1,7 @@
 """Each way of keeping what loops carry, for all kernels: their numbers of iterations are too small for more than one."""
 
+import re
+
 import pytest
 import tile_ops
 import tile_ops.language as tl
@@ -10,6 +12,7 @@ from derive.test_gradients import arguments_of, gradients_of, memory_of_nans
 from derive.ways import ALL, OWNER, PARTIAL, PLACES, SEGMENTS, launched
 
 __all__ = ["memory_of_nans"]  # a fixture
+LOOP = re.compile(r"(= |^ +)(for|loop) ", re.MULTILINE)  # an op of Tile IR
 
 
 @pytest.fixture(autouse=True)
@@ -21,25 +24,35 @@ def one_thread():
     torch.set_num_threads(count)
 
 
+def gradients_by(monkeypatch, name, *way):
+    """Returns the gradients if loops keep their values in a way, and true if a kernel has loops."""
+    case = CASES[name]
+    kernels = launched(monkeypatch, PARTIAL, -1, *way)
+    gradients = gradients_of(case.operator, arguments_of(case, torch.float32 if case.float32 else torch.float64))[1]
+    assert kernels
+    return gradients, any(LOOP.search(kernel.text) for kernel in kernels)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_the_same_however_values_are_kept(name, monkeypatch):
     """Derived gradients are the same however loops keep their values. Launches of these sizes would always keep all, so the
     tests choose."""
-    case = CASES[name]
-    arguments = arguments_of(case, torch.float32 if case.float32 else torch.float64)
-
-    def gradients(*way):
-        launched(monkeypatch, PARTIAL, -1, *way)
-        return gradients_of(case.operator, arguments)[1]
-
-    expected = gradients(ALL, 0)
-    for ours, reference in zip(gradients(SEGMENTS, 0), expected, strict=True):
+    expected, loops = gradients_by(monkeypatch, name, ALL, 0)
+    if not loops:
+        return  # nothing is kept in any way
+    for ours, reference in zip(gradients_by(monkeypatch, name, SEGMENTS, 0)[0], expected, strict=True):
         assert torch.equal(ours, reference)
     for places in (1, 2, 512):
-        for ours, reference in zip(gradients(PLACES, places), expected, strict=True):
+        for ours, reference in zip(gradients_by(monkeypatch, name, PLACES, places)[0], expected, strict=True):
             # Fused loops may round a product and a sum as one, so the last bit may differ.
             bound = (1e-14 if reference.dtype == torch.float64 else 2e-6) * reference.abs().max().clamp(min=1).item()
             torch.testing.assert_close(ours, reference, rtol=0, atol=bound, msg=lambda text: f"{places} places: {text}")
+
+
+@pytest.mark.parametrize("name, loops", [("average", True), ("until", True), ("swish", False), ("running_sum", False)])
+def test_kernels_with_loops_are_found(name, loops, monkeypatch):
+    """The test above compares the ways for these kernels alone."""
+    assert gradients_by(monkeypatch, name, ALL, 0)[1] == loops
 
 
 @tl.kernel

@@ -8,5 +8,13 @@ launch = Traced.launch
 
 
 def launched(monkeypatch, *way):
-    """Has all launches of derived kernels take a way: sharing, the folded axis or -1, keeping, places; the last two may lack."""
-    monkeypatch.setattr(Traced, "launch", lambda *given: launch(*given, way))
+    """Has all launches of derived kernels take a way: sharing, the folded axis or -1, keeping, places; the last two may lack.
+    Returns a list to which each launch adds the _C.ReverseKernel of which it computes gradients."""
+    kernels = []
+
+    def launch_by_way(traced, *given):
+        kernels.append(traced.kernel)
+        return launch(traced, *given, way)
+
+    monkeypatch.setattr(Traced, "launch", launch_by_way)
+    return kernels
