@@ -36,26 +36,26 @@ std::string product(const std::string& dtype) {
 )";
 }
 
-// Rows of 4096 elements at most.
-const char* const row = R"(kernel row(%0: array<f32,2>, %1: array<f32,2>) {
+std::string row_of(int64_t width) {
+  const std::string shape = str("[1,", width, "]"), tile = str("f32", shape);
+  return str(R"(kernel row(%0: array<f32,2>, %1: array<f32,2>) {
   %2: i32 = bid {axis=0}
   %3: i32 = constant {dtype=i32, value=0}
-  %4: f32[1,WIDTH] = load %0, %2, %3 {pad=0.0, shape=[1,WIDTH], steps=[1,WIDTH]}
-  %5: f32[1,WIDTH] = mul %4, %4
+  %4: )",
+             tile, " = load %0, %2, %3 {pad=0.0, shape=", shape, ", steps=", shape, R"(}
+  %5: )",
+             tile, R"( = mul %4, %4
   %6: f32[1] = reduce_sum %5 {axes=[1]}
   %7: f32[1] = rsqrt %6
   %8: f32[1,1] = reshape %7 {shape=[1,1]}
-  %9: f32[1,WIDTH] = broadcast %8 {shape=[1,WIDTH]}
-  %10: f32[1,WIDTH] = mul %4, %9
-  store %1, %10, %2, %3 {steps=[1,WIDTH]}
+  %9: )",
+             tile, " = broadcast %8 {shape=", shape, R"(}
+  %10: )",
+             tile, R"( = mul %4, %9
+  store %1, %10, %2, %3 {steps=)",
+             shape, R"(}
 }
-)";
-
-std::string row_of(const std::string& width) {
-  std::string text = row;
-  for (size_t at = text.find("WIDTH"); at != std::string::npos; at = text.find("WIDTH"))
-    text.replace(at, 5, width);
-  return text;
+)");
 }
 
 // The tiles that are saved for arrays of such an inner extent and 64 rows and columns.
@@ -84,8 +84,8 @@ TEST(Saved, SumsOfLongProductsAre) {
 TEST(Saved, SumsOfShortProductsAreNot) { EXPECT_EQ(saved(product("bf16"), {0, 1}, 2, 16, 2), ""); }
 TEST(Saved, TilesTakeNoMoreMemoryThanTheArrays) { EXPECT_EQ(saved(product("f32"), {0, 1}, 2, 1024, 32), ""); }
 TEST(Saved, SumsOfLongRowsAre) {
-  EXPECT_EQ(saved(row_of("4096"), {0}, 1, 4096, 8), "f32[1]");
-  EXPECT_EQ(saved(row_of("64"), {0}, 1, 64, 8), "");
+  EXPECT_EQ(saved(row_of(4096), {0}, 1, 4096, 8), "f32[1]");
+  EXPECT_EQ(saved(row_of(64), {0}, 1, 64, 8), "");
 }
 
 TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
@@ -103,7 +103,7 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
     loads += of_saved && op.traits().reads;
     stores += of_saved && op.traits().writes;
   });
-  EXPECT_EQ(loops, 1);  // of the gradients
+  EXPECT_EQ(loops, 1);  // that of the gradients
   EXPECT_EQ(loads, 1);
   EXPECT_EQ(stores, 0);
 }

@@ -44,7 +44,7 @@ def test_masks(shape):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_long_calls_with_masks(dtype):
-    """Their masks are summed up."""
+    """Masks of long calls are summarised by tile, so that hidden tiles are skipped."""
     args = inputs(1, 2, 1, 600, 700, 32, dtype=dtype)
     mask = torch.arange(600)[:, None] // 100 == torch.arange(700) // 100
     check("score + (q - k) * 0.01 * h - b", args, attn_bias=mask)
@@ -98,7 +98,6 @@ SHAPES = [(), (KEYS,), (ROWS, 1), (HEADS, 1, 1), (BATCH, 1, 1, 1), (HEADS, 1, KE
 @pytest.mark.parametrize("shape", [*SHAPES, (BATCH, HEADS, ROWS, 1), (BATCH, HEADS, 1, KEYS), (BATCH, 1, ROWS, KEYS)], ids=str)
 def test_gradients_are_added_up_where_an_operand_does_not_vary(shape):
     args, learned = inputs(BATCH, HEADS, 2, ROWS, KEYS, 16, dtype=torch.float64), torch.rand(shape, dtype=torch.float64)
-    text = "t = tanh(score / 3); t * 3"
 
     def scaled(query, key, value, factor):
         scores = query @ key.repeat_interleave(2, 1).mT / 4
@@ -107,7 +106,6 @@ def test_gradients_are_added_up_where_an_operand_does_not_vary(shape):
     def ours(query, key, value, factor):
         return attention(query, key, value, [], learned=[factor], score="score * x0")[0]
 
-    assert text in TEXTS
     check_call(ours, scaled, (*args, learned.requires_grad_()))
 
 
@@ -130,10 +128,10 @@ def test_learned_operands_beside_a_mask():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_learned_operands_of_long_calls_with_masks(dtype):
-    """Their masks are summed up."""
+    """Masks of long calls are summarised by tile, so that hidden tiles are skipped."""
     args, mask = inputs(1, 2, 1, 600, 700, 32, dtype=dtype), torch.arange(600)[:, None] // 100 == torch.arange(700) // 100
     text = "score - x0 * abs(q - k)"
-    for shape in ((HEADS // 2, 1, 1), (1, 700), (600, 1)):
+    for shape in ((2, 1, 1), (1, 700), (600, 1)):
         learned = [torch.rand(shape, requires_grad=True)]
         check_call(attention, peer, (*args, []), {"learned": learned, "score": text, "attn_bias": mask})
 
