@@ -70,7 +70,8 @@ def swin(table):
     return function
 
 
-PLACES = torch.randint(0, 20, (ROWS, KEYS), generator=torch.Generator().manual_seed(3))
+PLACES = torch.randint(0, 20, (ROWS, KEYS), generator=torch.Generator().manual_seed(3), device="cpu")
+PLACES = PLACES.to(torch.get_default_device())
 
 
 def by_indices(table):

@@ -40,13 +40,13 @@ def test_gradients_are_the_same_however_values_are_kept(name, monkeypatch):
     expected, loops = gradients_by(monkeypatch, name, ALL, 0)
     if not loops:
         return  # nothing is kept in any way
-    for ours, reference in zip(gradients_by(monkeypatch, name, SEGMENTS, 0)[0], expected, strict=True):
-        assert torch.equal(ours, reference)
-    for places in (1, 2, 512):
-        for ours, reference in zip(gradients_by(monkeypatch, name, PLACES, places)[0], expected, strict=True):
-            # Fused loops may round a product and a sum as one, so the last bit may differ.
+    for way in ((SEGMENTS, 0), (PLACES, 1), (PLACES, 2), (PLACES, 512)):
+        for ours, reference in zip(gradients_by(monkeypatch, name, *way)[0], expected, strict=True):
+            if way[0] == SEGMENTS and ours.is_cpu:
+                assert torch.equal(ours, reference)
+            # Fused loops, and a GPU's compiler, may round a product and a sum as one, so the last bit may differ.
             bound = (1e-14 if reference.dtype == torch.float64 else 2e-6) * reference.abs().max().clamp(min=1).item()
-            torch.testing.assert_close(ours, reference, rtol=0, atol=bound, msg=lambda text: f"{places} places: {text}")
+            torch.testing.assert_close(ours, reference, rtol=0, atol=bound, msg=lambda text: f"{way}: {text}")
 
 
 @pytest.mark.parametrize("name, loops", [("average", True), ("until", True), ("swish", False), ("running_sum", False)])
