@@ -222,13 +222,6 @@ Backward::Segments Backward::open_segments(Loop& loop, Value* turn) {
   Value *low = op.operands[0], *step = op.operands[2];
   Value* count = before.emit("cdiv", {before.emit("sub", {op.operands[1], low}), step});
   Value* stride = stride_of(before, count, any_first);
-  Builder store = locate(Builder(function_, op.region()));
-  store.at(op.region(), 0);
-  Value* own = store.emit("floordiv", {store.emit("sub", {op.region().arguments[0], low}), step});
-  at_multiples(store, own, stride, [&](Builder& build, Value* place) {
-    for (size_t k = 0; k < firsts.size(); ++k)
-      if (firsts[k]) store_tile(build, firsts[k], place, op.region().arguments[1 + k]);
-  });
 
   Segments made{std::make_unique<Block>(), nullptr, {}, {}};
   Value* segments = build_.emit("cdiv", {count, stride});
@@ -272,6 +265,15 @@ Backward::Segments Backward::open_segments(Loop& loop, Value* turn) {
   for (size_t k = 0, next = 0; k < inner.size(); ++k)
     if (inner[k]) kept[loop.before[k]] = values[next++];
   replace_before(loop, kept);
+
+  // Only now, because iterations that are computed again do not store these.
+  Builder store = locate(Builder(function_, op.region()));
+  store.at(op.region(), 0);
+  Value* own = store.emit("floordiv", {store.emit("sub", {op.region().arguments[0], low}), step});
+  at_multiples(store, own, stride, [&](Builder& build, Value* place) {
+    for (size_t k = 0; k < firsts.size(); ++k)
+      if (firsts[k]) store_tile(build, firsts[k], place, op.region().arguments[1 + k]);
+  });
   return made;
 }
 

@@ -144,6 +144,23 @@ TEST(Loops, BoundsOfHalfKnownNumbers) {
             std::nullopt);
 }
 
+// Only the kernel's loop stores the values at the beginning of segments, not the copy of it in the adjoint
+// loop.
+TEST(Loops, SegmentsAreStoredOnce) {
+  for (const Keeping way : {Keeping::segments, Keeping::places}) {
+    const Derived made = derived_kernel(products, -1, Sharing::partial, {way});
+    ASSERT_EQ(made.scratch.size(), 2u);
+    for (const DerivedScratch& each : made.scratch) {
+      int stores = 0;
+      walk(made.function.body(), [&](const Op& op) {
+        stores +=
+            op.traits().writes && root_array(op.operands[0]) == made.function.body().arguments[each.position];
+      });
+      EXPECT_EQ(stores, 1) << print(made.function, false);
+    }
+  }
+}
+
 constexpr std::string_view weighted =
     R"(kernel weighted(%0: array<f64,2>, %1: array<f64,1>, %2: array<f64,2>) {
   %3: i32 = bid {axis=0}
