@@ -7,6 +7,7 @@
 
 #include "derive/kept_values.h"
 #include "ir/print.h"
+#include "ir/touched.h"
 #include "python/kernel_call.h"
 #include "runtime/launch_observer.h"
 #include "torch/args.h"
@@ -264,12 +265,12 @@ PyObject* run(PyObject* self, PyObject* arguments) {
     require_kernel(of);
     if (!LaunchObserver::of_thread()) {
       const Call call(of, PySequence_Fast_ITEMS(own), static_cast<size_t>(PyTuple_GET_SIZE(own)), false);
-      Touched touched;
-      for (size_t i = 0; i + kernel.saved().size() < kernel.uses().size(); ++i) {
-        const ReverseKernel::Use& use = kernel.uses()[i];
-        touched.read |= uint64_t{use.read || use.added} << i;
-        touched.written |= uint64_t{use.written()} << i;
-      }
+      Touched touched = touched_parameters(kernel.kernel());
+      // The arrays of saved tiles follow the kernel's own parameters.
+      const size_t count = kernel.uses().size() - kernel.saved().size();
+      const uint64_t own_bits = count < 64 ? (uint64_t{1} << count) - 1 : ~uint64_t{0};
+      touched.read &= own_bits;
+      touched.written &= own_bits;
       call.check_written(touched);
     }
     const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
