@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/print.h"
+#include "runtime/reverse_kernel.h"
 
 namespace tile {
 namespace {
@@ -106,6 +107,21 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
   EXPECT_EQ(loops, 1);  // of the gradients
   EXPECT_EQ(loads, 1);
   EXPECT_EQ(stores, 0);
+}
+
+// Errors of the compiler itself are raised in each call; others mean that nothing is saved.
+TEST(Saved, ErrorsOfTheCompilerAreRaised) {
+  ReverseKernel kernel(parse(product("f32")));
+  int asked = 0;
+  LaunchSizes sizes{{2, 2, 1}, {}, [](size_t) { return int64_t{0}; }, int64_t{1} << 20};
+  ErrorKind kind = ErrorKind::runtime;
+  sizes.extent = [&](size_t, int64_t) -> int64_t {
+    if (++asked > 6) fail(kind, "an error");  // behind those of the key
+    return 64;
+  };
+  for (int i = 0; i < 2; ++i, asked = 0) EXPECT_THROW(kernel.saving({0, 1}, {2}, sizes, true), Error);
+  kind = ErrorKind::unsupported;
+  EXPECT_EQ(kernel.saving({0, 1}, {2}, sizes, true), nullptr);
 }
 
 }  // namespace
