@@ -17,9 +17,6 @@ using Values = std::vector<Value*>;
 using Parts = std::unordered_map<const Value*, Value*>;
 
 bool is_float(const Value* value) { return is_floating(value->type.dtype); }
-Value* in_dtype(Builder& build, Value* value, DType dtype) {
-  return value->type.dtype == dtype ? value : build.emit("astype", {value}, {{"dtype", dtype}});
-}
 
 // The op of a region, applied to tiles.
 class TileAdjoints : public Adjoints {
@@ -172,14 +169,14 @@ class Combination {
       Parts parts = function.pull_back(seeds);
       for (size_t j = 0; j < n; ++j)
         if (const auto at = parts.find(function.old[floats_[j]]); at != parts.end())
-          matrix[j][k] = in_dtype(build_, at->second, dtype_);
+          matrix[j][k] = build_.astype(at->second, dtype_);
     }
     Values later = shifted(from_the_other_end(matrix, given_parts), !reverse_);
     Values seeds(op_.operands.size());
     for (size_t k = 0; k < n; ++k) {
       Value* passed = build_.emit("where", {last, zeros(), later[k]});
       Value* sum = build_.emit("add", {given_parts[k], passed});
-      seeds[floats_[k]] = in_dtype(build_, sum, adjoint_dtype(op_.type(floats_[k]).dtype));
+      seeds[floats_[k]] = build_.astype(sum, adjoint_dtype(op_.type(floats_[k]).dtype));
     }
     Parts parts = function.pull_back(seeds);
     for (const size_t k : floats_) {
@@ -213,7 +210,7 @@ class Combination {
   Value* incoming(size_t k, Value* last) {
     Value* g = adjoints_.of(k);
     if (!g) return zeros();
-    g = in_dtype(build_, g, dtype_);
+    g = build_.astype(g, dtype_);
     if (op_.is("scan")) return g;
     Shape open = shape_;
     open[static_cast<size_t>(axis_)] = 1;
