@@ -7,7 +7,6 @@
 
 #include "derive/kept_values.h"
 #include "ir/print.h"
-#include "ir/touched.h"
 #include "python/kernel_call.h"
 #include "runtime/launch_observer.h"
 #include "torch/args.h"
@@ -205,6 +204,9 @@ PyObject* saving(PyObject* self, PyObject* arguments) {
       if (PyErr_Occurred()) throw PythonFailure();
       return number;
     };
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i)
+      if (const at::Tensor* tensor = tensor_in(PyTuple_GET_ITEM(given, i)))
+        sizes.bytes += tensor->numel() * tensor->itemsize();
     auto made =
         kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0, everything != 0);
     if (!made) Py_RETURN_NONE;
@@ -265,13 +267,7 @@ PyObject* run(PyObject* self, PyObject* arguments) {
     require_kernel(of);
     if (!LaunchObserver::of_thread()) {
       const Call call(of, PySequence_Fast_ITEMS(own), static_cast<size_t>(PyTuple_GET_SIZE(own)), false);
-      Touched touched = touched_parameters(kernel.kernel());
-      // The arrays of saved tiles follow the kernel's own parameters.
-      const size_t count = kernel.uses().size() - kernel.saved().size();
-      const uint64_t own_bits = count < 64 ? (uint64_t{1} << count) - 1 : ~uint64_t{0};
-      touched.read &= own_bits;
-      touched.written &= own_bits;
-      call.check_written(touched);
+      call.check_written(kernel.touched());
     }
     const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
     {

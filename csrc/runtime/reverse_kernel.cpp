@@ -23,12 +23,6 @@ std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector
   return key;
 }
 
-std::vector<size_t> positions_of(const std::vector<SavedTile>& saved) {
-  std::vector<size_t> list;
-  for (const SavedTile& each : saved) list.push_back(each.position);
-  return list;
-}
-
 // Returns all numbers on which the choice of what is saved depends.
 std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& inputs,
                             const std::vector<size_t>& results, const LaunchSizes& sizes, int64_t way) {
@@ -59,6 +53,11 @@ ReverseKernel::ReverseKernel(Function kernel, std::vector<SavedTile> saved)
     Use& use = uses_[static_cast<size_t>(at - parameters.begin())];
     (traits.writes ? traits.reads ? use.added : use.stored : use.read) = true;
   });
+  const size_t own = parameters.size() - saved_.size();
+  const uint64_t bits = own < 64 ? (uint64_t{1} << own) - 1 : ~uint64_t{0};
+  touched_ = touched_parameters(kernel_);
+  touched_.read &= bits;
+  touched_.written &= bits;
 }
 
 ReverseKernel::Made::Made(Derived of)

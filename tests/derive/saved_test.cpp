@@ -62,13 +62,17 @@ std::string row_of(const std::string& width) {
 // The tiles that are saved for arrays of such an inner extent and 64 rows and columns.
 std::string saved(const std::string& text, std::vector<size_t> inputs, size_t result, int64_t inner,
                   int64_t blocks, bool cpu = false) {
-  SavingKernels kernels(parse(text), std::move(inputs), {result});
-  const LaunchSizes sizes{{blocks, blocks, 1},
-                          [&](size_t parameter, int64_t axis) {
-                            const bool is_inner = parameter == 0 ? axis == 1 : parameter == 1 && axis == 0;
-                            return is_inner ? inner : int64_t{64};
-                          },
-                          [](size_t) { return int64_t{0}; }};
+  const Function function = parse(text);
+  SavingKernels kernels(function, std::move(inputs), {result});
+  LaunchSizes sizes{{blocks, blocks, 1},
+                    [&](size_t parameter, int64_t axis) {
+                      const bool is_inner = parameter == 0 ? axis == 1 : parameter == 1 && axis == 0;
+                      return is_inner ? inner : int64_t{64};
+                    },
+                    [](size_t) { return int64_t{0}; }};
+  const auto& arrays = function.body().arguments;
+  for (size_t i = 0; i < arrays.size(); ++i)
+    sizes.bytes += sizes.extent(i, 0) * sizes.extent(i, 1) * info(arrays[i]->type.dtype).bytes;
   const SavingKernel* kernel = kernels.choose(sizes, cpu);
   std::string list;
   if (kernel)
@@ -93,9 +97,9 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
   SavingKernels kernels(parse(product("f32")), {0, 1}, {2});
   const SavingKernel* kernel = kernels.all();
   ASSERT_TRUE(kernel);
-  EXPECT_EQ(kernel->positions(), (std::vector<size_t>{3}));
+  EXPECT_EQ(positions_of(kernel->tiles), (std::vector<size_t>{3}));
   EXPECT_EQ(kernel->function.name(), "product_saving");
-  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, {}, kernel->positions());
+  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, {}, positions_of(kernel->tiles));
   int loops = 0, loads = 0, stores = 0;
   walk(derived.function.body(), [&](const Op& op) {
     const bool of_saved = (op.traits().reads || op.traits().writes) &&
