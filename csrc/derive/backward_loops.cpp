@@ -11,24 +11,14 @@ namespace {
 
 Shape kept_shape(const Type& type) { return type.shape.empty() ? Shape{1} : type.shape; }
 
-std::vector<Value*> place_of(Builder& build, Value* array, Value* place, const Shape& shape) {
-  std::vector<Value*> operands{build.emit("index", {array, block_number(build), place})};
-  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
-  return operands;
+Value* place_of(Builder& build, Value* array, Value* place) {
+  return build.emit("index", {array, block_number(build), place});
 }
 void store_tile(Builder& build, Value* array, Value* place, Value* tile) {
-  const Shape shape = kept_shape(tile->type);
-  if (tile->type.shape.empty()) tile = build.emit("reshape", {tile}, {{"shape", shape}});
-  std::vector<Value*> operands = place_of(build, array, place, shape);
-  operands.insert(operands.begin() + 1, tile);
-  build.create(primitive("store"), std::move(operands), {{"steps", shape}});
+  store_whole(build, place_of(build, array, place), kept_shape(tile->type), tile);
 }
 Value* load_tile(Builder& build, Value* array, Value* place, const Type& type) {
-  const Shape shape = kept_shape(type);
-  const Attribute pad = Constant::of(type.dtype, 0).attribute();
-  Value* tile = build.emit("load", place_of(build, array, place, shape),
-                           {{"pad", pad}, {"shape", shape}, {"steps", shape}});
-  return type.shape.empty() ? build.emit("reshape", {tile}, {{"shape", type.shape}}) : tile;
+  return load_whole(build, place_of(build, array, place), kept_shape(type), type);
 }
 
 // Returns ceil(count / places), at least 1: each place stands for so many iterations.

@@ -15,6 +15,20 @@ double elements_of(const Value* value) { return tile::elements_of(value->type.sh
 
 }  // namespace
 
+Value* load_whole(Builder& build, Value* array, const Shape& shape, const Type& type) {
+  std::vector<Value*> operands{array};
+  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
+  const Attribute pad = Constant::of(type.dtype, 0).attribute();
+  Value* made = build.emit("load", std::move(operands), {{"pad", pad}, {"shape", shape}, {"steps", shape}});
+  return type.shape == shape ? made : build.emit("reshape", {made}, {{"shape", type.shape}});
+}
+void store_whole(Builder& build, Value* array, const Shape& shape, Value* tile) {
+  if (tile->type.shape != shape) tile = build.emit("reshape", {tile}, {{"shape", shape}});
+  std::vector<Value*> operands{array, tile};
+  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
+  build.create(primitive("store"), std::move(operands), {{"steps", shape}});
+}
+
 size_t KeptTiles::number_of(Value* value) {
   const auto at = std::find(values_.begin(), values_.end(), value);
   const auto number = static_cast<size_t>(at - values_.begin());
@@ -32,19 +46,11 @@ Type KeptTiles::array_type(size_t number) const {
 
 Value* KeptTiles::load(Builder& build, Value* array, size_t number, Value* block) const {
   const Shape shape = this->shape(number);
-  const Type& type = value(number)->type;
-  std::vector<Value*> operands{build.emit("index", {array, block})};
-  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
-  const Attribute pad = Constant::of(type.dtype, 0).attribute();
-  Value* made = build.emit("load", std::move(operands), {{"pad", pad}, {"shape", shape}, {"steps", shape}});
-  return type.shape == shape ? made : build.emit("reshape", {made}, {{"shape", type.shape}});
+  return load_whole(build, build.emit("index", {array, block}), shape, value(number)->type);
 }
 void KeptTiles::store(Builder& build, Value* array, size_t number, Value* block, Value* tile) const {
   const Shape shape = this->shape(number);
-  if (tile->type.shape != shape) tile = build.emit("reshape", {tile}, {{"shape", shape}});
-  std::vector<Value*> operands{build.emit("index", {array, block}), tile};
-  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
-  build.create(primitive("store"), std::move(operands), {{"steps", shape}});
+  store_whole(build, build.emit("index", {array, block}), shape, tile);
 }
 
 Value* block_number(Builder& build, const std::function<Value*(int64_t)>& place,

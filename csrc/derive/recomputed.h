@@ -9,6 +9,10 @@
 
 namespace tile {
 
+// Accesses a tile that is the whole of an array of such a shape.
+Value* load_whole(Builder& build, Value* array, const Shape& shape, const Type& type);
+void store_whole(Builder& build, Value* array, const Shape& shape, Value* tile);
+
 // Tiles of each block that a kernel stores and others load, in arrays [blocks, shape…].
 class KeptTiles {
  public:
