@@ -113,6 +113,30 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
   EXPECT_EQ(stores, 0);
 }
 
+TEST(Saved, TouchedParametersAreTheKernelsOwn) {
+  const LaunchSizes sizes{{2, 2, 1}, [](size_t, int64_t) { return 64; }, nullptr};
+  ReverseKernel plain(parse(product("f32")));
+  const std::shared_ptr<ReverseKernel> saving = plain.saving({0, 1}, {2}, sizes, true, true);
+  ASSERT_TRUE(saving);
+  EXPECT_EQ(saving->saved().size(), 1u);
+  EXPECT_EQ(saving->touched().read, 0b011u);
+  EXPECT_EQ(saving->touched().written, 0b100u);
+}
+TEST(Saved, OnlyTheFirst64ParametersAreNotedAsTouched) {
+  std::string text = "kernel many(";
+  for (int i = 0; i < 66; ++i) text += str(i ? ", " : "", "%", i, ": array<f32,1>");
+  text += R"() {
+  %66: i32 = bid {axis=0}
+  %67: f32[4] = load %0, %66 {pad=0.0, shape=[4], steps=[4]}
+  store %63, %67, %66 {steps=[4]}
+  store %65, %67, %66 {steps=[4]}
+}
+)";
+  const ReverseKernel kernel(parse(text));
+  EXPECT_EQ(kernel.touched().read, 1u);
+  EXPECT_EQ(kernel.touched().written, uint64_t{1} << 63);
+}
+
 // Errors of the compiler itself are raised in each call; others mean that nothing is saved.
 TEST(Saved, ErrorsOfTheCompilerAreRaised) {
   ReverseKernel kernel(parse(product("f32")));
