@@ -157,6 +157,7 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
     const size_t number = derived.keeping.size();
     derived.keeping.push_back(number < keeping.size() ? keeping[number] : Keeping::all);
   });
+  TILE_CHECK(keeping.empty() || keeping.size() == derived.keeping.size(), "a way for each loop");
   derived.saved = saved;
   const auto& parameters = derived.kernel.body().arguments;
   const auto append = [&](const Type& type) {

@@ -405,9 +405,8 @@ PyMethodDef reverse_methods[] = {
      "two may be left out."},
     {"saving", saving, METH_VARARGS,
      "saving(grid, arguments, inputs, results, cpu, everything=False): the ReverseKernel that also saves "
-     "what "
-     "its gradient needs, for launches of such sizes; None if it would save nothing. Tensors may be fake. "
-     "everything: all that may be saved is, in tests."},
+     "tiles for its gradient, chosen for launches of these sizes; None if it would save nothing. Tensors may "
+     "be fake. everything: save all that may be saved; for tests."},
     {"run", run, METH_VARARGS,
      "run(grid, arguments, kernel, its arguments): launches the kernel, after the checks of a launch of that "
      "one."},
