@@ -3,7 +3,6 @@
 // which is linear in the adjoint of y[i + 1]. So it is a scan from the other end, of matrices and vectors:
 // the derivatives of f by its first arguments, and what they make of the results' adjoints.
 #include <algorithm>
-#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -228,27 +227,8 @@ class Combination {
     return build_.insert(std::move(scan)).results;
   }
 
-  // Emits a scan of tiles. step: emits what the region yields, of the accumulated and the new scalars.
-  Values scan(const Values& tiles, bool reverse,
-              const std::function<Values(Builder&, const Values&, const Values&)>& step) {
-    auto made = std::make_unique<Op>();
-    made->primitive = &primitive("scan");
-    made->location = build_.location;
-    made->operands = tiles;
-    made->attributes.set("axis", axis_);
-    made->attributes.set("reverse", int64_t{reverse});
-    auto region = std::make_unique<Block>();
-    Values old, next;
-    for (Values* list : {&old, &next})
-      for (const Value* tile : tiles)
-        list->push_back(
-            build_.function().add_argument(*region, Type::tile(tile->type.dtype), build_.location));
-    Builder inside(build_.function(), *region);
-    inside.location = build_.location;
-    Values yields = step(inside, old, next);
-    inside.create(primitive("yield"), std::move(yields));
-    made->regions.push_back(std::move(region));
-    return build_.insert(std::move(made)).results;
+  Values scan(const Values& tiles, bool reverse, const ScanStep& step) {
+    return emit_scan(build_, tiles, axis_, reverse, step);
   }
 
   // Returns for each element the one before it, in the order of a scan; the first ones stay. A part of the
@@ -331,6 +311,27 @@ class Combination {
 };
 
 }  // namespace
+
+std::vector<Value*> emit_scan(Builder& build, const std::vector<Value*>& tiles, int64_t axis, bool reverse,
+                              const ScanStep& step) {
+  auto made = std::make_unique<Op>();
+  made->primitive = &primitive("scan");
+  made->location = build.location;
+  made->operands = tiles;
+  made->attributes.set("axis", axis);
+  made->attributes.set("reverse", int64_t{reverse});
+  auto region = std::make_unique<Block>();
+  Values old, next;
+  for (Values* list : {&old, &next})
+    for (const Value* tile : tiles)
+      list->push_back(build.function().add_argument(*region, Type::tile(tile->type.dtype), build.location));
+  Builder inside(build.function(), *region);
+  inside.location = build.location;
+  Values yields = step(inside, old, next);
+  inside.create(primitive("yield"), std::move(yields));
+  made->regions.push_back(std::move(region));
+  return build.insert(std::move(made)).results;
+}
 
 void adjoint_of_combine(Adjoints& adjoints) { Combination(adjoints).run(); }
 
