@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/print.h"
+#include "runtime/reverse_kernel.h"
 
 namespace tile {
 namespace {
@@ -61,13 +62,17 @@ std::string row_of(int64_t width) {
 // The tiles that are saved for arrays of such an inner extent and 64 rows and columns.
 std::string saved(const std::string& text, std::vector<size_t> inputs, size_t result, int64_t inner,
                   int64_t blocks, bool cpu = false) {
-  SavingKernels kernels(parse(text), std::move(inputs), {result});
-  const LaunchSizes sizes{{blocks, blocks, 1},
-                          [&](size_t parameter, int64_t axis) {
-                            const bool is_inner = parameter == 0 ? axis == 1 : parameter == 1 && axis == 0;
-                            return is_inner ? inner : int64_t{64};
-                          },
-                          [](size_t) { return int64_t{0}; }};
+  const Function function = parse(text);
+  SavingKernels kernels(function, std::move(inputs), {result});
+  LaunchSizes sizes{{blocks, blocks, 1},
+                    [&](size_t parameter, int64_t axis) {
+                      const bool is_inner = parameter == 0 ? axis == 1 : parameter == 1 && axis == 0;
+                      return is_inner ? inner : int64_t{64};
+                    },
+                    [](size_t) { return int64_t{0}; }};
+  const auto& arrays = function.body().arguments;
+  for (size_t i = 0; i < arrays.size(); ++i)
+    sizes.bytes += sizes.extent(i, 0) * sizes.extent(i, 1) * info(arrays[i]->type.dtype).bytes;
   const SavingKernel* kernel = kernels.choose(sizes, cpu);
   std::string list;
   if (kernel)
@@ -92,9 +97,9 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
   SavingKernels kernels(parse(product("f32")), {0, 1}, {2});
   const SavingKernel* kernel = kernels.all();
   ASSERT_TRUE(kernel);
-  EXPECT_EQ(kernel->positions(), (std::vector<size_t>{3}));
+  EXPECT_EQ(positions_of(kernel->tiles), (std::vector<size_t>{3}));
   EXPECT_EQ(kernel->function.name(), "product_saving");
-  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, {}, kernel->positions());
+  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, {}, positions_of(kernel->tiles));
   int loops = 0, loads = 0, stores = 0;
   walk(derived.function.body(), [&](const Op& op) {
     const bool of_saved = (op.traits().reads || op.traits().writes) &&
@@ -106,6 +111,45 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
   EXPECT_EQ(loops, 1);  // that of the gradients
   EXPECT_EQ(loads, 1);
   EXPECT_EQ(stores, 0);
+}
+
+TEST(Saved, TouchedParametersAreTheKernelsOwn) {
+  const LaunchSizes sizes{{2, 2, 1}, [](size_t, int64_t) { return 64; }, nullptr};
+  ReverseKernel plain(parse(product("f32")));
+  const std::shared_ptr<ReverseKernel> saving = plain.saving({0, 1}, {2}, sizes, true, true);
+  ASSERT_TRUE(saving);
+  EXPECT_EQ(saving->saved().size(), 1u);
+  EXPECT_EQ(saving->touched().read, 0b011u);
+  EXPECT_EQ(saving->touched().written, 0b100u);
+}
+TEST(Saved, OnlyTheFirst64ParametersAreNotedAsTouched) {
+  std::string text = "kernel many(";
+  for (int i = 0; i < 66; ++i) text += str(i ? ", " : "", "%", i, ": array<f32,1>");
+  text += R"() {
+  %66: i32 = bid {axis=0}
+  %67: f32[4] = load %0, %66 {pad=0.0, shape=[4], steps=[4]}
+  store %63, %67, %66 {steps=[4]}
+  store %65, %67, %66 {steps=[4]}
+}
+)";
+  const ReverseKernel kernel(parse(text));
+  EXPECT_EQ(kernel.touched().read, 1u);
+  EXPECT_EQ(kernel.touched().written, uint64_t{1} << 63);
+}
+
+// Errors of the compiler itself are raised in each call; others mean that nothing is saved.
+TEST(Saved, ErrorsOfTheCompilerAreRaised) {
+  ReverseKernel kernel(parse(product("f32")));
+  int asked = 0;
+  LaunchSizes sizes{{2, 2, 1}, {}, [](size_t) { return int64_t{0}; }, int64_t{1} << 20};
+  ErrorKind kind = ErrorKind::runtime;
+  sizes.extent = [&](size_t, int64_t) -> int64_t {
+    if (++asked > 6) fail(kind, "an error");  // behind those of the key
+    return 64;
+  };
+  for (int i = 0; i < 2; ++i, asked = 0) EXPECT_THROW(kernel.saving({0, 1}, {2}, sizes, true), Error);
+  kind = ErrorKind::unsupported;
+  EXPECT_EQ(kernel.saving({0, 1}, {2}, sizes, true), nullptr);
 }
 
 }  // namespace
