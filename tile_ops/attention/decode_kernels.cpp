@@ -106,14 +106,18 @@ void decode(const Decode<Array, Tile>& of) {
     return (page >= 0) & (page < pages.astype(page.dtype()));
   };
   Tile known = full({cols}, 1, boolean);  // pages that are read; checked at the end, where no load waits
+  std::optional<Tile> next_bias;  // read a tile ahead, because nothing copies it ahead as it does keys
+  if (bias) next_bias = read_bias(first);
   for (Tile j : range(first, min(first + split_tiles, high))) {
+    const std::optional<Tile> own_bias = next_bias;
+    if (bias) next_bias = read_bias(j + 1);
     Tile number = j * cols + arange(cols), page;
     if (paged) {
-      Tile read = number < length;
-      if (first_seen) read = read & (number >= *first_seen);
+      Tile wanted = number < length;
+      if (first_seen) wanted = wanted & (number >= *first_seen);
       page = gather((*options.table)[{batch}], {number / paged->size});
-      known = known & (in_cache(page, paged->pages) | logical_not(read));
-      page = where(read, page.astype(i32), -1);
+      known = known & (in_cache(page, paged->pages) | logical_not(wanted));
+      page = where(wanted, page.astype(i32), -1);
     } else if (options.table) {
       page = (*options.table)[{batch}].tiled_view({1}).load({j / *options.page_tiles}).reshape(Shape{});
       assert_(in_cache(page, key.dim(0)), no_page);
@@ -139,10 +143,10 @@ void decode(const Decode<Array, Tile>& of) {
     Tile col = number.reshape({1, cols}), seen = col < length;
     if (row_last) seen = seen & (col <= *row_last);
     if (row_first) seen = seen & (col >= *row_first);
-    if (hides) seen = seen & read_bias(j);
+    if (hides) seen = seen & *own_bias;
     Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
     for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
-    Tile s = score(product, col, adds ? std::optional(read_bias(j)) : std::nullopt);
+    Tile s = score(product, col, adds ? own_bias : std::nullopt);
     Tile top = detach(max(r.top, where(seen, s, least_number(dtype)).max(1, true))),
          shrink = exp(r.top - top), p = where(seen, exponential(product, s, top), 0.0);
     totals_of = fma(totals_of, shrink, p);
