@@ -25,7 +25,14 @@ def check(args, options):
 
 
 # A kernel of each way of reading a bias runs always.
-USUAL = ("a mask", "a static cache", "numbers of each query", "numbers of each head and query", "nothing seen", "windows on both sides")
+USUAL = (
+    "a mask",
+    "a static cache",
+    "numbers of each query",
+    "numbers of each head and query",
+    "nothing seen",
+    "windows on both sides",
+)
 
 
 @pytest.mark.parametrize("name", [name if name in USUAL else long(name) for name in few_queries.CALLS])
@@ -35,7 +42,9 @@ def test_calls(name):
 
 @pytest.mark.slow  # compiles more kernels for the emulator
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("name", ["a static cache", "numbers of each head and query", "nothing seen", "head dim 256, width 200"])
+@pytest.mark.parametrize(
+    "name", ["a static cache", "numbers of each head and query", "nothing seen", "head dim 256, width 200"]
+)
 def test_dtypes(name, dtype):
     check(*few_queries.CALLS[name](dtype))
 
