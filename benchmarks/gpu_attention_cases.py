@@ -167,3 +167,29 @@ def decode_cases():
         sequences = f"{batch} sequences" if batch > 1 else "1 sequence"
         name = f"attention decode, {sequences} of 8192 keys, 32 heads, 8 of keys{f', pages of {page}' if page else ''}"
         yield Case(name, functools.partial(decode_work, page, batch), fraction=fraction)
+
+
+def static_cache_work(length, depth, added, heads=32, key_heads=8):
+    """The query of a decoded token over a static cache: a mask, bool or added, leaves the first half of its keys."""
+    query = random(1, heads, 1, depth)
+    key, value = (random(1, key_heads, length, depth) for _ in range(2))
+    seen = torch.arange(length, device=query.device)[None, None, None] < length // 2
+    mask = torch.zeros(seen.shape, device=query.device, dtype=query.dtype).masked_fill(~seen, -torch.inf) if added else seen
+
+    def plain(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype) if added else mask, enable_gqa=True)
+
+    return Work(
+        lambda: ops.attention(query, key, value, attn_bias=mask)[0],
+        2 * key.numel() * key.element_size(),
+        4 * heads * length * depth,
+        {"eager": lambda: lambda: plain(query, key, value)},
+        exactly(plain, (query, key, value)),
+    )
+
+
+def static_cache_cases():
+    for depth, length, added in itertools.product((64, 128), (512, 2048, 8192), (False, True)):
+        kind = "a mask that is added" if added else "a mask"
+        name = f"attention [1,32,1,{depth}], 1 query of {length} keys with {kind}, 8 heads of keys"
+        yield Case(name, functools.partial(static_cache_work, length, depth, added), ratios={"eager": 1.0})

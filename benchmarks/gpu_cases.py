@@ -8,7 +8,7 @@ import sys
 import gpu_work
 import tile_ops
 import torch
-from gpu_attention_cases import attention_cases, decode_cases, mask_cases, shared_key_cases, unet_cases
+from gpu_attention_cases import attention_cases, decode_cases, mask_cases, shared_key_cases, static_cache_cases, unet_cases
 from gpu_document_cases import document_cases
 from gpu_loss_cases import loss_cases
 from gpu_optimizer_cases import adamw_cases
@@ -308,6 +308,7 @@ def all_cases():
         adamw_cases,
         group_norm_cases,
         decode_cases,
+        static_cache_cases,
         product_cases,
         attention_cases,
         shared_key_cases,

@@ -281,6 +281,10 @@ def attention(
     - CPU with AVX-512: where a key head has up to 8 rows (its query heads' queries, up to 7 of each),
       as in a step of decoding, a tile holds the rows of several key heads, unless there is dropout. The
       bits are those of any other tile.
+    - GPU: where a key head has up to 32 rows and nothing is saved for gradients, as in a step of
+      decoding over a static cache, several blocks share the keys of a head, as in
+      `tile::attention_decode`, unless there is dropout. A bias that is the same for all queries and
+      heads is read once for all rows of a key head. The number of parts depends on the shapes only.
     - sm_90: tensors of 16 bits that the copy unit cannot read, because rows or columns do not begin at
       multiples of 16 bytes or a stride is 0, are copied first, if the copies and a mask's bits take up
       to 40 MiB, and if 256 queries share each key or there are at most 256 keys. Otherwise they are

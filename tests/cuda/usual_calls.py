@@ -57,6 +57,13 @@ def packed_attention(head, causal, dtype):
     return tile.attention(q, k, v, is_causal=causal)[0]
 
 
+def decoded_attention(head, heads, mask, dtype):
+    """One query of a model whose cache has a mask, of bool or numbers, and no gradient."""
+    query, key = heads
+    q, k, v = (meta(dtype, 1, count, length, head) for count, length in ((query, 1), (key, 2048), (key, 2048)))
+    return tile.attention(q, k, v, attn_bias=meta(mask or dtype, 1, 1, 1, 2048))[0]
+
+
 def cross_entropy(classes, dtype):
     return tile.cross_entropy(leaf(dtype, 8192, classes), meta(i64, 8192))
 
@@ -108,6 +115,12 @@ CALLS = {
         f"attention[{head}],packed,{causal}": functools.partial(packed_attention, head, causal)
         for head in (64, 128)
         for causal in (False, True)
+    },
+    **{
+        f"attention[{head}],1 query,{heads},{mask or 'numbers'}": functools.partial(decoded_attention, head, heads, mask)
+        for head in (64, 128)
+        for heads in ((16, 16), (32, 8))
+        for mask in (torch.bool, None)
     },
     **{f"cross_entropy[{classes}]": functools.partial(cross_entropy, classes) for classes in (1000, 32000, 50257, 151936)},
     **{f"linear_cross_entropy[{width}]": functools.partial(linear_cross_entropy, width, 32000) for width in (768, 2048)},

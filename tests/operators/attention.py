@@ -135,6 +135,12 @@ def gate_attention_with(dtype, **options):
     return tile.attention(*inputs, is_causal=True, **{name: given(value) for name, value in options.items()})
 
 
+def gate_attention_of_few(dtype, queries, mask):
+    """Decoded tokens over a static cache."""
+    query, key, value = (meta_leaf(dtype, 1, *shape, 128).detach() for shape in ((32, queries), (8, 8192), (8, 8192)))
+    return tile.attention(query, key, value, attn_bias=torch.empty(1, 1, queries, 8192, dtype=mask or dtype, device="meta"))
+
+
 def gate_attention_varlen(dtype):
     starts = torch.empty(9, dtype=torch.int32, device="meta")
     inputs = (meta_leaf(dtype, 8192, 16, 128) for _ in range(3))
@@ -421,6 +427,8 @@ ATTENTION = Operator(
         "attention[128],bias": lambda dtype: gate_attention_with(dtype, attn_bias=meta_leaf(dtype, 1, 16, 4096, 4096)),
         "attention[128],softcap": lambda dtype: gate_attention_with(dtype, softcap=30.0),
         "attention[128],alibi": lambda dtype: gate_attention_with(dtype, alibi_slopes=((16,), torch.float32)),
+        "attention[128],1_query": lambda dtype: gate_attention_of_few(dtype, 1, torch.bool),
+        "attention[128],4_queries": lambda dtype: gate_attention_of_few(dtype, 4, None),
         "attention[128],dropout": lambda dtype: gate_attention_with(dtype, dropout_p=0.1, seed=((2,), torch.int64)),
     },
     sharded={

@@ -30,8 +30,8 @@ void finish(Running r, const std::optional<Array>& sinks, const Tile& head, cons
 }  // namespace
 
 void decode(const Decode<Array, Tile>& of) {
-  const auto& [query, key, value, lengths, out, lse, partials, scale, row_tiles, queries, options, tile, part,
-               operand] = of;
+  const auto& [query, key, value, lengths, bias, out, lse, partials, scale, row_tiles, queries, options, tile,
+               part, operand] = of;
   const auto [rows, cols, depth] = tile;
   const DType dtype = sum_dtype(query.dtype());
   Tile split = bid(0), key_head = bid(1), i = 0, batch = bid(2), factor = scale.astype(dtype);
@@ -40,27 +40,49 @@ void decode(const Decode<Array, Tile>& of) {
   std::vector<Tile> q;
   for (int c = 0; c < depth / part; ++c)
     q.push_back(query[{batch, key_head}].tiled_view({rows, part}).load({i, c}).astype(operand));
-  Tile length = lengths.tiled_view({1}).load({batch}).reshape(Shape{}).astype(i32);
+  Tile length = lengths ? lengths->tiled_view({1}).load({batch}).reshape(Shape{}).astype(i32) : key.dim(2);
   const auto& paged = options.page_rows;
   Tile page_size = paged ? Tile(paged->size) : key.dim(2), most = page_size;
   if (options.table) most = options.table->dim(1) * page_size;
-  assert_((length >= 0) & (length <= most), "a sequence is no longer than its cache");
+  if (lengths) assert_((length >= 0) & (length <= most), "a sequence is no longer than its cache");
   // Row r is query r % queries of its head.
-  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), first_own = length - 1, position = first_own,
-       head = key_head * query.dim(2) + row;
-  if (queries) {
-    first_own = length - *queries;
-    position = first_own + row % *queries;
-    head = key_head * (query.dim(2) / *queries) + row / *queries;
+  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), head = key_head * query.dim(2) + row;
+  if (queries) head = key_head * (query.dim(2) / *queries) + row / *queries;
+  // Places of the first query: the first key that it sees, the last one, and its own.
+  std::optional<Tile> first_seen = options.first, last_seen = options.offset, own_place = options.diagonal;
+  if (lengths) {
+    own_place = length - (queries ? *queries : Tile(1));
+    if (queries) last_seen = own_place;
+    if (options.before) first_seen = *own_place - *options.before;
   }
+  const auto of_row = [&](const std::optional<Tile>& of_first) {
+    return of_first && queries ? *of_first + row % *queries : of_first;
+  };
+  const std::optional<Tile> row_first = of_row(first_seen), row_last = of_row(last_seen),
+                            position = of_row(own_place);
 
   std::optional<Tile> slope, cap;
   if (options.slopes) slope = gather((*options.slopes)[{batch}], {head}).astype(dtype);
   if (options.softcap) cap = options.softcap->astype(dtype);
-  const bool plain = !slope && !cap, to_base_2 = plain && info(operand).bits == 16;
-  const auto score = [&](const Tile& product, const Tile& col) {
-    Tile s = cap ? tanh(product * (factor / *cap)) * *cap : product * factor;
-    if (slope) s = fma(abs(position - col).astype(dtype), -*slope, s);
+  const bool hides = bias && bias->scores.dtype() == boolean, adds = bias && !hides,
+             plain = !slope && !cap && !adds, to_base_2 = plain && info(operand).bits == 16;
+  const auto read_bias = [&](const Tile& j) {
+    const Array& all = bias->scores;
+    Array own = all[{min(batch, all.dim(0) - 1), min(key_head, all.dim(1) - 1)}];
+    if (bias->rows == BiasRows::queries)
+      return gather_rows(own, 0, row.reshape({rows}) % *queries, {j * cols}, {cols});
+    const bool one = bias->rows == BiasRows::one;
+    return own.tiled_view({one ? 1 : rows, cols}).load({one ? Tile(0) : i, j});
+  };
+  const auto score = [&](const Tile& product, const Tile& col, const std::optional<Tile>& added) {
+    Tile s;
+    if (cap) {
+      s = tanh(product * (factor / *cap)) * *cap;
+      if (added) s += added->astype(dtype);
+    } else {
+      s = added ? fma(product, factor, added->astype(dtype)) : product * factor;
+    }
+    if (slope) s = fma(abs(*position - col).astype(dtype), -*slope, s);
     return s;
   };
   // exp(score - top), where the product's rounding is the only one if nothing is added.
@@ -69,11 +91,10 @@ void decode(const Decode<Array, Tile>& of) {
     return exp(plain ? fma(product, factor, -top) : s - top);
   };
 
-  Tile low = 0, high = cdiv(length, cols), first_seen = 0;
-  if (options.before) {
-    first_seen = max(first_own - *options.before, 0);
-    low = min(first_seen / cols, high);
-  }
+  Tile stop = length, low = 0;
+  if (options.offset) stop = min(max(*options.offset + (queries ? *queries : Tile(1)), 0), length);
+  Tile high = cdiv(stop, cols);
+  if (first_seen) low = min(max(*first_seen, 0) / cols, high);
   Tile split_tiles = cdiv(high - low, num_blocks(0)), first = min(low + split * split_tiles, high);
 
   Running r = nothing_yet(rows, depth, dtype);
@@ -85,14 +106,18 @@ void decode(const Decode<Array, Tile>& of) {
     return (page >= 0) & (page < pages.astype(page.dtype()));
   };
   Tile known = full({cols}, 1, boolean);  // pages that are read; checked at the end, where no load waits
+  std::optional<Tile> next_bias;  // read a tile ahead, because nothing copies it ahead as it does keys
+  if (bias) next_bias = read_bias(first);
   for (Tile j : range(first, min(first + split_tiles, high))) {
+    const std::optional<Tile> own_bias = next_bias;
+    if (bias) next_bias = read_bias(j + 1);
     Tile number = j * cols + arange(cols), page;
     if (paged) {
-      Tile read = number < length;
-      if (options.before) read = read & (number >= first_seen);
+      Tile wanted = number < length;
+      if (first_seen) wanted = wanted & (number >= *first_seen);
       page = gather((*options.table)[{batch}], {number / paged->size});
-      known = known & (in_cache(page, paged->pages) | logical_not(read));
-      page = where(read, page.astype(i32), -1);
+      known = known & (in_cache(page, paged->pages) | logical_not(wanted));
+      page = where(wanted, page.astype(i32), -1);
     } else if (options.table) {
       page = (*options.table)[{batch}].tiled_view({1}).load({j / *options.page_tiles}).reshape(Shape{});
       assert_(in_cache(page, key.dim(0)), no_page);
@@ -105,7 +130,7 @@ void decode(const Decode<Array, Tile>& of) {
       }
       Array own = options.table ? cache[{page, key_head}] : cache[{batch, key_head}];
       // Behind the sequence the cache may hold NaN, which times 0 is NaN.
-      if (only_seen)
+      if (only_seen && lengths)
         own = own.slice(0, 0, options.table ? length - j / *options.page_tiles * page_size : length);
       return own.tiled_view({cols, width})
           .load({options.table ? j % *options.page_tiles : j, c})
@@ -116,11 +141,12 @@ void decode(const Decode<Array, Tile>& of) {
       k.push_back(load(key, keys_apart, part, static_cast<int>(c), false));
     Tile v = load(value, values_apart, depth, 0, true);
     Tile col = number.reshape({1, cols}), seen = col < length;
-    if (queries) seen = seen & (col <= position);
-    if (options.before) seen = seen & (col >= position - *options.before);
+    if (row_last) seen = seen & (col <= *row_last);
+    if (row_first) seen = seen & (col >= *row_first);
+    if (hides) seen = seen & *own_bias;
     Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
     for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
-    Tile s = score(product, col);
+    Tile s = score(product, col, adds ? own_bias : std::nullopt);
     Tile top = detach(max(r.top, where(seen, s, least_number(dtype)).max(1, true))),
          shrink = exp(r.top - top), p = where(seen, exponential(product, s, top), 0.0);
     totals_of = fma(totals_of, shrink, p);

@@ -5,6 +5,9 @@
 // share a key head. Caches are [batch, key heads, length, head dim], or pages [pages, key heads, page, head
 // dim] with table [batch, pages of a sequence]. Where a tile has keys of several pages, they are [key heads,
 // rows, head dim], with the pages a constant number of rows apart.
+//
+// The queries of a sequence with a length are its last ones, and see no key behind their own. Without lengths
+// each sequence has all keys of the array, and options say which of them a query sees.
 #pragma once
 #include <optional>
 
@@ -24,10 +27,22 @@ struct DecodeOptionsOf {
   std::optional<Array> table;
   std::optional<Integer> page_tiles;           // key tiles a page, where pages are whole tiles
   std::optional<PageRows<Integer>> page_rows;  // where they are not
-  std::optional<Integer> before;               // keys seen before a query's own position, all without it
+  // With lengths: the keys seen before a query's own place, all without it.
+  std::optional<Integer> before;
+  // Without lengths: query q sees no key before q + first and none behind q + offset, and its own place, from
+  // which slopes count, is q + diagonal.
+  std::optional<Integer> first, offset, diagonal;
   std::optional<Number> softcap;
   std::optional<Array> slopes;  // [batch, heads]
   std::optional<Array> sinks;   // [heads]
+};
+
+// The rows of a bias: a single one that all rows of a tile share, one a query that heads share, or all.
+enum class BiasRows { one, queries, all };
+template <class Array>
+struct DecodeBias {
+  Array scores;  // [batch or 1, key heads or 1, rows, key]; bool hides, numbers are added
+  BiasRows rows;
 };
 
 // Partial results of blocks, [batch, key heads, rows, splits, head dim], and the maxima that they are
@@ -41,7 +56,8 @@ struct PartialResults {
 template <class Array, class Tile>
 struct Decode {
   Array query, key, value;
-  Array lengths;  // the keys of each sequence, of which the last are the queries' own
+  std::optional<Array> lengths;  // the keys of each sequence
+  std::optional<DecodeBias<Array>> bias;
   Array out, lse;
   std::optional<PartialResults<Array>> partials;  // without them a block has all keys, and stores out and lse
   Tile scale;

@@ -1,4 +1,5 @@
 // The forward's launch.
+#include "few_queries.h"
 #include "few_rows.h"
 #include "group_operands.h"
 #include "tile_choice.h"
@@ -15,7 +16,9 @@ void run_forward(const Operands& given, const OptionalTensor& given_bias, const 
   Problem p(given, request, packed, text);
   const Tensor& lse = results.lse;
   if (lse.numel() == 0) return;
-  if (given.query.is_cpu() && run_few_rows(given, whole_bias(given_bias, p), p, results)) return;
+  if (given.query.is_cpu() ? run_few_rows(given, whole_bias(given_bias, p), p, results)
+                           : run_few_queries(given, given_bias, p, results))
+    return;
   const bool wants_gradient = given_bias && given_bias->requires_grad();
   const GroupOperands read(given, std::nullopt, given_bias, wants_gradient, p);
   const Operands operands = read.operands();
