@@ -155,13 +155,16 @@ def test_narrow_integers_are_no_text(dtype):
             text_of(function, TWELVE)
 
 
+LEVELS = 30
+
+
 def test_a_deep_choice_of_integers_is_written_once(monkeypatch):
     """Each level was written twice, as a number and as an integer, and so was all below it."""
 
     def deep(s, b, h, q, k):
         x = q // 2
-        for level in range(30):
-            x = torch.where(q > k + level, x, k)
+        for level in range(LEVELS):
+            x = torch.where(x > k + level, x, k)
         return s + x
 
     written = []
@@ -169,8 +172,8 @@ def test_a_deep_choice_of_integers_is_written_once(monkeypatch):
         own = getattr(flex_text.Text, name)
         monkeypatch.setattr(flex_text.Text, name, lambda self, node, own=own: written.append(node) or own(self, node))
     text, _ = text_of(deep)
-    assert text.count("where") == 30
-    assert len(written) < 30 * 30 * 8
+    assert text.count("where") == LEVELS
+    assert len(written) < LEVELS * LEVELS * 8
 
 
 def test_biases_are_texts_as_they_are_written():
