@@ -159,12 +159,12 @@ LEVELS = 30
 
 
 def test_a_deep_choice_of_integers_is_written_once(monkeypatch):
-    """Each level was written twice, as a number and as an integer, and so was all below it."""
+    """A number that is tried in vain at one level is not tried again for each use at the next."""
 
     def deep(s, b, h, q, k):
         x = q // 2
         for level in range(LEVELS):
-            x = torch.where(x > k + level, x, k)
+            x = torch.where(x == k + level, x + 1, x - 1)
         return s + x
 
     written = []
