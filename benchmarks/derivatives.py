@@ -3,9 +3,12 @@
     python benchmarks/derivatives.py [--device cpu|cuda] [--only REGEX] [--seconds S] [--write]
 
 One process, medians of interleaved rounds, random data in bfloat16 on a GPU and float32 on a CPU, printed as a table. Gradients are
-those of one call of torch.autograd.grad behind a forward that is not timed. --write: into results/derivatives-<chip>.md."""
+those of one call of torch.autograd.grad behind a forward that is not timed. On a GPU calls are replayed from a graph, and the host's
+time of a call is a column of its own: a training step hides it where its kernels take longer. --write: into
+results/derivatives-<chip>.md."""
 
 import re
+import time
 
 import measure
 import tile_ops
@@ -187,6 +190,28 @@ def cases(device):
         yield f"forward mode of {name} {list(shapes[0])}", lambda c=call, s=shapes: with_tangent(c, *s), None
 
 
+def host_seconds(function, calls=30):
+    """Returns how long the host takes for a call on an idle GPU that does not have it wait."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    seconds = (time.perf_counter() - start) / calls
+    torch.cuda.synchronize()
+    return seconds
+
+
+def seconds_on_gpu(functions):
+    """Returns the seconds of each of a dict's functions, replayed from graphs if all can be captured."""
+    import gpu
+
+    for function in functions.values():
+        function()
+    graphs = all([gpu.replayed(each, 1) for each in functions.values()])
+    found = gpu.times(list(functions.values()), 9, 10, graphs=graphs)
+    return {name: us / 1e6 for name, us in zip(functions, found)}
+
+
 def main():
     options = of_device(__doc__)
     options.add_argument("--only", metavar="REGEX", default="")
@@ -196,18 +221,28 @@ def main():
         f"{where}, torch {torch.__version__}. Medians of interleaved rounds, random data. peer: our gradient written by hand,"
     ]
     lines += ["or the operator without tangents. Made by `python benchmarks/derivatives.py --write`."]
-    table = Table("Derivatives by the compiler", lines, ["case", "derived us", "peer us", "peer / derived", "bar"], {"case"})
+    columns, cuda = ["case", "derived us", "peer us", "peer / derived", "bar"], options.device == "cuda"
+    if cuda:
+        lines += ["Calls are replayed from a graph. host us: the host's time of a call that is not."]
+        columns += ["derived host us", "peer host us"]
+        torch.cuda.set_stream(torch.cuda.Stream())  # that of a graph
+    table = Table("Derivatives by the compiler", lines, columns, {"case"})
     for name, make, bar in cases(options.device):
         if not re.search(options.only, name):
             continue
         try:
             peer, derived = make()
-            found = measure.rounds_of({"peer": peer, "derived": derived}, options.seconds, device=options.device)
+            functions = {"derived": derived, "peer": peer}
+            if cuda:
+                found = seconds_on_gpu(functions)
+                host = [digits(1e6 * host_seconds(each)) for each in functions.values()]
+            else:
+                found, host = measure.rounds_of(functions, options.seconds), []
         except (RuntimeError, ValueError) as error:
             table.add(f"{name}: {str(error).splitlines()[0]}")
             continue
-        times = [digits(1e6 * found[each]) for each in ("derived", "peer")]
-        table.add(name, *times, digits(found["peer"] / found["derived"]), "" if bar is None else digits(bar))
+        times = [digits(1e6 * found[each]) for each in functions]
+        table.add(name, *times, digits(found["peer"] / found["derived"]), "" if bar is None else digits(bar), *host)
     if options.write:
         table.write(file_name("derivatives", chip))
 

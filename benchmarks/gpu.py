@@ -215,6 +215,7 @@ def main():
         sys.exit("benchmarks/gpu.py needs a GPU that torch sees; `make bench` times the CPU")
     torch._functorch.config.donated_buffer = False  # otherwise a compiled backward runs only once
     name = torch.cuda.get_device_name()
+    part = f"--only '{options.only}' --name {options.name} " if options.name != "gpu" else ""
     with torch.cuda.stream(torch.cuda.Stream()):
         bandwidth, peak = roofs()
         words = [
@@ -225,7 +226,7 @@ def main():
             "moved and computed. of copy: time of Tensor.copy_ on the same bytes, from a graph or launched, the faster, / ours;",
             "peers: their time / ours.",
             f"Roofs: a copy moves {bandwidth:.2f} TB/s, cuBLAS reaches {peak:.0f} TF/s. Made by `python "
-            "benchmarks/gpu.py --write`.",
+            f"benchmarks/gpu.py {part}--write`.",
         ]
         table = Table(name, words, HEAD, {"case", "other peers", "bars"})
         run(table, options)

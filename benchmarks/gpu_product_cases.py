@@ -140,6 +140,10 @@ def product_cases():
     for shape in ONE_ROW:
         name = f"matmul {'x'.join(map(str, shape))} NT"
         yield Case(name, functools.partial(matmul_work, *shape, "NT"), ratios={"cuBLAS": 1.1})
+        rows, columns, depth = shape
+        make = functools.partial(epilogue_work, *EPILOGUES["linear+bias+gelu_tanh"], rows, depth, columns)
+        yield Case(f"{name}, bias and gelu_tanh", make, ratios={"eager": 1.1})
+        yield Case(f"{name}, gated", functools.partial(gated_matmul_work, rows, depth, columns, False), ratios={"eager": 1.1})
     for shape, ratio in ODD.items():
         name = f"matmul {'x'.join(map(str, shape))} NN"
         yield Case(name, functools.partial(matmul_work, *shape, "NN"), ratios={"cuBLAS": ratio}, product=True)

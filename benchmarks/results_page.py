@@ -103,6 +103,13 @@ def _products(rows):
         yield f"{len(speeds)} products reach {_range(speeds)} of cuBLAS' speed; the median is {_two_decimals(statistics.median(speeds))}"
 
 
+def _one_row(rows):
+    """Returns the outcome of products alone, and of those with neighbours that are fused into them."""
+    yield from _products(rows)
+    if speeds := _numbers(rows, "eager"):
+        yield f"{len(speeds)} products with an activation or a gate are {_range(speeds, _two_decimals)} times as fast as eager"
+
+
 def _tiles(rows):
     best = [max(float(cell) for name, cell in row.items() if cell and name not in ("m x n x k", "cuBLAS us")) for row in rows]
     return [f"the best tiles of {len(best)} products reach {_range(best)} of cuBLAS' speed"]
@@ -200,6 +207,7 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
     "attention": ("attention against FlashAttention-2 and cuDNN", _attention),
     "variants": ("attention with a bias, packed samples, a cache or a user's kernel", _variants),
     "products": ("products against cuBLAS, torch eager and `torch.compile`", _products),
+    "one_row": ("products of one row, as of a decoded token", _one_row),
     "tiles": ("products in tiles of many sizes against cuBLAS", _tiles),
     "host": ("the host's time of a call", _host),
     "patched": ("the host's time of patched modules", _patched),
@@ -281,11 +289,11 @@ STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's r
             state,
             f"bfloat16 products of {rows}, H200",
             "cuBLAS",
-            "products-h200",
+            tables,
             f"matmul {rows.split()[0]}x",
             _column("other peers", r"cuBLAS ([\d.]+)"),
         )
-        for state, rows in (("ahead", "1 row"), ("behind", "16 rows"))
+        for state, rows, tables in (("ahead", "1 row", "one_row-h200"), ("behind", "16 rows", "products-h200"))
     ),
     ("behind", "gated products, backward, H200", "torch eager", "products-h200", "gated_matmul.*backward", _column("eager")),
     ("behind", "attention in Python, H100", "Triton", "python-h100*", "attention", _column("Triton / Python")),

@@ -340,9 +340,9 @@ void LayoutPlan::spread(const Value* from, const Layout& layout, const Op* origi
     const Value* value = open.front();
     const auto edges = edges_.find(value);
     if (edges == edges_.end() || (value != from && repeats_scalar(value))) continue;
+    const Layout& known = layouts_.at(value);
     for (const Edge& edge : edges->second) {
       if (layouts_.count(edge.other)) continue;
-      const Layout& known = layouts_.at(value);
       const std::optional<Layout> same = edge.op ? related(*edge.op, value, edge.other, known) : known;
       if (same) give_variable(edge.other, *same);
     }

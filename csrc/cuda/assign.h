@@ -86,8 +86,8 @@ class LayoutPlan {
   bool carries_ = false;    // a loop carries tiles
   bool by_blocks_ = false;  // products by FMA hold blocks of sums in registers
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
-  std::unordered_map<const Value*, const Value*>
-      variables_;  // a loop's arguments and results, each of the other
+  // {a loop's argument: its result, and the reverse}
+  std::unordered_map<const Value*, const Value*> variables_;
   std::unordered_map<const Value*, Layout> layouts_;
   std::unordered_map<const Value*, const Op*> origins_;
   std::unordered_map<const Op*, Run> runs_;         // those of several elements

@@ -1,6 +1,7 @@
 // Walks the kernel in execution order with the set of accesses that no barrier follows yet. Accesses of a
 // loop's body also precede the body's next iteration.
 #include "cuda/barrier_plan.h"
+#include "cuda/async/ops.h"
 
 #include <algorithm>
 
@@ -9,10 +10,7 @@
 namespace tile::cuda {
 namespace {
 
-// Stores through panels have their own barriers.
-bool touches(const Op& op) {
-  return (op.traits().reads || op.traits().writes) && !op.is("store_async") && !op.is("store_rows");
-}
+bool touches(const Op& op) { return (op.traits().reads || op.traits().writes) && !is_panel_store(op); }
 
 // Returns true for atomic additions whose old value is unused: they may run in any order, so two of them need
 // no barrier. An atomic's result would reveal the order.

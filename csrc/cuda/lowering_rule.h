@@ -30,7 +30,8 @@ struct LoweringRule {
   bool exchanges = false;
   // True if the op also runs within a warpgroup, whose 128 threads then act as the block. Elementwise ops do.
   bool grouped = false;
-  // Returns true for an op that does, if not all of the primitive do. The kernel's uses are given.
+  // Restricts `grouped`: returns true for the ops of this primitive that run within a group. Null: all of
+  // them.
   bool (*within_group)(const Op& op, const UseCounts& uses) = nullptr;
   // True if the op combines elements into fewer, in any order and layout.
   bool reduces = false;

@@ -85,11 +85,14 @@ bool asserts(const Function& function) {
 // threads do the same.
 const Op* not_grouped(const Function& function) {
   const Op* found = nullptr;
-  const UseCounts uses = count_uses(function.body());
+  std::optional<UseCounts> uses;  // few kernels need them
   walk(function.body(), [&](const Op& op) {
     if (op.parent == &function.body()) return;
     const LoweringRule* rule = find_lowering(op.name());
-    if (rule && rule->within_group && !rule->within_group(op, uses)) rule = nullptr;
+    if (rule && rule->within_group) {
+      if (!uses) uses = count_uses(function.body());
+      if (!rule->within_group(op, *uses)) rule = nullptr;
+    }
     const bool tiles = op.traits().acts() || op.traits().reads || !op.regions.empty() ||
                        (!op.results.empty() && is_tile(op.results[0]));
     if (!found && tiles && !op.is("constant") && !(rule && rule->grouped)) found = &op;

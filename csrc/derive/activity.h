@@ -11,7 +11,8 @@ namespace tile {
 // The accesses of each array parameter, in the order of the kernel.
 struct ArrayUses {
   std::vector<const Op*> reads, stores, additions;  // additions: atomic ones to memory
-  const Op* first_read = nullptr;  // also of those that only count iterations, as no other list
+  // the first read, including reads inside loops that only count iterations, which `reads` leaves out
+  const Op* first_read = nullptr;
 };
 
 class Activity {

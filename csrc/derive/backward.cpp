@@ -120,8 +120,7 @@ Value* Backward::sum(Value* x, Value* y) {
 }
 void Backward::add(Value* value, Value* part) {
   if (!active(value)) return;
-  if (const DType dtype = adjoint_dtype(value->type.dtype); part->type.dtype != dtype)
-    part = build_.emit("astype", {part}, {{"dtype", dtype}});
+  part = build_.astype(part, adjoint_dtype(value->type.dtype));
   TILE_CHECK(part->type.shape == value->type.shape, "an adjoint is ", part->type, ", its value ",
              value->type);
   Frame& frame = frames_.back();

@@ -46,8 +46,8 @@ class Backward {
     std::vector<bool> used;       // values of `before` that the adjoints are computed from
     std::vector<bool> needed;     // those, and what they are computed from in earlier iterations
   };
-  // Emits what an iteration that is computed again begins with. carried: those that are needed; others are
-  // null.
+  // Emits ops at the beginning of a recomputed iteration. turn: its number in the loop that recomputes.
+  // carried: the values that are needed; others are null.
   using AtIteration = std::function<void(Builder& build, Value* turn, const std::vector<Value*>& carried)>;
 
   bool active(const Value* value) const;
@@ -69,8 +69,8 @@ class Backward {
              const LastMaximum* last = nullptr);
   void differentiate(Loop& loop, const LastMaximum* last);
   bool online(Loop& loop);
-  Value* zeros_like(const Value* value);  // in adjoint_type
-  bool runs_forward(Loop& loop);
+  Value* zeros_like(const Value* value);       // in adjoint_type
+  static bool runs_forward(const Loop& loop);  // after find_used()
   void insert_loop(Loop& loop);
 
   // In backward_loops.cpp: a loop from the last iteration to the first, and what it needs of earlier ones.
@@ -90,8 +90,6 @@ class Backward {
                                 const std::vector<Value*>& initial, const AtIteration& at);
   void replace_before(Loop& loop, const ValueMap& kept);
   Value* add_scratch(const Loop& loop, size_t k, bool in_segment);
-  static std::vector<Value*> insert_for(Builder& build, std::vector<Value*> bounds,
-                                        const std::vector<Value*>& initial, std::unique_ptr<Block> block);
 
   void note_copies(const ValueMap& map, const LastMaximum* last = nullptr);
   void note_loop(const Op& from, const Op& to);

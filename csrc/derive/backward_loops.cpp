@@ -11,31 +11,20 @@ namespace {
 
 Shape kept_shape(const Type& type) { return type.shape.empty() ? Shape{1} : type.shape; }
 
-std::vector<Value*> place_of(Builder& build, Value* array, Value* place, const Shape& shape) {
-  std::vector<Value*> operands{build.emit("index", {array, block_number(build), place})};
-  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
-  return operands;
+Value* place_of(Builder& build, Value* array, Value* place) {
+  return build.emit("index", {array, block_number(build), place});
 }
 void store_tile(Builder& build, Value* array, Value* place, Value* tile) {
-  const Shape shape = kept_shape(tile->type);
-  if (tile->type.shape.empty()) tile = build.emit("reshape", {tile}, {{"shape", shape}});
-  std::vector<Value*> operands = place_of(build, array, place, shape);
-  operands.insert(operands.begin() + 1, tile);
-  build.create(primitive("store"), std::move(operands), {{"steps", shape}});
+  store_whole(build, place_of(build, array, place), kept_shape(tile->type), tile);
 }
 Value* load_tile(Builder& build, Value* array, Value* place, const Type& type) {
-  const Shape shape = kept_shape(type);
-  const Attribute pad = Constant::of(type.dtype, 0).attribute();
-  Value* tile = build.emit("load", place_of(build, array, place, shape),
-                           {{"pad", pad}, {"shape", shape}, {"steps", shape}});
-  return type.shape.empty() ? build.emit("reshape", {tile}, {{"shape", type.shape}}) : tile;
+  return load_whole(build, place_of(build, array, place), kept_shape(type), type);
 }
 
 // Returns ceil(count / places), at least 1: each place stands for so many iterations.
 Value* stride_of(Builder& build, Value* count, Value* array) {
   const DType dtype = count->type.dtype;
-  Value* places = build.emit("dim", {array}, {{"axis", 1}});
-  if (places->type.dtype != dtype) places = build.emit("astype", {places}, {{"dtype", dtype}});
+  Value* places = build.astype(build.emit("dim", {array}, {{"axis", 1}}), dtype);
   return build.emit("maximum", {build.emit("cdiv", {count, places}), build.constant(dtype, 1)});
 }
 
@@ -43,32 +32,18 @@ Value* stride_of(Builder& build, Value* count, Value* array) {
 void at_multiples(Builder& build, Value* number, Value* stride,
                   const std::function<void(Builder&, Value*)>& body) {
   Value* place = build.emit("floordiv", {number, stride});
-  auto branch = std::make_unique<Op>();
-  branch->primitive = &primitive("if");
-  branch->location = build.location;
-  branch->operands = {build.emit("eq", {build.emit("mul", {place, stride}), number})};
-  for (const bool runs : {true, false}) {
-    branch->regions.push_back(std::make_unique<Block>());
-    Builder inside(build.function(), *branch->regions.back());
+  Value* runs = build.emit("eq", {build.emit("mul", {place, stride}), number});
+  auto then = std::make_unique<Block>(), otherwise = std::make_unique<Block>();
+  for (Block* block : {then.get(), otherwise.get()}) {
+    Builder inside(build.function(), *block);
     inside.location = build.location;
-    if (runs) body(inside, place);
+    if (block == then.get()) body(inside, place);
     inside.create(primitive("yield"), {});
   }
-  build.insert(std::move(branch));
+  build.insert_if(runs, std::move(then), std::move(otherwise));
 }
 
 }  // namespace
-
-std::vector<Value*> Backward::insert_for(Builder& build, std::vector<Value*> bounds,
-                                         const std::vector<Value*>& initial, std::unique_ptr<Block> block) {
-  auto made = std::make_unique<Op>();
-  made->primitive = &primitive("for");
-  made->location = build.location;
-  made->operands = std::move(bounds);
-  made->operands.insert(made->operands.end(), initial.begin(), initial.end());
-  made->regions.push_back(std::move(block));
-  return build.insert(std::move(made)).results;
-}
 
 // Finds the carried values that adjoints are computed from, and those from which a later iteration is.
 void Backward::find_used(Loop& loop) {
@@ -110,11 +85,8 @@ Value* Backward::add_scratch(const Loop& loop, size_t k, bool in_segment) {
 
 void Backward::replace_before(Loop& loop, const ValueMap& kept) {
   replace_uses(*loop.body.block, kept);
-  const auto replace = [&](Value*& value) {
-    if (const auto at = kept.find(value); at != kept.end()) value = at->second;
-  };
-  for (Value*& value : loop.results) replace(value);
-  for (auto& [value, part] : loop.body.frame.parts) replace(part);
+  for (Value*& value : loop.results) replace(value, kept);
+  for (auto& [value, part] : loop.body.frame.parts) replace(part, kept);
 }
 
 // Lets the body run in turns of which the first is the last iteration. Returns the bounds of the turns.
@@ -183,14 +155,13 @@ std::vector<Value*> Backward::run_again(const Loop& loop, Builder& build, Value*
     if (!op->traits().terminator) inside.insert(clone(*op, function_, map));
   for (size_t k = 0; k < carried.size(); ++k) {
     if (!carried[k]) continue;
-    Value* value = region.terminator()->operands[k];
-    const auto copy = map.find(value);
-    yields.push_back(copy == map.end() ? value : copy->second);
+    yields.push_back(region.terminator()->operands[k]);
+    replace(yields.back(), map);
   }
   inside.create(primitive("yield"), yields);
   remove_forward_effects(*block);
-  return insert_for(build, {build.constant(dtype, 0), count, build.constant(dtype, 1)}, initial,
-                    std::move(block));
+  const std::vector<Value*> bounds{build.constant(dtype, 0), count, build.constant(dtype, 1)};
+  return build.insert_for(bounds, initial, std::move(block)).results;
 }
 
 // The kernel's loop keeps the values that are needed at the beginning of each segment. The segments follow in
@@ -222,13 +193,6 @@ Backward::Segments Backward::open_segments(Loop& loop, Value* turn) {
   Value *low = op.operands[0], *step = op.operands[2];
   Value* count = before.emit("cdiv", {before.emit("sub", {op.operands[1], low}), step});
   Value* stride = stride_of(before, count, any_first);
-  Builder store = locate(Builder(function_, op.region()));
-  store.at(op.region(), 0);
-  Value* own = store.emit("floordiv", {store.emit("sub", {op.region().arguments[0], low}), step});
-  at_multiples(store, own, stride, [&](Builder& build, Value* place) {
-    for (size_t k = 0; k < firsts.size(); ++k)
-      if (firsts[k]) store_tile(build, firsts[k], place, op.region().arguments[1 + k]);
-  });
 
   Segments made{std::make_unique<Block>(), nullptr, {}, {}};
   Value* segments = build_.emit("cdiv", {count, stride});
@@ -272,6 +236,15 @@ Backward::Segments Backward::open_segments(Loop& loop, Value* turn) {
   for (size_t k = 0, next = 0; k < inner.size(); ++k)
     if (inner[k]) kept[loop.before[k]] = values[next++];
   replace_before(loop, kept);
+
+  // Only now, because iterations that are computed again do not store these.
+  Builder store = locate(Builder(function_, op.region()));
+  store.at(op.region(), 0);
+  Value* own = store.emit("floordiv", {store.emit("sub", {op.region().arguments[0], low}), step});
+  at_multiples(store, own, stride, [&](Builder& build, Value* place) {
+    for (size_t k = 0; k < firsts.size(); ++k)
+      if (firsts[k]) store_tile(build, firsts[k], place, op.region().arguments[1 + k]);
+  });
   return made;
 }
 
@@ -283,8 +256,8 @@ std::vector<Value*> Backward::close_segments(Loop& loop, Segments& segments,
   for (const Value* value : initial)
     carried.push_back(function_.add_argument(*segments.block, value->type, loop.op.location));
   inside.create(primitive("yield"),
-                insert_for(inside, segments.inner_bounds, carried, std::move(loop.body.block)));
-  return insert_for(build_, segments.bounds, initial, std::move(segments.block));
+                inside.insert_for(segments.inner_bounds, carried, std::move(loop.body.block)).results);
+  return build_.insert_for(segments.bounds, initial, std::move(segments.block)).results;
 }
 
 }  // namespace tile

@@ -4,7 +4,6 @@
 
 #include "derive/backward.h"
 #include "derive/recomputed.h"
-#include "passes/liveness.h"
 
 namespace tile {
 
@@ -29,8 +28,8 @@ Backward::Body Backward::again(const Block& from, std::unique_ptr<Block> to, Val
     const auto scaled = last->loop->scaled.find(origin->second);
     if (scaled == last->loop->scaled.end()) return nullptr;
     Value* same = op.operands[scaled->second];
-    const auto copy = map.find(same);
-    return copy == map.end() ? same : copy->second;
+    replace(same, map);
+    return same;
   };
   for (const auto& op : from.ops) {
     if (op->traits().terminator) continue;
@@ -43,10 +42,8 @@ Backward::Body Backward::again(const Block& from, std::unique_ptr<Block> to, Val
     note_loop(*op, copy);
   }
   note_copies(map, last);
-  for (Value* value : from.terminator()->operands) {
-    const auto copy = map.find(value);
-    body.yields.push_back(copy == map.end() ? value : copy->second);
-  }
+  body.yields = from.terminator()->operands;
+  for (Value*& value : body.yields) replace(value, map);
   frames_.push_back({&block, {}, {}});
   for (size_t i = 0; i < seeds.size(); ++i)
     if (seeds[i]) add(body.yields[i], seeds[i]);
@@ -56,11 +53,8 @@ Backward::Body Backward::again(const Block& from, std::unique_ptr<Block> to, Val
   for (Value* value : body.frame.order)
     if (!defined_inside(value, block)) body.captured.push_back(value);
   const ValueMap loaded = load_saved(block);
-  const auto replace = [&](Value*& value) {
-    if (const auto at = loaded.find(value); at != loaded.end()) value = at->second;
-  };
-  for (Value*& value : body.yields) replace(value);
-  for (auto& [value, part] : body.frame.parts) replace(part);
+  for (Value*& value : body.yields) replace(value, loaded);
+  for (auto& [value, part] : body.frame.parts) replace(part, loaded);
   remove_forward_effects(block);
   return body;
 }
@@ -73,10 +67,6 @@ void Backward::if_op(Op& op) {
     given |= seeds.back() != nullptr;
   }
   if (!given) return;
-  auto made = std::make_unique<Op>();
-  made->primitive = op.primitive;
-  made->location = op.location;
-  made->operands = {op.operands[0]};
   std::vector<Body> bodies;
   std::vector<Value*> captured;
   for (const auto& region : op.regions) {
@@ -94,32 +84,18 @@ void Backward::if_op(Op& op) {
       yields.push_back(part == body.frame.parts.end() ? zeros_like(value) : part->second);
     }
     build_.create(primitive("yield"), std::move(yields));
-    made->regions.push_back(std::move(body.block));
   }
   build_.to_end(*frames_.back().block);
-  const std::vector<Value*> parts = build_.insert(std::move(made)).results;
+  const std::vector<Value*> parts =
+      build_.insert_if(op.operands[0], std::move(bodies[0].block), std::move(bodies[1].block)).results;
   for (size_t i = 0; i < captured.size(); ++i) add(captured[i], parts[i]);
 }
 
 // The adjoint loop may run in the kernel's order if no adjoint that it carries changes, as with sums, and all
 // carried values that it needs are computed again on the way.
-bool Backward::runs_forward(Loop& loop) {
-  const auto& captured = loop.body.captured;
-  loop.used.assign(loop.before.size(), false);
+bool Backward::runs_forward(const Loop& loop) {
   for (size_t k = 0; k < loop.adjoints.size(); ++k)
-    if (loop.adjoints[k] && loop.results[k] != loop.adjoints[k]) return false;
-  std::vector<Value*> roots;
-  for (Value* value : captured) roots.push_back(loop.body.frame.parts.at(value));
-  for (bool more = true; more;) {
-    more = false;
-    const Liveness live(*loop.body.block, roots);
-    for (size_t k = 0; k < loop.before.size(); ++k) {
-      if (loop.used[k] || !live.live(loop.before[k])) continue;
-      if (loop.adjoints[k]) return false;
-      more = loop.used[k] = true;
-      roots.push_back(loop.body.yields[k]);
-    }
-  }
+    if (loop.adjoints[k] && (loop.needed[k] || loop.results[k] != loop.adjoints[k])) return false;
   return true;
 }
 
@@ -145,9 +121,10 @@ bool Backward::online(Loop& loop) {
   changed.seeds[maximum] = nullptr;
   const LastMaximum last{&known->second, build_.emit("detach", {loop.op.results[maximum]})};
   differentiate(changed, &last);
+  find_used(changed);
   if (!runs_forward(changed)) return false;
-  for (size_t k = 0; k < changed.used.size(); ++k)
-    if (changed.used[k] && is_floating(changed.before[k]->type.dtype)) return false;
+  for (size_t k = 0; k < changed.needed.size(); ++k)
+    if (changed.needed[k] && is_floating(changed.before[k]->type.dtype)) return false;
   loop.seeds = std::move(changed.seeds);
   loop.index = changed.index;
   loop.before = std::move(changed.before);
@@ -187,8 +164,9 @@ void Backward::insert_loop(Loop& loop) {
   Block& outside = *frames_.back().block;
   const auto& captured = loop.body.captured;
   build_.location = op.location;
+  find_used(loop);
   const bool forward = runs_forward(loop);
-  if (!forward) find_used(loop);
+  if (forward) loop.used = loop.needed;
   build_.to_end(outside);
   std::vector<Value*> bounds(op.operands.begin(), op.operands.begin() + 3), initial, yields;
   std::vector<Value*> arguments{loop.index};
@@ -204,8 +182,7 @@ void Backward::insert_loop(Loop& loop) {
       yields.push_back(loop.body.yields[k]);
     }
     replace_uses(block, replaced);
-    for (auto& [value, part] : loop.body.frame.parts)
-      if (const auto at = replaced.find(part); at != replaced.end()) part = at->second;
+    for (auto& [value, part] : loop.body.frame.parts) replace(part, replaced);
   } else {
     for (size_t k = 0; k < loop.before.size(); ++k) {
       if (!loop.adjoints[k]) continue;
@@ -243,9 +220,9 @@ void Backward::insert_loop(Loop& loop) {
   build_.create(primitive("yield"), yields);
   block.arguments = arguments;
   build_.to_end(outside);
-  const std::vector<Value*> results = segments
-                                          ? close_segments(loop, *segments, initial)
-                                          : insert_for(build_, bounds, initial, std::move(loop.body.block));
+  const std::vector<Value*> results =
+      segments ? close_segments(loop, *segments, initial)
+               : build_.insert_for(bounds, initial, std::move(loop.body.block)).results;
   Frame& frame = frames_.back();
   for (size_t i = 0; i < captured.size(); ++i) {
     Value* part = results[results.size() - captured.size() + i];

@@ -13,11 +13,7 @@ namespace {
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();  // iterations, which are counted in i32
 
-bool writes(const Block& block) {
-  bool any = false;
-  walk(block, [&](const Op& op) { any |= op.traits().writes; });
-  return any;
-}
+bool writes(const Op& op) { return !effects_of(op).writes.empty(); }
 void remove_effects(Block& block) {
   std::erase_if(block.ops, [](const std::unique_ptr<Op>& op) {
     const Traits& traits = op->traits();
@@ -47,8 +43,7 @@ std::optional<Test> test_of(const Block& body) {
   for (const auto& op : body.ops) {
     if (op->traits().terminator) break;
     if (!has_jump(*op)) {
-      wrote |= op->traits().writes;
-      for (const auto& region : op->regions) wrote |= writes(*region);
+      wrote |= writes(*op);
       continue;
     }
     for (const size_t i : {size_t{0}, size_t{1}}) {
@@ -145,7 +140,7 @@ class Counter {
     Block trial;
     Builder build(function_, trial);
     IterationPaths(build, leaves, {}).copy(body_);
-    return writes(trial);
+    return std::any_of(trial.ops.begin(), trial.ops.end(), [](const auto& op) { return writes(*op); });
   }
 
   // Emits a loop that counts the iterations that go on; with `leading` those that pass the first test, and
@@ -246,13 +241,10 @@ class Counter {
     return same && left->definition->operands[0] == limit && left->definition->operands[1] == own;
   }
 
-  Value* in_dtype(Builder& build, Value* value, DType dtype) {
-    return value->type.dtype == dtype ? value : build.emit("astype", {value}, {{"dtype", dtype}});
-  }
   // initial + number * step.
   Value* value_at(Builder& build, const Induction& each, Value* number) {
     const DType dtype = each.initial->type.dtype;
-    Value* distance = in_dtype(build, number, dtype);
+    Value* distance = build.astype(number, dtype);
     if (!is_one(each.step)) distance = build.emit("mul", {distance, each.step});
     return is_zero(each.initial) ? distance : build.emit("add", {each.initial, distance});
   }
@@ -303,7 +295,7 @@ class Counter {
             !exact)
           continue;
         const auto wide = [&](Value* value) {
-          value = in_dtype(build_, value, DType::i64);
+          value = build_.astype(value, DType::i64);
           if (info(dtype).bits < 64) return value;
           value = build_.emit("minimum", {value, build_.constant(DType::i64, int64_t{1} << 62)});
           return build_.emit("maximum", {value, build_.constant(DType::i64, -(int64_t{1} << 62))});
@@ -312,7 +304,7 @@ class Counter {
         if (compared.equal) distance = build_.emit("add", {distance, build_.constant(DType::i64, 1)});
         Value* bound = build_.emit("cdiv", {distance, wide(each.step)});
         bound = build_.emit("minimum", {bound, build_.constant(DType::i64, most)});
-        return in_dtype(build_, bound, DType::i32);
+        return build_.astype(bound, DType::i32);
       }
     return nullptr;
   }
@@ -343,13 +335,7 @@ class Counter {
       for (const Induction& each : inductions_) next[each.position] = carried[each.position];
     inside.location = loop_.location;
     inside.create(primitive("yield"), next);
-    auto made = std::make_unique<Op>();
-    made->primitive = &primitive("for");
-    made->location = loop_.location;
-    made->operands = {low, high, step};
-    made->operands.insert(made->operands.end(), loop_.operands.begin(), loop_.operands.end());
-    made->regions.push_back(std::move(block));
-    return build_.insert(std::move(made)).results;
+    return build_.insert_for({low, high, step}, loop_.operands, std::move(block)).results;
   }
 
   Function& function_;
@@ -364,7 +350,7 @@ class Counter {
 };
 
 bool has_gradient(const Op& loop) {
-  bool any = writes(loop.region());
+  bool any = writes(loop);
   for (const Value* result : loop.results) any |= is_floating(result->type.dtype);
   return any && (ends_of(loop.region()) & leaves);
 }

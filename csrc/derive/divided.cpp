@@ -38,13 +38,10 @@ class Divider {
     for (size_t i = 0; i < loop_.results.size(); ++i)
       yields.push_back(sum(loop_.region().terminator()->operands[i], loop_.region().arguments[1 + i]));
     inside_.create(primitive("yield"), yields);
-    auto made = std::make_unique<Op>();
-    made->primitive = loop_.primitive;
-    made->location = loop_.location;
-    made->operands = loop_.operands;
-    made->operands[1] = count;
-    made->regions.push_back(std::move(region_));
-    const std::vector<Value*> results = outside.insert(std::move(made)).results;
+    const std::vector<Value*> initial(loop_.operands.begin() + 3, loop_.operands.end());
+    const std::vector<Value*> results =
+        outside.insert_for({loop_.operands[0], count, loop_.operands[2]}, initial, std::move(region_))
+            .results;
     ValueMap replaced;
     for (size_t i = 0; i < results.size(); ++i) replaced[loop_.results[i]] = results[i];
     replace_uses(body, replaced);
@@ -101,9 +98,8 @@ class Divider {
     if (op->is("arange")) {
       const DType dtype = value->type.dtype;
       Value* start = inside_.emit("mul", {part_, inside_.constant(part_->type.dtype, shape[along])});
-      if (start->type.dtype != dtype) start = inside_.emit("astype", {start}, {{"dtype", dtype}});
       Value* line = inside_.emit("arange", {}, {{"dtype", dtype}, {"size", shape[along]}});
-      return inside_.emit("add", {line, inside_.broadcast(start, shape)});
+      return inside_.emit("add", {line, inside_.broadcast(inside_.astype(start, dtype), shape)});
     }
     if (op->is("mma")) {
       const int rank = value->type.rank();
@@ -131,10 +127,7 @@ class Divider {
     for (Value* operand : op.operands) operands.push_back(whole(operand));
     Value*& index = operands[1 + along];
     index = inside_.emit("mul", {index, inside_.constant(index->type.dtype, parts_)});
-    Value* part = part_;
-    if (part->type.dtype != index->type.dtype)
-      part = inside_.emit("astype", {part}, {{"dtype", index->type.dtype}});
-    index = inside_.emit("add", {index, part});
+    index = inside_.emit("add", {index, inside_.astype(part_, index->type.dtype)});
     return inside_.emit("load", std::move(operands), std::move(attributes));
   }
 

@@ -113,13 +113,8 @@ IterationPaths::Outcome IterationPaths::join(Value* condition, Branch then, Bran
   const bool flagged = !always && !never;
   yield(then, flagged, values, yields);
   yield(otherwise, flagged, values, yields);
-  auto made = std::make_unique<Op>();
-  made->primitive = &primitive("if");
-  made->location = build_.location;
-  made->operands = {condition};
-  made->regions.push_back(std::move(then.block));
-  made->regions.push_back(std::move(otherwise.block));
-  const std::vector<Value*> results = build_.insert(std::move(made)).results;
+  const std::vector<Value*> results =
+      build_.insert_if(condition, std::move(then.block), std::move(otherwise.block)).results;
   if (always) return {.always = true, .values = results};
   if (never) return {.yields = results};
   const auto split = results.begin() + 1 + static_cast<ptrdiff_t>(values.size());

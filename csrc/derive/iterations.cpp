@@ -10,8 +10,13 @@
 namespace tile {
 namespace {
 
+// The low bound of a minimum of which one number is unknown.
+constexpr int64_t no_bound = std::numeric_limits<int64_t>::min();
+constexpr int64_t most_counted = std::numeric_limits<int32_t>::max();
+
 struct Interval {
   int64_t low, high;
+  bool open() const { return low == no_bound; }
 };
 
 class Intervals {
@@ -23,7 +28,9 @@ class Intervals {
     try {
       const Interval low = of(loop_.operands[0]), high = of(loop_.operands[1]), step = of(loop_.operands[2]);
       const int64_t by = std::max<int64_t>(1, step.low);
-      return std::max<int64_t>(0, (high.high - low.low + by - 1) / by);
+      const int64_t count = plus(minus(high, low).high, by - 1) / by;
+      if (count > most_counted) return std::nullopt;
+      return std::max<int64_t>(0, count);
     } catch (const Unknown&) {
       return std::nullopt;
     }
@@ -46,7 +53,7 @@ class Intervals {
       const Op& around = *value->owner->parent;
       if (!around.is("for") || around.region().arguments[0] != value) throw Unknown();
       const Interval low = of(around.operands[0]), high = of(around.operands[1]);
-      return {low.low, std::max(low.low, high.high - 1)};
+      return {low.low, std::max(low.low, minus(high, {1, 1}).high)};
     }
     if (const auto constant = constant_of(value)) return {constant->integer, constant->integer};
     if (op->is("bid")) return {0, std::max<int64_t>(0, sizes_.blocks[op->integer("axis")] - 1)};
@@ -65,10 +72,10 @@ class Intervals {
     if (op->operands.size() != 2) throw Unknown();
     if (op->is("minimum")) return least(op->operands[0], op->operands[1]);
     const Interval x = of(op->operands[0]), y = of(op->operands[1]);
-    if (op->is("add")) return {x.low + y.low, x.high + y.high};
-    if (op->is("sub")) return {x.low - y.high, x.high - y.low};
+    if (op->is("add")) return {x.open() || y.open() ? no_bound : plus(x.low, y.low), plus(x.high, y.high)};
+    if (op->is("sub")) return minus(x, y);
     if (op->is("maximum")) return {std::max(x.low, y.low), std::max(x.high, y.high)};
-    if (op->is("mul")) return corners(x, y, [](int64_t a, int64_t b) { return a * b; });
+    if (op->is("mul")) return y.open() ? corners(y, x, times) : corners(x, y, times);
     if (y.low < 1) throw Unknown();
     if (op->is("floordiv")) return corners(x, y, [](int64_t a, int64_t b) { return a / b - (a % b < 0); });
     if (op->is("cdiv")) return corners(x, y, [](int64_t a, int64_t b) { return a / b + (a % b > 0); });
@@ -82,20 +89,40 @@ class Intervals {
       try {
         return of(value);
       } catch (const Unknown&) {
-        const int64_t most = value->type.dtype == DType::i64 ? int64_t{1} << 62 : int64_t{1} << 31;
-        return {-most, most};
+        return {no_bound, std::numeric_limits<int64_t>::max()};
       }
     };
     const Interval a = known(x), b = known(y);
-    if (std::min(a.high, b.high) >= std::numeric_limits<int32_t>::max()) throw Unknown();
+    if (std::min(a.high, b.high) >= most_counted) throw Unknown();
     return {std::min(a.low, b.low), std::min(a.high, b.high)};
   }
 
   static Interval joined(Interval x, Interval y) {
     return {std::min(x.low, y.low), std::max(x.high, y.high)};
   }
+  // Numbers that leave 64 bits bound nothing.
+  static int64_t plus(int64_t x, int64_t y) {
+    int64_t sum;
+    if (__builtin_add_overflow(x, y, &sum)) throw Unknown();
+    return sum;
+  }
+  static int64_t times(int64_t x, int64_t y) {
+    int64_t product;
+    if (__builtin_mul_overflow(x, y, &product)) throw Unknown();
+    return product;
+  }
+  static Interval minus(Interval x, Interval y) {
+    int64_t low, high;
+    if (y.open() || __builtin_sub_overflow(x.high, y.low, &high)) throw Unknown();
+    if (x.open()) return {no_bound, high};
+    if (__builtin_sub_overflow(x.low, y.high, &low)) throw Unknown();
+    return {low, high};
+  }
+  // The interval of f, which is monotonic in each number.
   template <class F>
   static Interval corners(Interval x, Interval y, F f) {
+    if (y.open() || (x.open() && y.low < 0)) throw Unknown();
+    if (x.open()) return {no_bound, std::max(f(x.high, y.low), f(x.high, y.high))};
     const auto [low, high] =
         std::minmax({f(x.low, y.low), f(x.low, y.high), f(x.high, y.low), f(x.high, y.high)});
     return {low, high};
@@ -113,7 +140,7 @@ class Intervals {
       return extent(view->operands[0], view->integers("axes")[static_cast<size_t>(axis)]);
     const int64_t whole = extent(view->operands[0], axis).high;
     if (axis != view->integer("axis")) return {0, whole};
-    return {0, std::max(whole, of(view->operands[2]).high - of(view->operands[1]).low)};
+    return {0, std::max(whole, minus(of(view->operands[2]), of(view->operands[1])).high)};
   }
 
   const Function& kernel_;

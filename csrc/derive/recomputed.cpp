@@ -4,23 +4,30 @@
 #include <algorithm>
 #include <limits>
 
+#include "derive/work.h"
 #include "ir/walk.h"
 
 namespace tile {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr double flops_per_byte = 64;     // of matrix products, in the time of a byte of memory
-constexpr double elements_per_byte = 16;  // of elementwise arithmetic
-
-double elements_of(const Value* value) {
-  double count = 1;
-  for (const int64_t extent : value->type.shape) count *= static_cast<double>(extent);
-  return count;
-}
-double bytes_of(const Value* value) { return elements_of(value) * info(value->type.dtype).bytes; }
+double elements_of(const Value* value) { return tile::elements_of(value->type.shape); }
 
 }  // namespace
+
+Value* load_whole(Builder& build, Value* array, const Shape& shape, const Type& type) {
+  std::vector<Value*> operands{array};
+  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
+  const Attribute pad = Constant::of(type.dtype, 0).attribute();
+  Value* made = build.emit("load", std::move(operands), {{"pad", pad}, {"shape", shape}, {"steps", shape}});
+  return type.shape == shape ? made : build.emit("reshape", {made}, {{"shape", type.shape}});
+}
+void store_whole(Builder& build, Value* array, const Shape& shape, Value* tile) {
+  if (tile->type.shape != shape) tile = build.emit("reshape", {tile}, {{"shape", shape}});
+  std::vector<Value*> operands{array, tile};
+  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
+  build.create(primitive("store"), std::move(operands), {{"steps", shape}});
+}
 
 size_t KeptTiles::number_of(Value* value) {
   const auto at = std::find(values_.begin(), values_.end(), value);
@@ -39,37 +46,30 @@ Type KeptTiles::array_type(size_t number) const {
 
 Value* KeptTiles::load(Builder& build, Value* array, size_t number, Value* block) const {
   const Shape shape = this->shape(number);
-  const Type& type = value(number)->type;
-  std::vector<Value*> operands{build.emit("index", {array, block})};
-  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
-  const Attribute pad = Constant::of(type.dtype, 0).attribute();
-  Value* made = build.emit("load", std::move(operands), {{"pad", pad}, {"shape", shape}, {"steps", shape}});
-  return type.shape == shape ? made : build.emit("reshape", {made}, {{"shape", type.shape}});
+  return load_whole(build, build.emit("index", {array, block}), shape, value(number)->type);
 }
 void KeptTiles::store(Builder& build, Value* array, size_t number, Value* block, Value* tile) const {
   const Shape shape = this->shape(number);
-  if (tile->type.shape != shape) tile = build.emit("reshape", {tile}, {{"shape", shape}});
-  std::vector<Value*> operands{build.emit("index", {array, block}), tile};
-  for (size_t i = 0; i < shape.size(); ++i) operands.push_back(build.constant(DType::i32, 0));
-  build.create(primitive("store"), std::move(operands), {{"steps", shape}});
+  store_whole(build, build.emit("index", {array, block}), shape, tile);
 }
 
 Value* block_number(Builder& build, const std::function<Value*(int64_t)>& place,
-                    const std::function<Value*(int64_t)>& count) {
+                    const std::function<Value*(int64_t)>& count, const std::vector<int>& axes) {
   Value* number = nullptr;
-  const auto wide = [&](Value* value) { return build.emit("astype", {value}, {{"dtype", DType::i64}}); };
-  for (int64_t axis = 2; axis >= 0; --axis) {
-    Value* own = wide(place(axis));
-    number = number ? build.emit("add", {build.emit("mul", {number, wide(count(axis))}), own}) : own;
+  for (size_t i = axes.size(); i-- > 0;) {
+    Value* own = build.astype(place(axes[i]), DType::i64);
+    number = number ? build.emit("add",
+                                 {build.emit("mul", {number, build.astype(count(axes[i]), DType::i64)}), own})
+                    : own;
   }
-  return number;
+  return number ? number : build.constant(DType::i64, 0);
 }
 
-Value* block_number(Builder& build) {
+Value* block_number(Builder& build, const std::vector<int>& axes) {
   const auto of_grid = [&](std::string_view name) {
     return [&build, name](int64_t axis) { return build.emit(name, {}, {{"axis", axis}}); };
   };
-  return block_number(build, of_grid("bid"), of_grid("num_blocks"));
+  return block_number(build, of_grid("bid"), of_grid("num_blocks"), axes);
 }
 
 std::vector<Value*> free_values(const Op& op) {
@@ -128,7 +128,7 @@ double Recomputed::cost(Value* value) {
 
 double Recomputed::cost_kept(const Value* value) const {
   if (value->type.is_array() || value->type.dtype == DType::boolean) return never;
-  return 1.1 * bytes_of(value) + 64;
+  return access_of(value->type.dtype, value->type.shape);
 }
 
 double Recomputed::cost_again(Value* value) {
@@ -143,9 +143,10 @@ double Recomputed::cost_again(Value* value) {
   } else {
     for (Value* operand : op->operands) sum += cost(operand);
     if (op->traits().reads)
-      sum += bytes_of(value);
+      sum += bytes_of(value->type.dtype, value->type.shape);
     else if (op->is("mma"))
-      sum += 2 * elements_of(value) * static_cast<double>(op->type(0).shape.back()) / flops_per_byte;
+      sum += 2 * elements_of(value) * static_cast<double>(op->type(0).shape.back()) /
+             flops_per_byte(false, true);
     else if (!value->type.is_array() && !value->type.shape.empty())
       sum += std::max(elements_of(value),
                       op->operands.empty() || op->type(0).is_array() ? 0.0 : elements_of(op->operands[0])) /

@@ -9,6 +9,10 @@
 
 namespace tile {
 
+// Accesses a tile that is the whole of an array of such a shape.
+Value* load_whole(Builder& build, Value* array, const Shape& shape, const Type& type);
+void store_whole(Builder& build, Value* array, const Shape& shape, Value* tile);
+
 // Tiles of each block that a kernel stores and others load, in arrays [blocks, shape…].
 class KeptTiles {
  public:
@@ -27,11 +31,12 @@ class KeptTiles {
   std::vector<Value*> values_;
 };
 
-// Numbers the blocks of the grid, the first axis fastest, as i64.
-Value* block_number(Builder& build);
+// Numbers the blocks of the grid, the first axis fastest, as i64. axes: those along which there may be
+// several.
+Value* block_number(Builder& build, const std::vector<int>& axes = {0, 1, 2});
 // The same of a block at place(axis), in a grid of count(axis) blocks.
 Value* block_number(Builder& build, const std::function<Value*(int64_t)>& place,
-                    const std::function<Value*(int64_t)>& count);
+                    const std::function<Value*(int64_t)>& count, const std::vector<int>& axes = {0, 1, 2});
 
 // The values of a kernel, as a loop and a grid axis are exchanged.
 class Recomputed {

@@ -29,9 +29,6 @@ void fold_blocks(Function& function, int64_t axis) {
   Builder build(function, body);
   Value* first = build.emit("bid", {}, {{"axis", axis}});
   Value* step = build.emit("num_blocks", {}, {{"axis", axis}});
-  auto loop = std::make_unique<Op>();
-  loop->primitive = &primitive("for");
-  loop->operands = {first, count, step};
   auto region = std::make_unique<Block>();
   Value* index = function.add_argument(*region, first->type, {});
   ValueMap replaced;
@@ -43,8 +40,7 @@ void fold_blocks(Function& function, int64_t axis) {
   });
   replace_uses(*region, replaced);
   inside.create(primitive("yield"), {});
-  loop->regions.push_back(std::move(region));
-  build.insert(std::move(loop));
+  build.insert_for({first, count, step}, {}, std::move(region));
 }
 
 Attributes without_hints(const Attributes& attributes) {
@@ -161,6 +157,7 @@ Derived reverse_once(const Function& kernel, const std::vector<Wanted>& wanted,
     const size_t number = derived.keeping.size();
     derived.keeping.push_back(number < keeping.size() ? keeping[number] : Keeping::all);
   });
+  TILE_CHECK(keeping.empty() || keeping.size() == derived.keeping.size(), "a way for each loop");
   derived.saved = saved;
   const auto& parameters = derived.kernel.body().arguments;
   const auto append = [&](const Type& type) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "derive/recomputed.h"
+#include "derive/work.h"
 #include "ir/build.h"
 #include "ir/verify.h"
 #include "passes/passes.h"
@@ -13,19 +14,7 @@
 namespace tile {
 namespace {
 
-// Operations in the time of a byte of memory: of products on a CPU, and on a GPU with operands of 16 bits and
-// others; and of elementwise arithmetic.
-constexpr double cpu_flops = 16, narrow_flops = 64, other_flops = 8, elements_per_byte = 16;
-
-double elements_of(const Type& type) {
-  double count = 1;
-  for (const int64_t extent : type.shape) count *= static_cast<double>(extent);
-  return count;
-}
-double bytes_of(const Type& type) { return elements_of(type) * info(type.dtype).bytes; }
-double bytes_of(const SavedTile& tile) { return bytes_of(Type::tile(tile.dtype, tile.shape)); }
-// A store, or a load; a short one takes as long as a sector of memory.
-double access(const SavedTile& tile) { return 1.1 * bytes_of(tile) + 64; }
+double bytes_of(const Type& type) { return tile::bytes_of(type.dtype, type.shape); }
 
 // Returns true for a tile of several rows and columns; a row of numbers takes little memory.
 bool is_matrix(const Type& type) {
@@ -57,24 +46,19 @@ class Work {
     const Type& made = op.result()->type;
     if (traits.reads) return bytes_of(made);
     if (op.is("mma")) {
-      const double flops = 2 * elements_of(made) * static_cast<double>(op.type(0).shape.back());
-      return flops / (cpu_ ? cpu_flops : info(op.type(0).dtype).bits <= 16 ? narrow_flops : other_flops);
+      const double flops = 2 * elements_of(made.shape) * static_cast<double>(op.type(0).shape.back());
+      return flops / flops_per_byte(cpu_, is_narrow(op.type(0).dtype));
     }
     if (made.shape.empty()) return 0;
-    double elements = elements_of(made);
+    double elements = elements_of(made.shape);
     for (const Value* operand : op.operands)
-      if (!operand->type.is_array()) elements = std::max(elements, elements_of(operand->type));
+      if (!operand->type.is_array()) elements = std::max(elements, elements_of(operand->type.shape));
     return elements / elements_per_byte;
   }
   // A number that is unknown is the same in both kernels.
   double iterations(const Op& op) const {
     if (!op.is("for")) return 1;
-    try {
-      return static_cast<double>(most_iterations(function_, op, sizes_).value_or(1));
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::unsupported) throw;
-      return 1;
-    }
+    return static_cast<double>(most_iterations(function_, op, sizes_).value_or(1));
   }
   const Function& function_;
   const LaunchSizes& sizes_;
@@ -104,7 +88,7 @@ std::string text_of(const Op& op) {
 bool may_round(const Function& kernel, const Op& op, const std::vector<size_t>& results) {
   bool all = !results.empty() && has(op, is_product);
   for (const size_t each : results) all &= kernel.body().arguments[each]->type.dtype == DType::bf16;
-  const auto check = [&](const Op& each) { all &= !each.is("mma") || info(each.type(0).dtype).bits <= 16; };
+  const auto check = [&](const Op& each) { all &= !each.is("mma") || is_narrow(each.type(0).dtype); };
   check(op);
   for (const auto& region : op.regions) walk(*region, check);
   return all;
@@ -126,22 +110,6 @@ std::vector<SavedCandidate> candidates(const Function& kernel, const std::vector
     if (!made.results.empty()) list.push_back(std::move(made));
   }
   return list;
-}
-
-// Numbers the blocks along the axes that the kernel asks for; along others there is one block.
-Value* number_of_block(Builder& build, const std::vector<int>& axes) {
-  Value* number = build.constant(DType::i64, 0);
-  for (size_t i = axes.size(); i-- > 0;) {
-    const auto of_grid = [&](std::string_view name) {
-      Value* value = build.emit(name, {}, {{"axis", int64_t{axes[i]}}});
-      return build.emit("astype", {value}, {{"dtype", DType::i64}});
-    };
-    Value* own = of_grid("bid");
-    number = i + 1 == axes.size()
-                 ? own
-                 : build.emit("add", {build.emit("mul", {number, of_grid("num_blocks")}), own});
-  }
-  return number;
 }
 
 Function copy_of(const Function& kernel, std::string name) {
@@ -181,7 +149,7 @@ SavingKernel with_stores(const Function& kernel, const std::vector<SavedCandidat
     KeptTiles kept(function);
     const size_t number = kept.number_of(value);
     Value* array = function.add_argument(body, kept.array_type(number), op->location);
-    kept.store(build, array, number, number_of_block(build, axes), value);
+    kept.store(build, array, number, block_number(build, axes), value);
     made.tiles.push_back({body.arguments.size() - 1, value->type.dtype, kept.shape(number), text_of(*op)});
   }
   verify(function, "save");
@@ -214,22 +182,9 @@ bool enters_elementwise(const Derived& derived, size_t position) {
   return all;
 }
 
-double bytes_of_arrays(const Function& kernel, const LaunchSizes& sizes) {
-  double sum = 0;
-  const auto& parameters = kernel.body().arguments;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Type& type = parameters[i]->type;
-    if (!type.is_array()) continue;
-    double own = info(type.dtype).bytes;
-    for (int axis = 0; axis < type.array_rank; ++axis) own *= static_cast<double>(sizes.extent(i, axis));
-    sum += own;
-  }
-  return sum;
-}
-
 }  // namespace
 
-std::vector<size_t> SavingKernel::positions() const {
+std::vector<size_t> positions_of(const std::vector<SavedTile>& tiles) {
   std::vector<size_t> list;
   for (const SavedTile& each : tiles) list.push_back(each.position);
   return list;
@@ -244,7 +199,7 @@ SavingKernels::Way SavingKernels::made(const std::vector<SavedCandidate>& list) 
   std::vector<Wanted> wanted;
   for (const size_t each : inputs_) wanted.push_back({each});
   SavingKernel saving = with_stores(kernel_, list);
-  Derived derived = reverse(saving.function, wanted, results_, -1, {}, saving.positions());
+  Derived derived = reverse(saving.function, wanted, results_, -1, {}, positions_of(saving.tiles));
   return {std::move(saving), std::move(derived)};
 }
 
@@ -281,14 +236,15 @@ const SavingKernel* SavingKernels::all() {
 
 const SavingKernel* SavingKernels::choose(const LaunchSizes& sizes, bool cpu) {
   if (candidates_.empty()) return nullptr;
-  const double room = bytes_of_arrays(kernel_, sizes);
+  const auto room = static_cast<double>(sizes.bytes);
   const double blocks = static_cast<double>(sizes.blocks[0] * sizes.blocks[1] * sizes.blocks[2]);
   // Loads of saved tiles are counted with their stores.
   const auto work = [&](const Way& of) {
     double sum = Work(of.derived.function, sizes, cpu).of(of.derived.function.body()), bytes = 0;
     for (const SavedTile& each : of.kernel.tiles) {
-      sum += 2 * access(each) - bytes_of(each);
-      bytes += bytes_of(each) * blocks;
+      const double own = bytes_of(each.dtype, each.shape);
+      sum += 2 * access_of(each.dtype, each.shape) - own;
+      bytes += own * blocks;
     }
     return bytes > room ? std::numeric_limits<double>::infinity() : sum;
   };

@@ -23,8 +23,8 @@ struct SavedTile {
 struct SavingKernel {
   Function function;
   std::vector<SavedTile> tiles;
-  std::vector<size_t> positions() const;
 };
+std::vector<size_t> positions_of(const std::vector<SavedTile>& tiles);
 
 // An op of the kernel's body whose results may be saved.
 struct SavedCandidate {

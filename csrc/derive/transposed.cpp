@@ -9,6 +9,7 @@
 #include "derive/recomputed.h"
 #include "derive/remainder.h"
 #include "derive/transposed_products.h"
+#include "derive/work.h"
 #include "ir/adjoints.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
@@ -73,8 +74,7 @@ class Transposer {
       refuse("the loop's first iteration, or its step, depends on the block");
     Value *low = of(loop_.operands[0]), *step = of(loop_.operands[2]);
     Value* index = outside_.emit("bid", {}, {{"axis", int64_t{axis_}}});
-    if (const DType dtype = low->type.dtype; dtype != DType::i32)
-      index = outside_.emit("astype", {index}, {{"dtype", dtype}});
+    index = outside_.astype(index, low->type.dtype);
     if (!is_integer(loop_.operands[2], 1)) index = outside_.emit("mul", {index, step});
     if (!is_integer(loop_.operands[0], 0)) index = outside_.emit("add", {low, index});
     map_[loop_.region().arguments[0]] = index;
@@ -105,9 +105,9 @@ class Transposer {
     walk(made.function.body(), [&](const Op& op) {
       // The derived kernel has no more the products that are added up here.
       if (!op.is("mma") || !op.operands[2]->definition || op.operands[2]->definition->is("mma")) return;
-      double each = 2.0 * static_cast<double>(op.operands[1]->type.shape.back());
-      for (const int64_t extent : op.type(0).shape) each *= static_cast<double>(extent);
-      (info(op.type(0).dtype).bits <= 16 ? made.narrow_flops : made.other_flops) += each;
+      const double each =
+          2 * elements_of(op.type(0).shape) * static_cast<double>(op.operands[1]->type.shape.back());
+      (is_narrow(op.type(0).dtype) ? made.narrow_flops : made.other_flops) += each;
     });
     made.kept = used_;
     return made;
@@ -141,7 +141,7 @@ class Transposer {
     const DType dtype = value.type.dtype;
     const Shape shape = coarsening_.shape(&value);
     const auto add = [&](Value* sum, Value* part) {
-      if (part->type.dtype != dtype) part = build.emit("astype", {part}, {{"dtype", dtype}});
+      part = build.astype(part, dtype);
       return sum ? build.emit("add", {sum, part}) : part;
     };
     const int64_t extent = ramp.extent * coarsening_.factor();
@@ -257,10 +257,7 @@ class Transposer {
     const bool product = op && op->is("mma") && op->type(2).dtype == sum->type.dtype &&
                          again_.depends(value) && op->parent == &loop_.region();
     if (!product) {
-      Value* part = of(value);
-      if (part->type.dtype != sum->type.dtype)
-        part = inside_.emit("astype", {part}, {{"dtype", sum->type.dtype}});
-      return inside_.emit("add", {sum, part});
+      return inside_.emit("add", {sum, inside_.astype(of(value), sum->type.dtype)});
     }
     Value* start = is_zero(op->operands[2]) ? sum : sum_of(sum, op->operands[2]);
     if (!is_zero(op->operands[2]) && coarsening_.grows(value) && !coarsening_.grows(op->operands[2]))
@@ -269,18 +266,15 @@ class Transposer {
   }
 
   void add_up(Value* count) {
-    auto loop = std::make_unique<Op>();
-    loop->primitive = &primitive("for");
-    loop->location = loop_.location;
-    std::vector<Value*> arguments, sums, results;
+    std::vector<Value*> initial, arguments, sums, results;
     std::vector<std::vector<const Op*>> chains;
-    loop->operands = {outside_.constant(DType::i32, 0), count, outside_.constant(DType::i32, 1)};
+    Value *first = outside_.constant(DType::i32, 0), *step = outside_.constant(DType::i32, 1);
     for (const Addition& each : additions_) {
       chains.push_back(ops_after_sum(*each.store));
       Value* added = chains.back().empty() ? each.store->operands[1] : chains.back().back()->operands[0];
       Type type = Type::tile(adjoint_dtype(added->type.dtype), coarsening_.shape(added));
       if (is_transposed(chains.back())) std::reverse(type.shape.begin(), type.shape.end());
-      loop->operands.push_back(outside_.splat(Constant::of(type.dtype, 0), type.shape));
+      initial.push_back(outside_.splat(Constant::of(type.dtype, 0), type.shape));
       arguments.push_back(function_.add_argument(*region_, type, {}));
       sums.push_back(added);
     }
@@ -298,18 +292,12 @@ class Transposer {
       inside_.create(primitive("yield"), results);
       inside_.to_end(*skips);
       inside_.create(primitive("yield"), arguments);
-      auto choice = std::make_unique<Op>();
-      choice->primitive = &primitive("if");
-      choice->location = loop_.location;
-      choice->operands = {runs_};
-      choice->regions.push_back(std::move(runs));
-      choice->regions.push_back(std::move(skips));
       inside_.to_end(*region_);
-      results = inside_.insert(std::move(choice)).results;
+      results = inside_.insert_if(runs_, std::move(runs), std::move(skips)).results;
     }
     inside_.create(primitive("yield"), results);
-    loop->regions.push_back(std::move(region_));
-    const std::vector<Value*> made = outside_.insert(std::move(loop)).results;
+    const std::vector<Value*> made =
+        outside_.insert_for({first, count, step}, initial, std::move(region_)).results;
     for (size_t i = 0; i < made.size(); ++i) store(additions_[i], chains[i], made[i]);
   }
 
@@ -326,8 +314,7 @@ class Transposer {
       attributes.set("pad", Constant::of(dtype, 0).attribute());
       sum = outside_.emit("add", {outside_.emit("load", operands, std::move(attributes)), sum});
     }
-    if (sum->type.dtype != dtype) sum = outside_.emit("astype", {sum}, {{"dtype", dtype}});
-    operands.insert(operands.begin() + 1, sum);
+    operands.insert(operands.begin() + 1, outside_.astype(sum, dtype));
     outside_.create(primitive("store"), std::move(operands), coarsening_.attributes(from));
   }
 

@@ -41,9 +41,7 @@ class Adjoints {
   Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes = {}) {
     return build.emit(name, std::move(operands), std::move(attributes));
   }
-  Value* cast(Value* value, DType dtype) {
-    return value->type.dtype == dtype ? value : emit("astype", {value}, {{"dtype", dtype}});
-  }
+  Value* cast(Value* value, DType dtype) { return build.astype(value, dtype); }
   Value* reshaped(Value* value, const Shape& shape) {
     return value->type.shape == shape ? value : emit("reshape", {value}, {{"shape", shape}});
   }

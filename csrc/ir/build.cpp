@@ -72,6 +72,31 @@ Op& Builder::create(const Primitive& primitive, std::vector<Value*> operands, At
   return insert(std::move(op));
 }
 
+Value* Builder::astype(Value* value, DType dtype) {
+  return value->type.dtype == dtype ? value : emit("astype", {value}, {{"dtype", dtype}});
+}
+
+Op& Builder::insert_for(std::vector<Value*> bounds, const std::vector<Value*>& initial,
+                        std::unique_ptr<Block> body) {
+  auto op = std::make_unique<Op>();
+  op->primitive = &primitive("for");
+  op->location = location;
+  op->operands = std::move(bounds);
+  op->operands.insert(op->operands.end(), initial.begin(), initial.end());
+  op->regions.push_back(std::move(body));
+  return insert(std::move(op));
+}
+
+Op& Builder::insert_if(Value* condition, std::unique_ptr<Block> then, std::unique_ptr<Block> otherwise) {
+  auto op = std::make_unique<Op>();
+  op->primitive = &primitive("if");
+  op->location = location;
+  op->operands = {condition};
+  op->regions.push_back(std::move(then));
+  op->regions.push_back(std::move(otherwise));
+  return insert(std::move(op));
+}
+
 Op& Builder::insert(std::unique_ptr<Op> op) {
   op->parent = block_;
   infer_results(*function_, *op);

@@ -29,6 +29,11 @@ class Builder {
   Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes = {}) {
     return emit(primitive(name), std::move(operands), std::move(attributes));
   }
+  // Returns the value in a dtype: `value` itself if it has it already.
+  Value* astype(Value* value, DType dtype);
+  // Inserts ops whose regions are already filled. bounds: low, high and step.
+  Op& insert_for(std::vector<Value*> bounds, const std::vector<Value*>& initial, std::unique_ptr<Block> body);
+  Op& insert_if(Value* condition, std::unique_ptr<Block> then, std::unique_ptr<Block> otherwise);
   // Infers the result types of an op whose regions are already filled, and inserts it.
   Op& insert(std::unique_ptr<Op> op);
 

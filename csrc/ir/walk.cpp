@@ -15,6 +15,10 @@ UseCounts count_uses(const Block& block) {
   return uses;
 }
 
+void replace(Value*& value, const ValueMap& replacements) {
+  if (const auto at = replacements.find(value); at != replacements.end()) value = at->second;
+}
+
 void replace_uses(Block& block, const ValueMap& replacements) {
   if (replacements.empty()) return;
   walk(block, [&](Op& op) {
@@ -114,10 +118,8 @@ std::unique_ptr<Op> clone(const Op& op, Function& function, ValueMap& map) {
   copy->primitive = op.primitive;
   copy->attributes = op.attributes;
   copy->location = op.location;
-  for (Value* operand : op.operands) {
-    auto at = map.find(operand);
-    copy->operands.push_back(at == map.end() ? operand : at->second);
-  }
+  copy->operands = op.operands;
+  for (Value*& operand : copy->operands) replace(operand, map);
   for (const auto& region : op.regions) {
     auto block = std::make_unique<Block>();
     block->parent = copy.get();

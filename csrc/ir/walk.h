@@ -22,6 +22,8 @@ using UseCounts = std::unordered_map<const Value*, int>;
 UseCounts count_uses(const Block& block);  // includes nested regions
 
 using ValueMap = std::unordered_map<Value*, Value*>;
+// Replaces a value by the one that the map has for it, if any.
+void replace(Value*& value, const ValueMap& replacements);
 void replace_uses(Block& block, const ValueMap& replacements);  // follows chains a -> b -> c
 
 // Returns the constant that defines a value: a constant op, or a broadcast of one.

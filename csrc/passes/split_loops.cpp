@@ -156,7 +156,7 @@ class Splitter {
         const Op& extent = *value->definition;
         value = build.emit(*extent.primitive, extent.operands, extent.attributes);
       }
-      if (value->type.dtype != dtype) value = build.emit("astype", {value}, {{"dtype", dtype}});
+      value = build.astype(value, dtype);
       int64_t factor = std::abs(term.coefficient);
       if (factor != 1) value = build.emit("mul", {value, build.constant(dtype, factor)});
       if (total)

@@ -1,5 +1,8 @@
 // The rules of reverse mode that primitives have in their records. Each adds to the adjoints of the operands.
 #pragma once
+#include <functional>
+#include <vector>
+
 #include "ir/adjoints.h"
 
 namespace tile {
@@ -23,6 +26,12 @@ void adjoint_of_extreme(Adjoints& adjoints);  // max and min; equal elements sha
 void adjoint_of_reduce(Adjoints& adjoints);   // by a region that is one of the above
 void adjoint_of_scan(Adjoints& adjoints);
 void adjoint_of_combine(Adjoints& adjoints);  // of a reduction or a scan by any region
+
+// Emits a scan of tiles. step: emits what the region yields, of the accumulated and the new scalars.
+using ScanStep = std::function<std::vector<Value*>(Builder& build, const std::vector<Value*>& old,
+                                                   const std::vector<Value*>& next)>;
+std::vector<Value*> emit_scan(Builder& build, const std::vector<Value*>& tiles, int64_t axis, bool reverse,
+                              const ScanStep& step);
 
 void adjoint_of_mma(Adjoints& adjoints);
 

@@ -204,6 +204,9 @@ PyObject* saving(PyObject* self, PyObject* arguments) {
       if (PyErr_Occurred()) throw PythonFailure();
       return number;
     };
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i)
+      if (const at::Tensor* tensor = tensor_in(PyTuple_GET_ITEM(given, i)))
+        sizes.bytes += tensor->numel() * tensor->itemsize();
     auto made =
         kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0, everything != 0);
     if (!made) Py_RETURN_NONE;
@@ -264,13 +267,7 @@ PyObject* run(PyObject* self, PyObject* arguments) {
     require_kernel(of);
     if (!LaunchObserver::of_thread()) {
       const Call call(of, PySequence_Fast_ITEMS(own), static_cast<size_t>(PyTuple_GET_SIZE(own)), false);
-      Touched touched;
-      for (size_t i = 0; i + kernel.saved().size() < kernel.uses().size(); ++i) {
-        const ReverseKernel::Use& use = kernel.uses()[i];
-        touched.read |= uint64_t{use.read || use.added} << i;
-        touched.written |= uint64_t{use.written()} << i;
-      }
-      call.check_written(touched);
+      call.check_written(kernel.touched());
     }
     const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
     {
@@ -408,9 +405,8 @@ PyMethodDef reverse_methods[] = {
      "two may be left out."},
     {"saving", saving, METH_VARARGS,
      "saving(grid, arguments, inputs, results, cpu, everything=False): the ReverseKernel that also saves "
-     "what "
-     "its gradient needs, for launches of such sizes; None if it would save nothing. Tensors may be fake. "
-     "everything: all that may be saved is, in tests."},
+     "tiles for its gradient, chosen for launches of these sizes; None if it would save nothing. Tensors may "
+     "be fake. everything: save all that may be saved; for tests."},
     {"run", run, METH_VARARGS,
      "run(grid, arguments, kernel, its arguments): launches the kernel, after the checks of a launch of that "
      "one."},

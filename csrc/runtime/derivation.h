@@ -22,8 +22,8 @@ class Derivation {
   // One of these is not null.
   virtual TangentMemory* tangents() { return nullptr; }
   virtual LaunchRecord* record() { return nullptr; }
-  // Throws an error: the kernels of `what` take no part in it.
-  [[noreturn]] virtual void refuse(std::string_view what) const = 0;
+  // Called before a kernel that cannot take part runs. Throws an error, unless the kernel may run beside it.
+  virtual void refuse(std::string_view what) const = 0;
 
   // During its lifetime the thread's launches take no part.
   class Pause {

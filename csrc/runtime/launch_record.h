@@ -25,7 +25,7 @@ class LaunchRecord : public Derivation {
   virtual void add(RecordedLaunch launch) = 0;
 
   LaunchRecord* record() final { return this; }
-  [[noreturn]] void refuse(std::string_view what) const final;
+  void refuse(std::string_view what) const override;
 };
 
 }  // namespace tile

@@ -23,12 +23,6 @@ std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector
   return key;
 }
 
-std::vector<size_t> positions_of(const std::vector<SavedTile>& saved) {
-  std::vector<size_t> list;
-  for (const SavedTile& each : saved) list.push_back(each.position);
-  return list;
-}
-
 // Returns all numbers on which the choice of what is saved depends.
 std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& inputs,
                             const std::vector<size_t>& results, const LaunchSizes& sizes, int64_t way) {
@@ -39,7 +33,7 @@ std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& i
   const auto& parameters = kernel.body().arguments;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Type& type = parameters[i]->type;
-    if (!type.is_array() && (is_integer(type.dtype))) key.push_back(sizes.scalar(i));
+    if (!type.is_array() && is_integer(type.dtype)) key.push_back(sizes.scalar(i));
     for (int axis = 0; type.is_array() && axis < type.array_rank; ++axis)
       key.push_back(sizes.extent(i, axis));
   }
@@ -59,6 +53,11 @@ ReverseKernel::ReverseKernel(Function kernel, std::vector<SavedTile> saved)
     Use& use = uses_[static_cast<size_t>(at - parameters.begin())];
     (traits.writes ? traits.reads ? use.added : use.stored : use.read) = true;
   });
+  const size_t own = parameters.size() - saved_.size();
+  const uint64_t bits = own < 64 ? (uint64_t{1} << own) - 1 : ~uint64_t{0};
+  touched_ = touched_parameters(kernel_);
+  touched_.read &= bits;
+  touched_.written &= bits;
 }
 
 ReverseKernel::Made::Made(Derived of)
@@ -95,8 +94,11 @@ std::shared_ptr<ReverseKernel> ReverseKernel::saving(const std::vector<size_t>& 
     std::shared_ptr<ReverseKernel>& made = saving.made[best];
     if (!made) made = std::make_shared<ReverseKernel>(clone(best->function), best->tiles);
     known->second = made;
-  } catch (const Error&) {
-    // Backward raises it, if it is called.
+  } catch (const Error& error) {  // backward raises it, if it is called
+    if (error.kind() == ErrorKind::runtime) {
+      chosen_.erase(known);
+      throw;
+    }
   }
   return known->second;
 }
@@ -130,7 +132,10 @@ const ReverseKernel::Made* ReverseKernel::folded(const std::vector<Wanted>& want
                    [](const auto& x, const auto& y) { return x.how == y.how && x.axes == y.axes; });
     if (same && made->derived.scratch.size() == plain.derived.scratch.size()) known->second = std::move(made);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::unsupported) throw;  // else the proofs do not hold there
+    if (error.kind() != ErrorKind::unsupported) {
+      made_.erase(known);
+      throw;
+    }  // else the proofs do not hold there
   }
   return known->second.get();
 }

@@ -7,6 +7,7 @@
 
 #include "derive/reverse.h"
 #include "derive/saved.h"
+#include "ir/touched.h"
 #include "runtime/text_kernel.h"
 
 namespace tile {
@@ -23,6 +24,8 @@ class ReverseKernel {
     bool written() const { return stored || added; }
   };
   const std::vector<Use>& uses() const { return uses_; }
+  // Of its parameters before the arrays of saved tiles.
+  Touched touched() const { return touched_; }
   // The arrays of floats that it only reads, and those that it writes.
   const Differentiable& parameters() const { return parameters_; }
 
@@ -57,6 +60,7 @@ class ReverseKernel {
   const Function kernel_;
   const std::vector<SavedTile> saved_;
   std::vector<Use> uses_;
+  Touched touched_;
   Differentiable parameters_;
   std::mutex mutex_;
   std::map<std::vector<int64_t>, std::unique_ptr<Made>> made_;  // null: it is not to be folded

@@ -17,8 +17,10 @@ bool may_choose(const OperatorRecord& op, const c10::IValue* arguments) {
   constexpr c10::DispatchKeySet parts = c10::DispatchKeySet(Key::FuncTorchBatched) |
                                         c10::DispatchKeySet(Key::FuncTorchBatchedDecomposition) |
                                         c10::DispatchKeySet(Key::Batched);
-  const bool records = op.body->saves_launches;  // launches, which traces do not make
-  if (records && c10::impl::TorchDispatchModeTLS::any_modes_set()) return false;  // it may compare with one
+  const bool records = op.body->saves_launches;  // the launches of run; a trace makes none
+  // Some modes trace. One of torch.library.opcheck compares the results with those of fake tensors, which
+  // hold no saved tiles.
+  if (records && c10::impl::TorchDispatchModeTLS::any_modes_set()) return false;
   bool may = true;
   for (size_t i = 0; i < op.arguments; ++i) {
     const c10::IValue& value = arguments[i];

@@ -279,7 +279,7 @@ c10::FunctionSchema saver_schema(const OperatorRecord& op, const std::vector<c10
   returns.insert(returns.end(), saved.begin(), saved.end());
   return {name, "", op.schema.arguments(), std::move(returns)};
 }
-// Gradients are differentiated only sometimes, but save in each call that may be.
+// A gradient operator is seldom differentiated, but would save in each call that may be.
 bool is_gradient(const OperatorRecord& op) {
   const auto& results = op.schema.returns();
   return std::all_of(results.begin(), results.end(),

@@ -75,7 +75,8 @@ class Operator {
   // Derives the gradient from the kernels that run launches, by the compiler. The arguments `constants` have
   // no gradient: run's results do not depend on them, or what they depend on has the gradient elsewhere.
   // saves: if a gradient is wanted, launches also save what is expensive to compute again, unless saves()
-  // says what is saved.
+  // says what is saved. Operators whose results are all named grad_… save nothing, because their own
+  // gradients are seldom asked for.
   Operator& grad_by_compiler(std::vector<std::string> constants = {}, bool saves = true);
   // Declares further results that only backward needs, such as "Tensor mean, Tensor rstd". They are computed
   // if a gradient is wanted.
@@ -86,8 +87,8 @@ class Operator {
   // `scale` is the operator "(Tensor(a!)[] gradients, Tensor factor) -> ()"; backward calls it in the place
   // of the gradient operator where all that is wanted is there and nobody else can see it.
   Operator& saves(std::string results, std::string scale = "");
-  // The same for results that the compiler chooses for the sizes of a call. Calls of unknown sizes, of
-  // batches and of tensors on several devices save nothing: the results are undefined then.
+  // The same for results that the compiler chooses for the sizes of a call. They are undefined, unless the
+  // sizes are numbers and no tensor is a batch of vmap or a DTensor.
   Operator& chosen_saves(std::string results);
   // Allocates the saved results. Parameters: the arguments, or the arguments followed by the results.
   template <class F>
@@ -132,10 +133,11 @@ class Operator {
   // The same for functions that take boxed values.
   Operator& set_outputs(BoxedFunction function);
   Operator& set_saved_outputs(BoxedFunction function);
-  void save_launches();
   Operator& set_run(BoxedFunction function);
 
  private:
+  // Adds the hidden result that holds what launches save.
+  void save_launches();
   Operator& vmap_by(VmapCall::Results (VmapCall::*rule)(const std::vector<std::string>&),
                     std::vector<std::string> arguments, std::vector<std::string> sums);
   template <class F>

@@ -45,7 +45,8 @@ struct OperatorBody {
   // The compiler chooses what is saved: nothing is for calls whose sizes are not known, or that a transform
   // takes apart.
   bool chosen_saves = false;
-  // The saved result is a list of what the launches of run save, which run does not know of.
+  // The compiler adds one saved result: the list of tiles that run's launches save. The author's run has no
+  // parameter for it.
   bool saves_launches = false;
   std::string scale;     // the operator that multiplies them by the gradient of the result
   std::string in_place;  // the operator whose first gradient replaces that of the result
@@ -143,8 +144,8 @@ class ArgumentsDevice {
 void allocate_results(const OperatorRecord& op, BoxedValues& stack);
 // Fills the results that allocate_results has appended to the arguments from stack[base] on.
 void fill_results(const OperatorRecord& op, size_t base, BoxedValues& stack);
-// Returns true if a call may save what the compiler has chosen for its sizes: they are numbers, and the
-// tensors are no parts of a batch or of several devices.
+// Returns true if a call may save what the compiler has chosen for its sizes: the sizes are numbers, and no
+// tensor is a batch of vmap or a DTensor.
 bool may_choose(const OperatorRecord& op, const c10::IValue* arguments);
 // Returns true for an operator that is defined here, including hidden ones.
 bool is_defined_here(const std::string& name);

@@ -12,6 +12,7 @@
 
 #include "derive/gradient_sum.h"
 #include "derive/kept_values.h"
+#include "derive/work.h"
 #include "driver/driver.h"
 #include "ir/print.h"
 #include "torch/args.h"
@@ -25,10 +26,7 @@ constexpr int64_t small_bytes = int64_t{1} << 22;  // of partial sums, which are
 constexpr int64_t cpu_blocks = 64;            // whatever the number of threads, because sums depend on it
 constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor represents
 constexpr double accesses_of_parts = 3;       // they are filled with zeros, written and read
-// Operations of products in the time of a byte of memory: on a CPU, and on a GPU with operands of 16 bits and
-// others.
-constexpr double cpu_flops = 16, gpu_narrow_flops = 64, gpu_other_flops = 8;
-constexpr int64_t most_blocks = 65535;  // of a GPU along the second and third axis of a grid
+constexpr int64_t most_blocks = 65535;        // of a GPU along the second and third axis of a grid
 
 // out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous;
 // out: [n].
@@ -104,7 +102,8 @@ class Chooser {
     const auto kept = [&]() -> const ReverseKernel::Made& {
       return launch_.kernel.derived(wanted_, launch_.results, derived.folded_axis, keeping);
     };
-    // A loop by segments has no transposed kernel; this is worth more.
+    // With segments a gradient may lose its transposed kernel. That costs more than the memory that segments
+    // save, so that all iterations are kept then.
     const auto &ours = kept().derived.gradients, &theirs = derived.gradients;
     if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
                     [](const auto& x, const auto& y) { return x.how == y.how; }))
@@ -220,14 +219,13 @@ class Chooser {
       return std::numeric_limits<double>::infinity();
     double bytes = 0;
     for (const size_t number : transposed.kept) {
-      double own = info(derived.kept[number].dtype).bytes;
-      for (const int64_t extent : derived.kept[number].shape) own *= static_cast<double>(extent);
-      bytes += 2 * own * static_cast<double>(blocks);
+      const DerivedScratch& kept = derived.kept[number];
+      bytes += 2 * tile::bytes_of(kept.dtype, kept.shape) * static_cast<double>(blocks);
     }
     const bool cpu = launch_.targets.at(0).tensor.is_cpu();
     bytes += static_cast<double>(blocks) * static_cast<double>(iterations) *
-             (transposed.narrow_flops / (cpu ? cpu_flops : gpu_narrow_flops) +
-              transposed.other_flops / (cpu ? cpu_flops : gpu_other_flops));
+             (transposed.narrow_flops / flops_per_byte(cpu, true) +
+              transposed.other_flops / flops_per_byte(cpu, false));
     return bytes;
   }
 

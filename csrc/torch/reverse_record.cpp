@@ -38,11 +38,8 @@ class ReverseRecord::Recorder final : public LaunchRecord {
   void require_no_error() const {
     if (!error_.empty()) fail(kind_, error_);
   }
-  // Null while the record itself computes.
-  static Recorder* of_thread() {
-    Derivation* const derivation = Derivation::of_thread();
-    return derivation ? static_cast<Recorder*>(derivation->record()) : nullptr;
-  }
+  // Null while the record itself computes, and in a run that saves.
+  static Recorder* of_thread() { return dynamic_cast<Recorder*>(Derivation::of_thread()); }
 
   ReverseRecord& record_;
 

@@ -25,7 +25,7 @@ std::vector<int64_t> shape_of(const SavedTile& tile, const Grid& grid) {
   return shape;
 }
 
-// A number that launches of other kernels, sizes or places in the run do not have.
+// A hash of the kernels' names, grids, dtypes and sizes, in the order of the launches.
 class Tag {
  public:
   void add(const RecordedLaunch& launch, size_t place) {
@@ -47,9 +47,10 @@ class Tag {
 
 class SavingRun final : public LaunchRecord {
  public:
-  char* note(void* storage) override { return memory_.of(static_cast<c10::StorageImpl*>(storage)); }
   explicit SavingRun(at::TensorOptions options) : options_(std::move(options)) {}
 
+  char* note(void* storage) override { return memory_.of(static_cast<c10::StorageImpl*>(storage)); }
+  void refuse(std::string_view) const override {}  // kernels of other kinds run and save nothing
   void add(RecordedLaunch launch) override {
     const Pause pause;
     const size_t place = count_++;
@@ -85,20 +86,14 @@ class SavingRun final : public LaunchRecord {
 }  // namespace
 
 void fill_and_save(const OperatorRecord& op, size_t base, BoxedValues& stack) {
+  if (Derivation::of_thread()) return fill_results(op, base, stack);
   at::TensorOptions options;
   for_each_tensor(op, stack.data() + base, [&](const at::Tensor& tensor) {
     if (tensor.defined()) options = at::TensorOptions().device(tensor.device());
   });
-  if (Derivation::of_thread()) return fill_results(op, base, stack);
-  try {
-    SavingRun run(options);
-    fill_results(op, base, stack);
-    stack.back() = run.take();
-    return;
-  } catch (const Error&) {
-    // Kernels of other kinds save nothing; other errors are raised again.
-  }
+  SavingRun run(options);
   fill_results(op, base, stack);
+  stack.back() = run.take();
 }
 
 std::vector<SavedLaunch> saved_launches(const std::vector<const RecordedLaunch*>& launches,

@@ -20,7 +20,7 @@ _16_BITS = (torch.bfloat16, torch.float16)
 
 
 class Limits(NamedTuple):
-    """Bounds of [rows, depth] @ [depth, columns]: the least, of rows and columns the most, too."""
+    """Bounds of [rows, depth] @ [depth, columns]: the least of each extent, and the most rows and columns."""
 
     rows: tuple[int, int]
     depth: int = 1
@@ -55,7 +55,7 @@ _CLASSES = (
     # have too few steps to hide an epilogue behind.
     Class("cuda", _16_BITS, (FUSED, PAIR), Limits((64, NO_LIMIT), 2048, 64, trains=False), "1.0 to 1.3", _ON_GPU),
     # One row, as of a decoded token. With more columns cuBLAS is as fast.
-    Class("cuda", _16_BITS, (PLAIN,), Limits((1, 1), 512, 64, 512 * 512, False, most_columns=4096), "1.1 to 3.0", _ONE_ROW),
+    Class("cuda", _16_BITS, _ALL, Limits((1, 1), 512, 64, 512 * 512, False, most_columns=4096), "0.93 to 4.2", _ONE_ROW),
 )
 # Products with fewer weights are in no class.
 LEAST_WEIGHTS = min(max(each.limits.depth * each.limits.columns, each.limits.weights) for each in _CLASSES)

@@ -8,7 +8,7 @@ import torch
 from compiled_calls import check, compiled, same
 from tile_ops import _products
 from tile_ops._compile import templates
-from tile_ops._compile.choice import Product, is_ours, pays_to_fuse
+from tile_ops._compile.choice import Product, is_ours, is_ours_alone, pays_to_fuse
 from torch._inductor.utils import run_and_get_code
 
 pytestmark = pytest.mark.usefixtures("uncached")
@@ -79,6 +79,25 @@ def test_options_decide_for_all(asked, products):
         assert is_ours(asked, Product(device, (torch.float32,) * 2, 3, 5, 7)) == (products == "tile")
         assert not is_ours(asked, Product(device, (torch.float32, torch.bfloat16), 4, 4096, 4096))
         assert not is_ours(asked, Product(device, (torch.float64,) * 2, 4, 4096, 4096))
+
+
+@pytest.mark.parametrize("rows, vary, ours", [(1, False, True), (8, False, True), (128, False, False), (8, True, False)])
+def test_products_alone_are_ours_for_few_rows(rows, vary, ours):
+    call = Product(CPU, (torch.float32,) * 2, rows, 512, 1024, vary)
+    assert is_ours_alone(Asked(), call) == ours
+    for products in ("tile", "torch"):
+        asked = Asked()
+        asked.options = {"products": products}
+        assert is_ours_alone(asked, call) == (ours and products == "tile")
+
+
+def test_a_product_alone():
+    x, weight = torch.randn(1, 512, device=CPU), torch.randn(1024, 512, device=CPU) / 512**0.5
+    function = lambda x, weight: torch.nn.functional.linear(x, weight)  # noqa: E731
+    for rows, ours in ((1, True), (128, False)):
+        tile_ops.compile_report(reset=True)
+        same(compiled(function)(x.expand(rows, -1), weight), function(x.expand(rows, -1), weight))
+        assert ("1 product" in str(tile_ops.compile_report())) == ours
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -8,14 +8,19 @@ from combinations import by_turns
 from derive.biased_attention import attention_arguments, attention_reference, biased_attention, biased_attention_kernel, owners
 from derive.kernels import CASES, matmul_kernel, matmul_outputs
 from derive.test_gradients import arguments_of, gradients_of
-from derive.test_kept_values import PLACES, SEGMENTS
-from derive.test_random_programs import PARTIAL
 from derive.saved_products import product_outputs, silu_product_kernel
+from derive.ways import PARTIAL, PLACES, SEGMENTS, launched
 from emulate_operators import Emulation
 from tile_ops import _C
-from tile_ops._derive.traced import Traced
 
 __all__ = ["owners"]  # a fixture
+
+
+def close(gradients, expected, tolerance):
+    """Asserts that no gradient is further from the expected one than a part of its largest element, or of 1."""
+    for ours, reference in zip(gradients, expected, strict=True):
+        scale = reference.abs().max().clamp(min=1)
+        assert ((ours.double() - reference.double()).abs().max() / scale).item() < tolerance
 
 
 def check_gradients(name, dtype):
@@ -25,10 +30,7 @@ def check_gradients(name, dtype):
     _, expected = gradients_of(case.operator, arguments)
     _, gradients = emulation.call(lambda: gradients_of(case.operator, arguments))
     assert any("_backward" in program["entry"] for program in emulation.programs)
-    for ours, reference in zip(gradients, expected):
-        scale = reference.abs().max().clamp(min=1)
-        tolerance = 1e-4 if dtype == torch.float32 else 3e-2
-        assert ((ours.double() - reference.double()).abs().max() / scale).item() < tolerance
+    close(gradients, expected, 1e-4 if dtype == torch.float32 else 3e-2)
 
 
 @pytest.mark.parametrize("name, dtype", by_turns(CASES.keys(), [torch.float32, torch.bfloat16]))
@@ -42,8 +44,7 @@ KEPT = ["average", "gated_delta", "cube_root", "stopped", "chosen", "until", "li
 @pytest.mark.parametrize("name, dtype", by_turns(KEPT, [torch.float32, torch.bfloat16]))
 @pytest.mark.parametrize("way", [(PARTIAL, -1, SEGMENTS), (PARTIAL, -1, PLACES, 2)], ids=["segments", "places"])
 def test_values_of_segments_on_the_emulator(name, dtype, way, monkeypatch):
-    launch = Traced.launch
-    monkeypatch.setattr(Traced, "launch", lambda *given: launch(*given, way))
+    launched(monkeypatch, *way)
     check_gradients(name, dtype)
 
 
@@ -59,9 +60,7 @@ def test_transposed_kernels_on_the_emulator(name, dtype, owners):
     )
     _, gradients = emulation.call(lambda: gradients_of(case.operator, arguments))
     assert any("_transposed" in program["entry"] for program in emulation.programs) == (name != "grouped_matmul")
-    for ours, reference in zip(gradients, expected):
-        scale = reference.abs().max().clamp(min=1)
-        assert ((ours.double() - reference).abs().max() / scale).item() < (1e-4 if dtype == torch.float32 else 6e-2)
+    close(gradients, expected, 1e-4 if dtype == torch.float32 else 6e-2)
 
 
 # Two groups of warps need 128 rows: of keys, whose tiles become wider, or of queries for the bias.
@@ -74,9 +73,7 @@ def test_transposed_attention_on_warpgroups(rows, expected_paths, owners):
     _, gradients = gradients_of(emulation.operator(biased_attention), arguments)
     paths = [program["path"] for program in emulation.programs if "_transposed" in program["entry"]]
     assert paths == expected_paths
-    for ours, reference in zip(gradients, expected):
-        scale = reference.abs().max().clamp(min=1)
-        assert ((ours.double() - reference).abs().max() / scale).item() < 6e-2
+    close(gradients, expected, 6e-2)
 
 
 def test_transposed_products_on_warpgroups(owners):
@@ -92,9 +89,7 @@ def test_transposed_products_on_warpgroups(owners):
     _, gradients = gradients_of(emulation.operator(operator), arguments)
     paths = [program["path"] for program in emulation.programs if "_transposed" in program["entry"]]
     assert paths == ["wgmma", "wgmma"]
-    for ours, reference in zip(gradients, expected):
-        scale = reference.abs().max().clamp(min=1)
-        assert ((ours.double() - reference).abs().max() / scale).item() < 3e-2
+    close(gradients, expected, 3e-2)
 
 
 def test_saved_products_on_warpgroups(owners):
@@ -110,9 +105,7 @@ def test_saved_products_on_warpgroups(owners):
     _, gradients = gradients_of(emulation.operator(operator), arguments)
     ends = lambda end: [each["path"] for each in emulation.programs if each["entry"].endswith(end)]  # noqa: E731
     assert (ends("_saving"), ends("_backward"), ends("_transposed")) == (["wgmma"], [""], ["wgmma", "wgmma"])
-    for ours, reference in zip(gradients, expected):
-        scale = reference.abs().max().clamp(min=1)
-        assert ((ours.double() - reference).abs().max() / scale).item() < 3e-2
+    close(gradients, expected, 3e-2)
 
 
 def large_product():

@@ -40,8 +40,8 @@ def test_strides_beyond_int32(long):
     run(range(100 if long else 4), far_apart)
 
 
-def test_programs_of_which_gradients_are_derived(long):
-    """Their loops carry tiles that are permuted and reshaped, so that several layouts meet in one variable."""
+def test_programs_whose_loops_carry_permuted_tiles(long):
+    """Several layouts meet in one variable where loops carry tiles that are permuted and reshaped."""
     programs = [OwnedProgram(seed) for seed in range(600 if long else 60)]
     arguments, expected = [], []
     for seed, program in enumerate(programs):

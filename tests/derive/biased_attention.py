@@ -4,16 +4,14 @@ import pytest
 import tile_ops
 import tile_ops.language as tl
 import torch
-from tile_ops._derive.traced import Traced
 
-OWNER = 2  # number of C++'s Sharing
+from derive.ways import OWNER, launched
 
 
 @pytest.fixture
 def owners(monkeypatch):
     """Launches of derived gradients have transposed kernels, however small the copies would be."""
-    launch = Traced.launch
-    monkeypatch.setattr(Traced, "launch", lambda *given: launch(*given, (OWNER, -1)))
+    launched(monkeypatch, OWNER, -1)
 
 
 @tl.kernel

@@ -12,6 +12,11 @@ def rows_of(function, *arrays):
     return torch.stack([function(*rows) for rows in zip(*arrays)])
 
 
+def parts_of(x):
+    """Returns the tiles of 4 elements that a kernel loads of a row: zeros fill the last one."""
+    return torch.nn.functional.pad(x, (0, -len(x) % 4)).split(4)
+
+
 @tl.kernel
 def halved_kernel(x, limit, out, N: tl.Constant[int]):
     """Blocks differ in iterations, of which nothing is known before."""
@@ -59,7 +64,7 @@ def cube_root(x, out):
 
 def cube_root_reference(x):
     results = []
-    for part in torch.nn.functional.pad(x, (0, -len(x) % 4)).split(4):
+    for part in parts_of(x):
         a = 1.5 + part.abs()
         y, k, going = a, 0, True
         while going and k < 40:
@@ -86,7 +91,7 @@ def stopped_kernel(x, out, N: tl.Constant[int]):
 
 def stopped_reference(x):
     def row(x):
-        parts = torch.nn.functional.pad(x, (0, -len(x) % 4)).split(4)
+        parts = parts_of(x)
         state, last = torch.ones_like(parts[0]), 0
         for k in range(1, len(parts), 2):
             if parts[k].sum() > 1.5:
@@ -132,7 +137,7 @@ def chosen_kernel(x, out, N: tl.Constant[int]):
 
 def chosen_reference(x):
     def row(x):
-        parts = torch.nn.functional.pad(x, (0, -len(x) % 4)).split(4)
+        parts = parts_of(x)
         state, count = torch.ones_like(parts[0]), 0
         for t in parts:
             total = t.sum()
@@ -247,7 +252,7 @@ def nests_kernel(x, counts, out, N: tl.Constant[int]):
 
 def nests_reference(x, counts):
     results = []
-    for part, count in zip(torch.nn.functional.pad(x, (0, -len(x) % 4)).split(4), counts.tolist()):
+    for part, count in zip(parts_of(x), counts.tolist()):
         state = part
         for _ in range(count):
             state = state * 2 + part
@@ -282,7 +287,7 @@ def summed_kernel(x, out, limit: float, N: tl.Constant[int]):
 
 def summed_reference(x, limit):
     def row(x):
-        parts, k, total = torch.nn.functional.pad(x, (0, -len(x) % 4)).split(4), 0, 0
+        parts, k, total = parts_of(x), 0, 0
         while k < len(parts) and (total if k == 0 else total.sum()) < limit:
             total, k = total + parts[k] ** 2, k + 1
         return total.sum() / (1 + k)

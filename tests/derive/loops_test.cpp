@@ -1,5 +1,8 @@
 // Tests the adjoint loops: which values are kept, the bound of iterations, folded blocks, and gathers that
 // count.
+#include <limits>
+
+#include "derive/kept_values.h"
 #include "derive/ramp.h"
 #include "derive/reverse.h"
 #include "error_text.h"
@@ -66,6 +69,95 @@ TEST(Loops, TheNumberOfIterationsIsBounded) {
     const Derived made = derived_kernel(loop_of("    %14: f64[1,4] = mul %12, %13\n", low));
     const LaunchSizes sizes{{3, 1, 1}, [](size_t, int64_t axis) { return axis == 1 ? 17 : 3; }, nullptr};
     EXPECT_EQ(most_iterations(made.kernel, *made.scratch.at(0).loop, sizes), expected) << low;
+  }
+}
+
+// Returns a kernel whose loop multiplies tiles, from `low` to `high`. %one, %two: constants; %x: a number of
+// %1, which is loaded; %n, %m: scalars.
+std::string loop_between(std::string_view dtype, std::string_view ops) {
+  std::string text = R"(kernel k(%0: array<f64,2>, %1: array<TYPE,1>, %n: TYPE, %m: TYPE, %2: array<f64,2>) {
+  %a: i32 = bid {axis=0}
+  %zero: i32 = constant {dtype=i32, value=0}
+  %one: TYPE = constant {dtype=TYPE, value=1}
+  %two: TYPE = constant {dtype=TYPE, value=2}
+  %l: TYPE[1] = load %1, %zero {pad=0, shape=[1], steps=[1]}
+  %x: TYPE = reshape %l {shape=[]}
+OPS  %3: f64[1,4] = load %0, %a, %zero {pad=0.0, shape=[1,4], steps=[1,4]}
+  %4: f64[1,4] = for %low, %high, %one, %3 (%k: TYPE, %t: f64[1,4]) {
+    %y: f64[1,4] = sin %t
+    %z: f64[1,4] = mul %y, %t
+    yield %z
+  }
+  store %2, %4, %a, %zero {steps=[1,4]}
+}
+)";
+  const auto replace = [&](std::string_view word, std::string_view by) {
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word))
+      text.replace(at, word.size(), by);
+  };
+  replace("OPS", ops);
+  replace("TYPE", dtype);
+  return text;
+}
+
+TEST(Loops, BoundsOfHalfKnownNumbers) {
+  const auto bound = [](std::string_view dtype, std::string_view ops, int64_t n, int64_t m) {
+    const Derived made = derived_kernel(loop_between(dtype, ops));
+    const LaunchSizes sizes{{1, 1, 1},
+                            [](size_t, int64_t) { return int64_t{4}; },
+                            [=](size_t parameter) { return parameter == 2 ? n : m; }};
+    const auto count = most_iterations(made.kernel, *made.scratch.at(0).loop, sizes);
+    EXPECT_EQ(choose_keeping(made, sizes).at(0) == Keeping::places, !count) << ops;
+    return count;
+  };
+  const std::string_view from = "  %low: TYPE = minimum %x, %n\n", to = "  %high: TYPE = minimum %x, %n\n",
+                         all = "  %low: TYPE = mul %one, %n\n  %high: TYPE = mul %one, %m\n";
+  const auto low = [&](std::string_view ops) { return str(from, ops); };
+  const std::string zero = "  %low: TYPE = sub %one, %one\n", m = "  %high: TYPE = mul %m, %one\n";
+  constexpr int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  for (const std::string_view dtype : {"i32", "i64"}) {
+    EXPECT_EQ(bound(dtype, low(m), 3, 10), std::nullopt);
+    EXPECT_EQ(bound(dtype, low("  %high: TYPE = add %low, %two\n"), 3, 10), std::nullopt);
+    EXPECT_EQ(bound(dtype, "  %q: TYPE = minimum %x, %n\n  %low: TYPE = floordiv %q, %two\n" + m, 3, 10),
+              std::nullopt);
+    EXPECT_EQ(bound(dtype, "  %q: TYPE = minimum %x, %n\n  %low: TYPE = sub %q, %two\n" + m, 3, 10),
+              std::nullopt);
+    EXPECT_EQ(bound(dtype, "  %q: TYPE = minimum %x, %n\n  %low: TYPE = maximum %q, %one\n" + m, 3, 10), 9);
+    // A loaded number may end the loop earlier.
+    EXPECT_EQ(bound(dtype, str(zero, to), 3, 10), 3);
+    EXPECT_EQ(bound(dtype, zero + "  %q: TYPE = minimum %x, %n\n  %high: TYPE = mul %two, %q\n", 3, 10), 6);
+    EXPECT_EQ(bound(dtype, zero + "  %q: TYPE = minimum %x, %n\n  %high: TYPE = cdiv %q, %two\n", 3, 10), 2);
+    EXPECT_EQ(bound(dtype, zero + "  %q: TYPE = minimum %x, %n\n  %high: TYPE = add %two, %q\n", 3, 10), 5);
+    EXPECT_EQ(bound(dtype, zero + "  %q: TYPE = minimum %x, %n\n  %high: TYPE = sub %m, %q\n", 3, 10),
+              std::nullopt);
+    EXPECT_EQ(bound(dtype, std::string(all), 3, 10), 7);
+    EXPECT_EQ(bound(dtype, std::string(all), 10, 3), 0);
+  }
+  EXPECT_EQ(bound("i64", std::string(all), least, most), std::nullopt);
+  EXPECT_EQ(bound("i64", std::string(all), most, least), std::nullopt);
+  EXPECT_EQ(bound("i64", std::string(all), 0, int64_t{1} << 31), std::nullopt);
+  EXPECT_EQ(bound("i64", std::string(all), 0, (int64_t{1} << 31) - 1), (int64_t{1} << 31) - 1);
+  EXPECT_EQ(bound("i64", std::string(all), most - 2, most), 2);
+  EXPECT_EQ(bound("i64", zero + "  %high: TYPE = add %m, %m\n", 0, most), std::nullopt);
+  EXPECT_EQ(bound("i64", zero + "  %high: TYPE = mul %m, %m\n", 0, most), std::nullopt);
+  EXPECT_EQ(bound("i64", "  %low: TYPE = sub %n, %m\n  %high: TYPE = sub %one, %one\n", least, most),
+            std::nullopt);
+}
+
+// Only the kernel's loop stores the values at the beginning of segments, not the copy of it in the adjoint
+// loop.
+TEST(Loops, SegmentsAreStoredOnce) {
+  for (const Keeping way : {Keeping::segments, Keeping::places}) {
+    const Derived made = derived_kernel(products, -1, Sharing::partial, {way});
+    ASSERT_EQ(made.scratch.size(), 2u);
+    for (const DerivedScratch& each : made.scratch) {
+      int stores = 0;
+      walk(made.function.body(), [&](const Op& op) {
+        stores +=
+            op.traits().writes && root_array(op.operands[0]) == made.function.body().arguments[each.position];
+      });
+      EXPECT_EQ(stores, 1) << print(made.function, false);
+    }
   }
 }
 

@@ -35,8 +35,8 @@ class Program:
     """A random program. text: its Tile IR of float64; evaluate(): its results by torch; grid; arrays: the sizes of the inputs,
     then of the results."""
 
-    sums = 0.3  # of the loops
-    counts = (0, 1, 2, 3, 3, 7)  # of their iterations
+    sums = 0.3  # the part of the loops that add up
+    counts = (0, 1, 2, 3, 3, 7)  # numbers of iterations
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -48,7 +48,7 @@ class Program:
         self.bids = [self.bid(axis) for axis in range(2)]
         for _ in range(self.random.randint(1, 3)):
             self.inputs.append(self.new_array())
-        self.indices = []  # of the loops around
+        self.indices = []  # those of the loops around
         self.pool = []  # (name, shape)
         self.load()
         for _ in range(self.random.randint(5, 14)):
@@ -340,7 +340,8 @@ class Program:
     def until(self):
         """A loop that ends by a condition, perhaps by two, and may go on early."""
         start, shape = self.pick()
-        high = self.scalar("constant {dtype=i32, value=" + str(count := self.random.choice([0, 1, 3, 6])) + "}", count)
+        count = self.random.choice([0, 1, 3, 6])
+        high = self.scalar(f"constant {{dtype=i32, value={count}}}", count)
         index, carried, last, made, end = self.name(), self.name(), self.name(), self.name(), []
         inside, following, tile = self.name(), self.name(), f"f64{self.shown(shape)}"
         self.line(f"{last}: i32, {made}: {tile} = loop {self.zero}, {start} ({index}: i32, {carried}: {tile}) {{")

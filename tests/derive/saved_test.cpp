@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/print.h"
+#include "runtime/reverse_kernel.h"
 
 namespace tile {
 namespace {
@@ -36,38 +37,42 @@ std::string product(const std::string& dtype) {
 )";
 }
 
-// Rows of 4096 elements at most.
-const char* const row = R"(kernel row(%0: array<f32,2>, %1: array<f32,2>) {
+std::string row_of(int64_t width) {
+  const std::string shape = str("[1,", width, "]"), tile = str("f32", shape);
+  return str(R"(kernel row(%0: array<f32,2>, %1: array<f32,2>) {
   %2: i32 = bid {axis=0}
   %3: i32 = constant {dtype=i32, value=0}
-  %4: f32[1,WIDTH] = load %0, %2, %3 {pad=0.0, shape=[1,WIDTH], steps=[1,WIDTH]}
-  %5: f32[1,WIDTH] = mul %4, %4
+  %4: )",
+             tile, " = load %0, %2, %3 {pad=0.0, shape=", shape, ", steps=", shape, R"(}
+  %5: )",
+             tile, R"( = mul %4, %4
   %6: f32[1] = reduce_sum %5 {axes=[1]}
   %7: f32[1] = rsqrt %6
   %8: f32[1,1] = reshape %7 {shape=[1,1]}
-  %9: f32[1,WIDTH] = broadcast %8 {shape=[1,WIDTH]}
-  %10: f32[1,WIDTH] = mul %4, %9
-  store %1, %10, %2, %3 {steps=[1,WIDTH]}
+  %9: )",
+             tile, " = broadcast %8 {shape=", shape, R"(}
+  %10: )",
+             tile, R"( = mul %4, %9
+  store %1, %10, %2, %3 {steps=)",
+             shape, R"(}
 }
-)";
-
-std::string row_of(const std::string& width) {
-  std::string text = row;
-  for (size_t at = text.find("WIDTH"); at != std::string::npos; at = text.find("WIDTH"))
-    text.replace(at, 5, width);
-  return text;
+)");
 }
 
 // The tiles that are saved for arrays of such an inner extent and 64 rows and columns.
 std::string saved(const std::string& text, std::vector<size_t> inputs, size_t result, int64_t inner,
                   int64_t blocks, bool cpu = false) {
-  SavingKernels kernels(parse(text), std::move(inputs), {result});
-  const LaunchSizes sizes{{blocks, blocks, 1},
-                          [&](size_t parameter, int64_t axis) {
-                            const bool is_inner = parameter == 0 ? axis == 1 : parameter == 1 && axis == 0;
-                            return is_inner ? inner : int64_t{64};
-                          },
-                          [](size_t) { return int64_t{0}; }};
+  const Function function = parse(text);
+  SavingKernels kernels(function, std::move(inputs), {result});
+  LaunchSizes sizes{{blocks, blocks, 1},
+                    [&](size_t parameter, int64_t axis) {
+                      const bool is_inner = parameter == 0 ? axis == 1 : parameter == 1 && axis == 0;
+                      return is_inner ? inner : int64_t{64};
+                    },
+                    [](size_t) { return int64_t{0}; }};
+  const auto& arrays = function.body().arguments;
+  for (size_t i = 0; i < arrays.size(); ++i)
+    sizes.bytes += sizes.extent(i, 0) * sizes.extent(i, 1) * info(arrays[i]->type.dtype).bytes;
   const SavingKernel* kernel = kernels.choose(sizes, cpu);
   std::string list;
   if (kernel)
@@ -84,17 +89,17 @@ TEST(Saved, SumsOfLongProductsAre) {
 TEST(Saved, SumsOfShortProductsAreNot) { EXPECT_EQ(saved(product("bf16"), {0, 1}, 2, 16, 2), ""); }
 TEST(Saved, TilesTakeNoMoreMemoryThanTheArrays) { EXPECT_EQ(saved(product("f32"), {0, 1}, 2, 1024, 32), ""); }
 TEST(Saved, SumsOfLongRowsAre) {
-  EXPECT_EQ(saved(row_of("4096"), {0}, 1, 4096, 8), "f32[1]");
-  EXPECT_EQ(saved(row_of("64"), {0}, 1, 64, 8), "");
+  EXPECT_EQ(saved(row_of(4096), {0}, 1, 4096, 8), "f32[1]");
+  EXPECT_EQ(saved(row_of(64), {0}, 1, 64, 8), "");
 }
 
 TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
   SavingKernels kernels(parse(product("f32")), {0, 1}, {2});
   const SavingKernel* kernel = kernels.all();
   ASSERT_TRUE(kernel);
-  EXPECT_EQ(kernel->positions(), (std::vector<size_t>{3}));
+  EXPECT_EQ(positions_of(kernel->tiles), (std::vector<size_t>{3}));
   EXPECT_EQ(kernel->function.name(), "product_saving");
-  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, {}, kernel->positions());
+  const Derived derived = reverse(kernel->function, {{0}, {1}}, {2}, -1, {}, positions_of(kernel->tiles));
   int loops = 0, loads = 0, stores = 0;
   walk(derived.function.body(), [&](const Op& op) {
     const bool of_saved = (op.traits().reads || op.traits().writes) &&
@@ -103,9 +108,48 @@ TEST(Saved, TheDerivedKernelLoadsInThePlaceOfTheLoop) {
     loads += of_saved && op.traits().reads;
     stores += of_saved && op.traits().writes;
   });
-  EXPECT_EQ(loops, 1);  // of the gradients
+  EXPECT_EQ(loops, 1);  // that of the gradients
   EXPECT_EQ(loads, 1);
   EXPECT_EQ(stores, 0);
+}
+
+TEST(Saved, TouchedParametersAreTheKernelsOwn) {
+  const LaunchSizes sizes{{2, 2, 1}, [](size_t, int64_t) { return 64; }, nullptr};
+  ReverseKernel plain(parse(product("f32")));
+  const std::shared_ptr<ReverseKernel> saving = plain.saving({0, 1}, {2}, sizes, true, true);
+  ASSERT_TRUE(saving);
+  EXPECT_EQ(saving->saved().size(), 1u);
+  EXPECT_EQ(saving->touched().read, 0b011u);
+  EXPECT_EQ(saving->touched().written, 0b100u);
+}
+TEST(Saved, OnlyTheFirst64ParametersAreNotedAsTouched) {
+  std::string text = "kernel many(";
+  for (int i = 0; i < 66; ++i) text += str(i ? ", " : "", "%", i, ": array<f32,1>");
+  text += R"() {
+  %66: i32 = bid {axis=0}
+  %67: f32[4] = load %0, %66 {pad=0.0, shape=[4], steps=[4]}
+  store %63, %67, %66 {steps=[4]}
+  store %65, %67, %66 {steps=[4]}
+}
+)";
+  const ReverseKernel kernel(parse(text));
+  EXPECT_EQ(kernel.touched().read, 1u);
+  EXPECT_EQ(kernel.touched().written, uint64_t{1} << 63);
+}
+
+// Errors of the compiler itself are raised in each call; others mean that nothing is saved.
+TEST(Saved, ErrorsOfTheCompilerAreRaised) {
+  ReverseKernel kernel(parse(product("f32")));
+  int asked = 0;
+  LaunchSizes sizes{{2, 2, 1}, {}, [](size_t) { return int64_t{0}; }, int64_t{1} << 20};
+  ErrorKind kind = ErrorKind::runtime;
+  sizes.extent = [&](size_t, int64_t) -> int64_t {
+    if (++asked > 6) fail(kind, "an error");  // behind those of the key
+    return 64;
+  };
+  for (int i = 0; i < 2; ++i, asked = 0) EXPECT_THROW(kernel.saving({0, 1}, {2}, sizes, true), Error);
+  kind = ErrorKind::unsupported;
+  EXPECT_EQ(kernel.saving({0, 1}, {2}, sizes, true), nullptr);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """Gradients that are derived from kernels, against torch's."""
 
 import importlib
+import pathlib
 
 import pytest
 import tile_ops
@@ -10,20 +11,8 @@ from tile_ops._operators import automatic
 
 from derive.cases import CASES
 
-SUBJECTS = [
-    "",
-    "_of_attention",
-    "_of_conditions",
-    "_of_control",
-    "_of_elements",
-    "_of_losses",
-    "_of_neighbours",
-    "_of_products",
-    "_of_programs",
-]
-SUBJECTS += ["_of_recurrences", "_of_regions", "_of_rows"]
-for subject in SUBJECTS:  # each adds its cases
-    importlib.import_module(f"derive.kernels{subject}")
+for path in sorted(pathlib.Path(__file__).parent.glob("kernels*.py")):  # each adds its cases
+    importlib.import_module(f"derive.{path.stem}")
 
 
 def arguments_of(case, dtype, requires_grad=True):

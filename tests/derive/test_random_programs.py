@@ -5,14 +5,12 @@ import torch
 from tile_ops import _C
 from tile_ops._derive.traced import Traced
 
-from derive.biased_attention import OWNER
 from derive.random_derived import OwnedProgram, Program
+from derive.ways import ATOMIC, OWNER, PARTIAL, PLACES, SEGMENTS
 
-
-PARTIAL, ATOMIC = 0, 1  # numbers of C++'s Sharing
 WAYS = {
     "partial sums": (PARTIAL, -1), "atomics": (ATOMIC, -1), "folded": (PARTIAL, 0), "folded, atomics": (ATOMIC, 1),
-    "transposed": (OWNER, -1), "segments": (PARTIAL, -1, 1), "two places": (PARTIAL, -1, 2, 2),
+    "transposed": (OWNER, -1), "segments": (PARTIAL, -1, SEGMENTS), "two places": (PARTIAL, -1, PLACES, 2),
 }  # fmt: skip
 
 

@@ -7,10 +7,9 @@ from tile_ops._derive.traced import Traced
 from derive import test_gradients
 from derive.cases import CASES
 from derive.test_gradients import memory_of_nans
-from derive.test_random_programs import ATOMIC, PARTIAL
+from derive.ways import ATOMIC, PARTIAL, launch, launched
 
 __all__ = ["memory_of_nans"]  # a fixture
-launch = Traced.launch
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -29,5 +28,5 @@ def test_few_blocks_that_compute_all(name, monkeypatch):
 
 @pytest.mark.parametrize("name", CASES)
 def test_atomics_in_place_of_partial_sums(name, monkeypatch):
-    monkeypatch.setattr(Traced, "launch", lambda *given: launch(*given, (ATOMIC, -1)))
+    launched(monkeypatch, ATOMIC, -1)
     test_gradients.test_gradients_equal_torchs(name, torch.float64)

@@ -61,7 +61,7 @@ MAKERS = {
     "functions": Scores,
     "gated": MLP,
 }
-PYTHONS = ("linear", "layer_norm", "rms_norm", "group_norm", "embedding", "taken", "_product_of_no_class")
+PYTHONS = ("linear", "layer_norm", "rms_norm", "group_norm", "embedding", "taken", "_product_outside_classes")
 
 
 @pytest.fixture

@@ -66,8 +66,8 @@ ROWS = [
     (GPU, BF16, PLAIN, (1, 512, 512), False, True),
     (GPU, HALF, PLAIN, (1, 8192, 4096), False, True),
     (GPU, BF16, PLAIN, (1, 2048, 4097), False, False),
-    (GPU, BF16, FUSED, (1, 2048, 4096), False, False),
-    (GPU, BF16, PAIR, (1, 2048, 2048), False, False),
+    (GPU, BF16, FUSED, (1, 2048, 4096), False, True),
+    (GPU, BF16, PAIR, (1, 2048, 2048), False, True),
     (GPU, BF16, PLAIN, (1, 512, 511), False, False),
     (GPU, BF16, PLAIN, (1, 511, 4096), False, False),
     (GPU, BF16, PLAIN, (1, 2048, 2048), True, False),
@@ -108,8 +108,9 @@ def test_texts_of_a_report(machine):
     assert _products.described(CPU, FLOAT, 256, 1024, PLAIN) == few
     assert _products.described(CPU, BF16, 1024, 1024, PAIR) == "for 1 to 8 rows without gradients (1.2 to 3.0)"
     assert _products.described(CPU, FLOAT, 8, 8, PLAIN) == ""
-    assert _products.described(GPU, BF16, 4096, 4096, PLAIN) == "for 1 row without gradients (1.1 to 3.0)"
-    assert _products.described(GPU, BF16, 4096, 4096, FUSED) == "from 64 rows without gradients (1.0 to 1.3)"
+    assert _products.described(GPU, BF16, 4096, 4096, PLAIN) == "for 1 row without gradients (0.93 to 4.2)"
+    both = "from 64 rows without gradients (1.0 to 1.3) and for 1 row without gradients (0.93 to 4.2)"
+    assert _products.described(GPU, BF16, 4096, 4096, FUSED) == both
     assert _products.described(GPU, BF16, 1111, 5000, PLAIN) == ""
 
 

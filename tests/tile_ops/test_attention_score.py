@@ -44,7 +44,7 @@ def test_masks(shape):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_long_calls_with_masks(dtype):
-    """Their masks are summed up."""
+    """Masks of long calls are summarised by tile, so that hidden tiles are skipped."""
     args = inputs(1, 2, 1, 600, 700, 32, dtype=dtype)
     mask = torch.arange(600)[:, None] // 100 == torch.arange(700) // 100
     check("score + (q - k) * 0.01 * h - b", args, attn_bias=mask)
@@ -75,6 +75,13 @@ def test_operands_of_one_number():
     check("score - x0 * abs(q - k)", operands=[torch.tensor(0.25)])
 
 
+@pytest.fixture
+def in_any_order(deterministic, device):
+    """A GPU adds up the gradients of tables by atomic additions, which it refuses where all must be deterministic."""
+    if device.type != "cpu":
+        torch.use_deterministic_algorithms(False)
+
+
 def check_learned(text, args, **options):
     operands, learned = learned_of(text)
     check_call(attention, peer, (*args, operands), {"learned": learned, "score": text, **options})
@@ -82,13 +89,13 @@ def check_learned(text, args, **options):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("text", LEARNED)
-def test_learned_operands(text, dtype):
+def test_learned_operands(text, dtype, in_any_order):
     check_learned(text, inputs(BATCH, HEADS, 2, ROWS, KEYS, 16, dtype=dtype))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("text", ["score - x0 * abs(q - k)", "score / x0 + log(x1)", "score * x1[x0, ih]"])
-def test_learned_operands_beside_options(text, options):
+def test_learned_operands_beside_options(text, options, in_any_order):
     check_learned(text, inputs(BATCH, HEADS, 2, ROWS, KEYS, 16), **options)
 
 
@@ -98,7 +105,6 @@ SHAPES = [(), (KEYS,), (ROWS, 1), (HEADS, 1, 1), (BATCH, 1, 1, 1), (HEADS, 1, KE
 @pytest.mark.parametrize("shape", [*SHAPES, (BATCH, HEADS, ROWS, 1), (BATCH, HEADS, 1, KEYS), (BATCH, 1, ROWS, KEYS)], ids=str)
 def test_gradients_are_added_up_where_an_operand_does_not_vary(shape):
     args, learned = inputs(BATCH, HEADS, 2, ROWS, KEYS, 16, dtype=torch.float64), torch.rand(shape, dtype=torch.float64)
-    text = "t = tanh(score / 3); t * 3"
 
     def scaled(query, key, value, factor):
         scores = query @ key.repeat_interleave(2, 1).mT / 4
@@ -107,7 +113,6 @@ def test_gradients_are_added_up_where_an_operand_does_not_vary(shape):
     def ours(query, key, value, factor):
         return attention(query, key, value, [], learned=[factor], score="score * x0")[0]
 
-    assert text in TEXTS
     check_call(ours, scaled, (*args, learned.requires_grad_()))
 
 
@@ -121,7 +126,7 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(call, (*inputs(1, 2, 1, 5, 6, 4, dtype=torch.float64), table, slopes))
 
 
-def test_learned_operands_beside_a_mask():
+def test_learned_operands_beside_a_mask(in_any_order):
     mask = torch.rand(ROWS, KEYS) > 0.4
     mask[5] = False
     for text in ("score - x0 * abs(q - k)", "score / x0 + log(x1)", "score + x0[ih, iq - ik + 133]"):
@@ -130,16 +135,16 @@ def test_learned_operands_beside_a_mask():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_learned_operands_of_long_calls_with_masks(dtype):
-    """Their masks are summed up."""
+    """Masks of long calls are summarised by tile, so that hidden tiles are skipped."""
     args, mask = inputs(1, 2, 1, 600, 700, 32, dtype=dtype), torch.arange(600)[:, None] // 100 == torch.arange(700) // 100
     text = "score - x0 * abs(q - k)"
-    for shape in ((HEADS // 2, 1, 1), (1, 700), (600, 1)):
+    for shape in ((2, 1, 1), (1, 700), (600, 1)):
         learned = [torch.rand(shape, requires_grad=True)]
         check_call(attention, peer, (*args, []), {"learned": learned, "score": text, "attn_bias": mask})
 
 
 @pytest.mark.parametrize("rows, keys", [(1, 1), (1, 9), (9, 1), (0, 4), (4, 0), (130, 257)])
-def test_learned_operands_of_sizes(rows, keys):
+def test_learned_operands_of_sizes(rows, keys, in_any_order):
     args = inputs(2, 2, 2, rows, keys, 24, value_depth=40, dtype=torch.float64)
     learned = [torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in ((keys,), (rows, 1), (rows, keys), (5,))]
     text = "score * x0 * x1 * x2 * x3[mod(iq, 5)]"
@@ -155,7 +160,7 @@ def test_learned_operands_of_sizes(rows, keys):
     check_call(ours, theirs, (*args, *learned))
 
 
-def test_strides_of_tables():
+def test_strides_of_tables(in_any_order):
     table = torch.rand(2 * (ROWS + KEYS), HEADS)
     text = "score + x0[ih, iq - ik + 133]"
     args = inputs(BATCH, HEADS, 2, ROWS, KEYS, 16)
@@ -163,7 +168,8 @@ def test_strides_of_tables():
 
 
 def test_gradients_on_a_cpu_have_one_order():
-    args, table = inputs(2, 4, 2, 300, 310, 16), torch.rand(5, 4, requires_grad=True)
+    with torch.device("cpu"):
+        args, table = inputs(2, 4, 2, 300, 310, 16), torch.rand(5, 4, requires_grad=True)
 
     def grads():
         out, _ = attention(*args, [], learned=[table], score="score + x0[mod(iq - ik, 5), ih]")
@@ -173,12 +179,12 @@ def test_gradients_on_a_cpu_have_one_order():
     assert all(torch.equal(first, grads()) for _ in range(4))
 
 
-def test_an_index_past_the_end_of_a_table():
+@pytest.mark.parametrize("index", ["ik + 1", "ik - 7"])
+def test_an_index_past_the_end_of_a_table(index, device):
     args, table = inputs(1, 2, 2, 5, 6, 8, requires_grad=False), torch.rand(6)
     with pytest.raises(RuntimeError, match="an index into a table of the score is out of range"):
-        attention(*args, [table], score="score + x0[ik + 1]")
-    with pytest.raises(RuntimeError, match="an index into a table of the score is out of range"):
-        attention(*args, [table], score="score + x0[ik - 7]")
+        attention(*args, [table], score=f"score + x0[{index}]")
+        tile_ops.synchronize(device)
 
 
 def test_indices_of_hidden_scores_do_not_matter():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from derive.saved_checks import close_to, saved_by
 from torch.autograd import gradcheck
 
 functional = torch.nn.functional
@@ -154,9 +155,7 @@ def test_compiled(ops):
 
 def saved_of(call, *arguments):
     """Returns the dtypes and shapes of the tiles that a call keeps for its gradient."""
-    seen = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda each: (seen.append(each), each)[1], lambda each: each):
-        call(*arguments)
+    seen = saved_by(call, *arguments)
     return [(each.dtype, tuple(each.shape)) for each in seen if not each.requires_grad and each.dtype != torch.int64]
 
 
@@ -167,13 +166,11 @@ def test_a_product_that_is_saved(ops, m, n, k, dtype):
     xs, ws = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
     ones = torch.ones(m, n, dtype=dtype)
     expected = torch.autograd.grad(functional.silu(xs @ ws), (xs, ws), ones.double())
-    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}[dtype]
     for call in (ops.saved_product, ops.lean_product):
-        for ours, reference in zip(torch.autograd.grad(call(x, w), (x, w), ones), expected):
-            assert ((ours.double() - reference).abs() <= tolerance * max([1, *reference.abs().flatten().tolist()])).all()
+        close_to(torch.autograd.grad(call(x, w), (x, w), ones), expected, dtype)
 
 
-def test_what_launches_save(ops):
+def test_tiles_that_launches_save(ops):
     x, w = leaf(67, 150, dtype=torch.float32), leaf(150, 45, dtype=torch.float32)
     assert saved_of(ops.saved_product, x, w) == [(torch.float32, (6, 32, 32))] and saved_of(ops.lean_product, x, w) == []
     low = [each.detach().bfloat16().requires_grad_() for each in (x, w)]

@@ -134,7 +134,8 @@ std::vector<PanelStore> panel_stores(const Function& function, const KernelArray
     store.layout = in_panels(block_rows, type.shape[1], bytes, swizzle);
     stores.push_back(std::move(store));
   });
-  // The copy unit may read a buffer until another panel has been stored by it.
+  // The copy unit may read a buffer until another panel has been stored by it, so a kernel does not mix the
+  // two ways: warps' stores are then left to threads.
   if (!std::all_of(stores.begin(), stores.end(), [](const PanelStore& store) { return store.by_warps; }))
     std::erase_if(stores, [](const PanelStore& store) { return store.by_warps; });
   return stores;

@@ -8,8 +8,8 @@
 namespace tile::cuda {
 
 // A tile of sums that is stored: a layout of 64 rows, which goes through a buffer one panel at a time. The
-// copy unit moves the panels to the array, or by_warps each warp its rows: if no tensor map can describe the
-// array.
+// copy unit moves the panels to the array. by_warps: no tensor map describes the array, so each warp writes
+// its own rows.
 struct PanelStore : CopiedTile {
   bool by_warps = false;
   int first = 0;           // the first panel's number among those of a block of the grid

@@ -110,6 +110,8 @@ Primitive panel_store_op(std::string_view name) {
 
 }  // namespace
 
+bool is_panel_store(const Op& op) { return op.is("store_async") || op.is("store_rows"); }
+
 const Register roles{roles_op()};
 const Register ring_fill{target_op("ring_fill", 0, no_results)};
 const Register ring_load{ring_load_op()};

@@ -2,8 +2,7 @@
 // folder create them, after all passes of the language. They print, parse and verify like other ops.
 //
 //   roles {} {} {}: the regions of the producer, one thread, of a second one, which copies what epilogues
-//   load, and of
-//     each group that multiplies
+//     load, and of each group that multiplies
 //
 // Ops of the producers' regions:
 //   ring_fill {ring}: waits until the ring's stage is free, and announces the bytes to come
@@ -33,8 +32,8 @@
 //   zero_unless condition, v: v, or zeros if no product was issued
 //   store_async array, v, indices… {steps, tile}: stores a tile through panels of shared memory, which the
 //     copy unit reads while the group goes on
-//   store_rows array, v, indices… {steps, tile}: stores a tile through panels, of which each warp writes its
-//   rows store_wait: waits until the copy unit has read all panels
+//   store_rows array, v, indices… {steps, tile}: stores a tile through panels; each warp writes its own rows
+//   store_wait: waits until the copy unit has read all panels
 //
 // Where a tile is of an array of which an axis is sliced, {sliced} is that axis, and the slice's start and
 // stop follow the indices.
@@ -64,6 +63,9 @@ extern const Register roles, ring_fill, ring_load, ring_wait, ring_tile, ring_le
     ring_free, ring_drain, ring_release, ring_next, put_shared, undefined, mma_issue, mma_retire, mma_await,
     zero_unless, store_async, store_rows, store_wait, leave_unless, block_loop, queue_draw, queue_put,
     queue_take, queue_close, stores_if;
+
+// Returns true for the stores through panels, which have their own barriers.
+bool is_panel_store(const Op& op);
 
 // Waits for this stage of a ring, reads it to registers by ring_read or ring_row, frees it and goes on to the
 // next.

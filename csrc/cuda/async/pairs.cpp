@@ -172,7 +172,7 @@ void move_stores_outside(Function& function, Block& groups) {
         continue;
       }
       for (const auto& region : op.regions) self(*region, condition, self);
-      if (!condition || !(op.is("store") || op.is("store_async") || op.is("store_rows"))) continue;
+      if (!condition || !(op.is("store") || is_panel_store(op))) continue;
       // A tile of this number begins behind all elements, whatever its extent.
       const int64_t far =
           info(op.type(2).dtype).bytes < 8 ? std::numeric_limits<int32_t>::max() : int64_t{1} << 40;

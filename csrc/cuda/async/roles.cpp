@@ -224,21 +224,19 @@ class Divider {
       const PanelStore& store = plan_.stores[t];
       Block& block = *store.access->parent;
       const size_t position = position_in(block, *store.access);
-      if (store.by_warps) {
-        build.at(block, position);
-        build.location = store.access->location;
-        Attributes attributes{{"steps", store.access->integers("steps")}, {"tile", static_cast<int64_t>(t)}};
-        build.create(store_rows, store.access->operands, std::move(attributes));
-        block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position) + 1);
-        continue;
+      std::vector<Value*> operands = store.access->operands;
+      Shape steps = store.access->integers("steps");
+      if (!store.by_warps) {
+        Position at = position_of(store, *store.access, 2);
+        operands = std::move(at.indices);
+        operands.insert(operands.begin(), {array_of(store), store.access->operands[1]});
+        steps = at.steps;
       }
-      Position at = position_of(store, *store.access, 2);
-      at.indices.insert(at.indices.begin(), {array_of(store), store.access->operands[1]});
       build.at(block, position);
       build.location = store.access->location;
-      Attributes attributes{{"steps", at.steps}, {"tile", static_cast<int64_t>(t)}};
-      if (store.sliced >= 0) attributes.set("sliced", int64_t{store.sliced});
-      build.create(store_async, std::move(at.indices), std::move(attributes));
+      Attributes attributes{{"steps", steps}, {"tile", static_cast<int64_t>(t)}};
+      if (store.sliced >= 0 && !store.by_warps) attributes.set("sliced", int64_t{store.sliced});
+      build.create(store.by_warps ? store_rows : store_async, std::move(operands), std::move(attributes));
       block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(position) + 1);
     }
     build.to_end(groups);

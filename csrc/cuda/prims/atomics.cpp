@@ -61,10 +61,13 @@ void emit_result(Emitter& emitter, const Op& op, const Layout& layout, const std
   if (!double_buffered) emitter.leave_shared();
 }
 
-// Returns true for a sum whose old value and order nothing asks for. No thread waits for another then.
+bool adds_unseen(const Op& op, const UseCounts& uses) {
+  return op.is("atomic_add") && !is_seen(op, uses) && memory_scope(op) != MemoryScope::system;
+}
+// Returns true for an addition that is relaxed and whose old value is unused: no thread waits for another, so
+// a group may run it.
 bool only_adds(const Op& op, const UseCounts& uses) {
-  return op.is("atomic_add") && !is_seen(op, uses) && memory_order(op) == MemoryOrder::relaxed &&
-         memory_scope(op) != MemoryScope::system;
+  return adds_unseen(op, uses) && memory_order(op) == MemoryOrder::relaxed;
 }
 
 void emit_atomic(Emitter& emitter, const Op& op) {
@@ -81,8 +84,7 @@ void emit_atomic(Emitter& emitter, const Op& op) {
   const std::string array = emitter.name(op.operands[0]),
                     arguments = str("(", is_flat(op) ? str("flat(", array, ")") : array, ", ",
                                     line_number(op), ", ", elements.mask, given, elements.index, ")");
-  if (!wanted && order == MemoryOrder::relaxed && op.is("atomic_add") &&
-      memory_scope(op) != MemoryScope::system)
+  if (order == MemoryOrder::relaxed && adds_unseen(op, uses))
     return emitter.line(
         op, str(group_text(emitter, layout), "add_elements<", emitter.layout(layout), ">", arguments, ";"));
 

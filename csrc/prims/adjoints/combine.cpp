@@ -3,7 +3,6 @@
 // which is linear in the adjoint of y[i + 1]. So it is a scan from the other end, of matrices and vectors:
 // the derivatives of f by its first arguments, and what they make of the results' adjoints.
 #include <algorithm>
-#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -17,9 +16,6 @@ using Values = std::vector<Value*>;
 using Parts = std::unordered_map<const Value*, Value*>;
 
 bool is_float(const Value* value) { return is_floating(value->type.dtype); }
-Value* in_dtype(Builder& build, Value* value, DType dtype) {
-  return value->type.dtype == dtype ? value : build.emit("astype", {value}, {{"dtype", dtype}});
-}
 
 // The op of a region, applied to tiles.
 class TileAdjoints : public Adjoints {
@@ -172,14 +168,14 @@ class Combination {
       Parts parts = function.pull_back(seeds);
       for (size_t j = 0; j < n; ++j)
         if (const auto at = parts.find(function.old[floats_[j]]); at != parts.end())
-          matrix[j][k] = in_dtype(build_, at->second, dtype_);
+          matrix[j][k] = build_.astype(at->second, dtype_);
     }
     Values later = shifted(from_the_other_end(matrix, given_parts), !reverse_);
     Values seeds(op_.operands.size());
     for (size_t k = 0; k < n; ++k) {
       Value* passed = build_.emit("where", {last, zeros(), later[k]});
       Value* sum = build_.emit("add", {given_parts[k], passed});
-      seeds[floats_[k]] = in_dtype(build_, sum, adjoint_dtype(op_.type(floats_[k]).dtype));
+      seeds[floats_[k]] = build_.astype(sum, adjoint_dtype(op_.type(floats_[k]).dtype));
     }
     Parts parts = function.pull_back(seeds);
     for (const size_t k : floats_) {
@@ -213,7 +209,7 @@ class Combination {
   Value* incoming(size_t k, Value* last) {
     Value* g = adjoints_.of(k);
     if (!g) return zeros();
-    g = in_dtype(build_, g, dtype_);
+    g = build_.astype(g, dtype_);
     if (op_.is("scan")) return g;
     Shape open = shape_;
     open[static_cast<size_t>(axis_)] = 1;
@@ -231,27 +227,8 @@ class Combination {
     return build_.insert(std::move(scan)).results;
   }
 
-  // Emits a scan of tiles. step: emits what the region yields, of the accumulated and the new scalars.
-  Values scan(const Values& tiles, bool reverse,
-              const std::function<Values(Builder&, const Values&, const Values&)>& step) {
-    auto made = std::make_unique<Op>();
-    made->primitive = &primitive("scan");
-    made->location = build_.location;
-    made->operands = tiles;
-    made->attributes.set("axis", axis_);
-    made->attributes.set("reverse", int64_t{reverse});
-    auto region = std::make_unique<Block>();
-    Values old, next;
-    for (Values* list : {&old, &next})
-      for (const Value* tile : tiles)
-        list->push_back(
-            build_.function().add_argument(*region, Type::tile(tile->type.dtype), build_.location));
-    Builder inside(build_.function(), *region);
-    inside.location = build_.location;
-    Values yields = step(inside, old, next);
-    inside.create(primitive("yield"), std::move(yields));
-    made->regions.push_back(std::move(region));
-    return build_.insert(std::move(made)).results;
+  Values scan(const Values& tiles, bool reverse, const ScanStep& step) {
+    return emit_scan(build_, tiles, axis_, reverse, step);
   }
 
   // Returns for each element the one before it, in the order of a scan; the first ones stay. A part of the
@@ -334,6 +311,27 @@ class Combination {
 };
 
 }  // namespace
+
+std::vector<Value*> emit_scan(Builder& build, const std::vector<Value*>& tiles, int64_t axis, bool reverse,
+                              const ScanStep& step) {
+  auto made = std::make_unique<Op>();
+  made->primitive = &primitive("scan");
+  made->location = build.location;
+  made->operands = tiles;
+  made->attributes.set("axis", axis);
+  made->attributes.set("reverse", int64_t{reverse});
+  auto region = std::make_unique<Block>();
+  Values old, next;
+  for (Values* list : {&old, &next})
+    for (const Value* tile : tiles)
+      list->push_back(build.function().add_argument(*region, Type::tile(tile->type.dtype), build.location));
+  Builder inside(build.function(), *region);
+  inside.location = build.location;
+  Values yields = step(inside, old, next);
+  inside.create(primitive("yield"), std::move(yields));
+  made->regions.push_back(std::move(region));
+  return build.insert(std::move(made)).results;
+}
 
 void adjoint_of_combine(Adjoints& adjoints) { Combination(adjoints).run(); }
 

@@ -86,23 +86,12 @@ void adjoint_of_scan(Adjoints& adjoints) {
   if (combined_by(adjoints.op) != "add") return adjoint_of_combine(adjoints);
   if (!g) return;
   // Each element is in the sums from its place on: the adjoint is the running sum from the other end.
-  Builder& build = adjoints.build;
-  auto scan = std::make_unique<Op>();
-  scan->primitive = adjoints.op.primitive;
-  scan->location = build.location;
-  scan->operands = {g};
-  scan->attributes = adjoints.op.attributes;
-  scan->attributes.set("reverse", int64_t{!adjoints.op.integer_or("reverse", 0)});
-  auto region = std::make_unique<Block>();
-  region->parent = scan.get();
-  const Type scalar = Type::tile(g->type.dtype);
-  Value* old = build.function().add_argument(*region, scalar, build.location);
-  Value* next = build.function().add_argument(*region, scalar, build.location);
-  Builder inner(build.function(), *region);
-  inner.location = build.location;
-  inner.create(primitive("yield"), {inner.emit("add", {old, next})});
-  scan->regions.push_back(std::move(region));
-  adjoints.add(0, build.insert(std::move(scan)).result());
+  const Op& op = adjoints.op;
+  const auto add = [](Builder& build, const std::vector<Value*>& old, const std::vector<Value*>& next) {
+    return std::vector<Value*>{build.emit("add", {old[0], next[0]})};
+  };
+  const bool reverse = op.integer_or("reverse", 0) == 0;
+  adjoints.add(0, emit_scan(adjoints.build, {g}, op.integer("axis"), reverse, add)[0]);
 }
 
 }  // namespace tile

@@ -6,7 +6,7 @@ import math
 import sympy
 import torch
 
-from .._products import FUSED, LEAST_CLASSES, LEAST_LOSS_DEPTH, LEAST_LOSSES, NO_LIMIT, fits, limits
+from .._products import FUSED, LEAST_CLASSES, LEAST_LOSS_DEPTH, LEAST_LOSSES, NO_LIMIT, PLAIN, fits, limits
 from .compat import hint, size_hint
 
 
@@ -49,6 +49,15 @@ def is_ours(compile, call, kind=FUSED):
     if call.rows_vary:
         found = [each for each in found if each[0][1] == NO_LIMIT]
     return fits(found, call.rows, call.depth, call.columns, trains)
+
+
+FEW_ROWS = 8  # of more rows torch's product alone takes about as long as ours
+
+
+def is_ours_alone(compile, call):
+    """Returns True if a Product that no operation is fused into is to be ours. options: see is_ours."""
+    wanted = compile.options.get("products", "measured")
+    return wanted != "torch" and not call.rows_vary and call.rows <= FEW_ROWS and is_ours(compile, call, PLAIN)
 
 
 # An epilogue on a GPU may read this many matrices beside its sums. The gradient of SwiGLU would read two.

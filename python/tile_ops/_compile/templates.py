@@ -11,7 +11,7 @@ from torch.utils._ordered_set import OrderedSet
 from .._inductor.graph import is_call, value_of
 from . import ahead, calls
 from .active import Refused, current
-from .choice import is_ours, pays_to_fuse, product_of_buffers
+from .choice import is_ours, is_ours_alone, pays_to_fuse, product_of_buffers
 from .compat import hint, is_reduction
 from .epilogue import MOST_RESULTS, Sum, kept_results, text_of
 from .padding import padded
@@ -156,8 +156,8 @@ def _lower(target, own):
             return own(*args, **kwargs)
         input, other = args[-2:]
         node = V.graph.current_node
-        wanted = has_epilogue(node) or (len(args) == 3 and _adds_a_matrix(args[0]))
-        if not wanted or not is_ours(compile, product_of_buffers(input, other)):
+        fused = has_epilogue(node) or (len(args) == 3 and _adds_a_matrix(args[0]))
+        if not (is_ours if fused else is_ours_alone)(compile, product_of_buffers(input, other)):
             return padded(own, *args) or own(*args, **kwargs)
         made = ir.TensorBox.create(TileProduct(input, other))
         return made if len(args) == 2 else lowering.lowerings[aten.add.Tensor](made, args[0])

@@ -138,18 +138,25 @@ def product(products, input, weight, bias, depth, columns, activation="none"):
     kind = _products.PLAIN if activation == "none" else _products.FUSED
     if product_is_ours(products, input, weight, depth, columns, kind):
         return linear(input, weight, bias, activation=activation)
-    result = _product_of_no_class(input, weight, bias, depth, columns)
+    result = _product_outside_classes(products, input, weight, bias, depth, columns)
     return result if activation == "none" else ACTIVATIONS[activation](result)
 
 
-def _product_of_no_class(input, weight, bias, depth, columns):
+def _product_outside_classes(products, input, weight, bias, depth, columns):
     if columns % 8 == 0 or is_dynamo_compiling() or not plain(input):  # inductor pads
         return F.linear(input, weight, bias)
     dtype = torch.get_autocast_dtype("cuda") if input.is_cuda and torch.is_autocast_enabled("cuda") else input.dtype
     if not _products.pays_to_pad(input.device, dtype, (input.numel() // depth, depth, columns))[2]:
         return F.linear(input, weight, bias)
-    if bias is None and not (torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)):
+    trains = torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)
+    if products == "measured" and bias is None and not trains:
         return linear(input, weight)  # ours stores rows of any length, without a copy; measured by benchmarks/odd_columns.py
+    return padded_linear(input, weight, bias)
+
+
+def padded_linear(input, weight, bias):
+    """Computes F.linear with zeros in more columns, up to a multiple of 8, and copies the result without them."""
+    columns = weight.shape[0]
     more = -columns % 8
     bias = None if bias is None else F.pad(bias, (0, more))
     return F.linear(input, F.pad(weight, (0, 0, 0, more)), bias)[..., :columns].contiguous()
