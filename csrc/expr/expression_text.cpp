@@ -22,12 +22,13 @@ struct Definition {
   std::string_view name;
   std::vector<std::string> parameters;
   std::string_view text;
+  bool of_integers = false;  // too
 };
 const std::vector<Definition>& definitions_of_functions() {
   static const std::vector<Definition> table{
-      {"max", {"x", "y"}, "maximum(x, y)"},
-      {"min", {"x", "y"}, "minimum(x, y)"},
-      {"bool", {"x"}, "x != 0"},
+      {"max", {"x", "y"}, "maximum(x, y)", true},
+      {"min", {"x", "y"}, "minimum(x, y)", true},
+      {"bool", {"x"}, "x != 0", true},
       {"relu", {"x"}, "where(x <= 0, 0, x)"},
       {"gelu", {"x"}, "fma(x * 0.5, erf(x * 0.70710678118654752440), x * 0.5)"},
       {"gelu_tanh",
@@ -316,7 +317,8 @@ class ExpressionParser {
     return value;
   }
   size_t negated(size_t value, size_t at) {
-    if (made_.nodes_[value].is_number()) return add({.number = -made_.nodes_[value].number});
+    const Node& given = made_.nodes_[value];
+    if (given.is_number()) return add({.number = -given.number, .dtype = given.dtype});
     return apply(primitive("neg"), {value}, at, "-");
   }
   // Small whole exponents are products, which are exact for squares and shorter than pow.
@@ -398,7 +400,8 @@ class ExpressionParser {
     if (!take("]")) fail_at(str(here(), " is where ',' or ']' must follow; the '[' is in column ", open));
     size_t& known = made_.indices_[index];
     if (nodes_of_names_.contains(name) || (known && known != operands.size()))
-      fail_at(at, str("'", name, "' is read with ", operands.size(), " indices here, and ",
+      fail_at(at, str("'", name, "' is read with ", operands.size(),
+                      operands.size() == 1 ? " index here, and " : " indices here, and ",
                       known ? str("with ", known) : std::string("without any"),
                       " before; give the other one as an operand of its own"));
     known = operands.size();
@@ -458,7 +461,7 @@ class ExpressionParser {
       if (dtype(operands[i]) == DType::boolean)
         fail_at(at, str("'", name,
                         "' takes numbers, and is given a condition; choose by it with where(c, x, y)"));
-      if (is_integer(dtype(operands[i])) && name != "max" && name != "min" && name != "bool")
+      if (is_integer(dtype(operands[i])) && !definition->of_integers)
         fail_at(at, str("'", name, "' takes numbers, and is given an integer; float(i) makes it one"));
       parameters.emplace(definition->parameters[i], operands[i]);
     }

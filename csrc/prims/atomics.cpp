@@ -121,6 +121,9 @@ CHANGE(atomic_xor)
 CHANGE(atomic_xchg)
 #undef CHANGE
 
+Tile atomic_add(Array array, const std::vector<Operand>& index, Operand value, Atomic how) {
+  return Tile(access(rows::atomic_add_, array, Addressing::elements, index, {value}, how, value.location));
+}
 Tile atomic_load(Array array, std::initializer_list<Operand> index, Atomic how, Location location) {
   return Tile(access(rows::atomic_load_, array, Addressing::elements, index, {}, how, location));
 }

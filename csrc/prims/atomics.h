@@ -32,6 +32,7 @@ void atomic_store_offset(Array array, Operand offset, Operand value,
                          Atomic how = {.order = MemoryOrder::release});
 // For integers and floats; max and min ignore a NaN, and integer sums wrap.
 Tile atomic_add(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_add(Array array, const std::vector<Operand>& index, Operand value, Atomic how = {});
 Tile atomic_add_offset(Array array, Operand offset, Operand value, Atomic how = {});
 Tile atomic_max(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
 Tile atomic_max_offset(Array array, Operand offset, Operand value, Atomic how = {});

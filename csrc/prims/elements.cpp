@@ -107,6 +107,9 @@ void scatter_elements(Array array, const std::vector<Operand>& index, const Oper
 Tile gather(Array array, std::initializer_list<Operand> index, double pad, Location location) {
   return gather_elements(array, index, nullptr, pad, location);
 }
+Tile gather(Array array, const std::vector<Operand>& index, double pad, Location location) {
+  return gather_elements(array, index, nullptr, pad, location);
+}
 Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double pad, Location location) {
   return gather_elements(array, index, mask.value(location), pad, location);
 }

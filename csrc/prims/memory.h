@@ -9,6 +9,8 @@ namespace tile {
 // outside the array, and those whose mask is false, are `pad`.
 Tile gather(Array array, std::initializer_list<Operand> index, double pad = 0,
             Location location = Location::current());
+Tile gather(Array array, const std::vector<Operand>& index, double pad = 0,
+            Location location = Location::current());
 Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double pad = 0,
             Location location = Location::current());
 // Writes value[i] to array[index[0][i], …]; elements outside are dropped. With two equal indices either value

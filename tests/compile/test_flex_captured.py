@@ -10,6 +10,8 @@ import torch
 from combinations import long
 from compiled_calls import check, compiled
 from test_flex_attention import HEADS, KEYS, ROWS, compare, inputs, trains  # noqa: F401 each test needs the fixture
+from tile_ops._compile import flex
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile", "ignore:return_lse")
@@ -205,7 +207,7 @@ def test_an_index_past_the_end():
     def call(query, key, value, table):
         return flex_attention(query, key, value, lambda score, b, h, q, k: score + table[k + 1])
 
-    with pytest.raises((RuntimeError, IndexError), match="an index of a table of the score is in its range"):
+    with pytest.raises((RuntimeError, IndexError), match="an index into a table of the score is out of range"):
         compiled(call, options={"attention": "tile"})(*inputs(), torch.rand(KEYS))
 
 
@@ -260,3 +262,50 @@ def test_a_number_that_is_learned():
 
     cap = torch.tensor(2.0, requires_grad=True)
     numerics.check_call(compiled(ours, options={"attention": "tile"}), theirs, (*inputs(grad=True), cap))
+
+
+HASHED = {
+    "64 bits": lambda q, k: ((q.long() + k) * 1000003) % 63,
+    "from constants": lambda q, k: (torch.where(q > k, 3, 5) * 1000000007 + q) % 63,
+    "from a condition": lambda q, k: ((q > k) * 5 * 1000000007 + q) % 63,
+    "a constant or another": lambda q, k: torch.where(q > k, 3, 5),
+}
+
+
+@pytest.mark.parametrize("place", HASHED)
+def test_places_that_32_bits_do_not_count(place):
+    """The divisor is no power of two, of which the low bits alone would give the right remainders."""
+    torch.manual_seed(3)
+    query, key, table = torch.randn(1, 1, 2304, 8), torch.randn(1, 1, 8, 8), torch.randn(63)
+
+    def call(query, key, table):
+        return flex_attention(query, key, key, lambda s, b, h, q, k: s + table[HASHED[place](q, k)])
+
+    q, k = torch.arange(2304, dtype=torch.int32)[:, None], torch.arange(8, dtype=torch.int32)
+    scores = query.double() @ key.double().mT / 8**0.5 + table.double()[HASHED[place](q, k)]
+    expected = (scores.softmax(-1) @ key.double()).float()
+    torch.testing.assert_close(compiled(call, options={"attention": "tile"})(query, key, table), expected, rtol=1e-5, atol=1e-5)
+    (graph,) = tile_ops.compile_report(reset=True).graphs
+    assert any("_attention_with_score" in name for name in graph.called)
+
+
+def test_the_gradient_of_a_table_in_a_fixed_order_takes_steps_on_a_gpu():
+    """Blocks of a GPU add to a table in any order, so that torch's deterministic algorithms leave it to steps."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        query, table = torch.empty(1, 2, 4, 8, device="cuda"), torch.empty(9, device="cuda", requires_grad=True)
+        score = "t0 = (iq - ik); t1 = x0[t0]; t2 = (score + t1); t2", ((0, None),)
+
+        def ours(mask=None):
+            kept = torch.are_deterministic_algorithms_enabled()
+            torch.use_deterministic_algorithms(True)
+            try:
+                return flex._ours(
+                    query, query, query, mask, 1.0, {}, [table], (), (True, False, False), score, ((None, None), ())
+                )
+            finally:
+                torch.use_deterministic_algorithms(kept)
+
+        assert ours() == "the gradient of a table has no fixed order on a GPU"
+        table.requires_grad_(False)
+        assert not isinstance(ours(), str)
+    assert not flex._wants_fixed_order(torch.empty(1))

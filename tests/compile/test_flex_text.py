@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tile_ops._compile import flex_text
+from tile_ops._compile import flex, flex_text
 from tile_ops._compile.active import Refused
 
 INDEX, SCORE = torch.empty((), dtype=torch.int32), torch.empty(())
@@ -92,6 +92,7 @@ REFUSED = [
     (lambda s, b, h, q, k, x: s + x[h], (BY_HEAD.double(),), "a captured tensor of torch.float64"),
     (lambda s, b, h, q, k: s + q // (k + 1), (), "divided by another one than a positive constant"),
     (lambda s, b, h, q, k: s + q.fmod(2), (), "fmod of integers"),
+    (lambda s, b, h, q, k, x: s + x[q - torch.full((), 1 << 33)], (BY_HEAD,), "a constant that is no integer of 32 bits"),
     (lambda s, b, h, q, k: s + (q << 2), (), "__lshift__ of integers"),
     (lambda s, b, h, q, k: (q - k) * 1.0, (), "a score that does not matter"),
     (lambda s, b, h, q, k: torch.erfinv(s), (), "erfinv of a score"),
@@ -127,3 +128,54 @@ WINDOWS = [
 def test_windows(function, window, reads):
     found = flex_text.seen_of(function, [INDEX] * 4, "cpu")
     assert found.window == window and found.reads == tuple(reads)
+
+
+TWELVE = torch.arange(12.0)
+INTEGERS = [  # as torch has them: 64 bits where a tensor of torch has these
+    (lambda q, k: (q.long() * 1000003) % 7, "t0 = int64(iq); t1 = (t0 * 1000003); t2 = mod(t1, 7); t3 = x0[t2]"),
+    (lambda q, k: (q.long() * 1000003).int() % 7, "t1 = (t0 * 1000003); t2 = int32(t1); t3 = mod(t2, 7); t4 = x0[t3]"),
+    (lambda q, k: torch.where(q > k, 3, 5), "t0 = int64(3); t1 = int64(5); t2 = (q > k); t3 = where(t2, t0, t1); t4 = x0[t3]"),
+    (lambda q, k: torch.where(q > k, q, 5), "t0 = int32(5); t1 = (q > k); t2 = where(t1, iq, t0); t3 = x0[t2]"),
+    (lambda q, k: (q > k) * 3, "t0 = (q > k); t1 = int32(t0); t2 = (int64(t1) * 3); t3 = x0[t2]"),
+    (lambda q, k: q + torch.tensor(5), "t0 = int64(5); t1 = (iq + t0); t2 = x0[t1]"),
+    (lambda q, k: torch.ones((), dtype=torch.bool).long() + k, "t0 = int64(1); t1 = (t0 + ik); t2 = x0[t1]"),
+]
+
+
+@pytest.mark.parametrize("place, text", INTEGERS, ids=[each[1] for each in INTEGERS])
+def test_integers_have_their_dtype(place, text):
+    found, _ = text_of(lambda s, b, h, q, k, x: s + x[place(q, k)], TWELVE)
+    assert text in found
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
+def test_narrow_integers_are_no_text(dtype):
+    for function in (lambda s, b, h, q, k, x: s + x[q.to(dtype) + k], lambda s, b, h, q, k, x: s + q.to(dtype) * x[h]):
+        with pytest.raises(Refused, match=f"integers of {str(dtype).split('.')[1]}"):
+            text_of(function, TWELVE)
+
+
+LEVELS = 30
+
+
+def test_a_deep_choice_of_integers_is_written_once(monkeypatch):
+    """A number that is tried in vain at one level is not tried again for each use at the next."""
+
+    def deep(s, b, h, q, k):
+        x = q // 2
+        for level in range(LEVELS):
+            x = torch.where(x == k + level, x + 1, x - 1)
+        return s + x
+
+    written = []
+    for name in ("made", "made_integer"):
+        own = getattr(flex_text.Text, name)
+        monkeypatch.setattr(flex_text.Text, name, lambda self, node, own=own: written.append(node) or own(self, node))
+    text, _ = text_of(deep)
+    assert text.count("where") == LEVELS
+    assert len(written) < LEVELS * LEVELS * 8
+
+
+def test_biases_are_texts_as_they_are_written():
+    both = [text_of(lambda s, b, h, q, k, x: s + x[q, k], TABLE), text_of(lambda s, b, h, q, k, x: x[q, k] + s, TABLE)]
+    assert tuple(text for text, _ in both) == flex.BIASED

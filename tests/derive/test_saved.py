@@ -1,5 +1,7 @@
 """Tests of tiles that the forward saves for derived gradients: values, memory, transforms of torch, and calls that save nothing."""
 
+import contextlib
+
 import pytest
 import tile_ops
 import tile_ops.language as tl
@@ -273,3 +275,23 @@ def test_plans_are_few(monkeypatch):
     for k in range(1, 7):
         operator(*product_leaves(1, 1, k))
         assert 0 < len(plans._plans) <= 3
+
+
+@pytest.mark.parametrize("fake", [False, True])
+def test_only_refusals_plan_nothing(fake):
+    """Others are errors of the run itself, which no plan may hide."""
+
+    def saving_of(error):
+        def run(arguments, results):
+            raise error
+
+        return saving.Saving("saved::failing", run, lambda arguments: (torch.empty_like(arguments[0]),))
+
+    with FakeTensorMode() if fake else contextlib.nullcontext():
+        x = torch.empty(3)
+        for refusal in (NotImplementedError("a"), ValueError("b"), TypeError("c")):
+            assert saving_of(refusal).allocated([x]).numel() == 0
+        failing = saving_of(OSError("d"))
+        for _ in range(2):
+            with pytest.raises(OSError, match="d"):
+                failing.allocated([x])

@@ -136,9 +136,10 @@ ExpressionText with_integers(const std::string& text) {
 }
 
 TEST(ExpressionText, Integers) {
-  for (const char* text : {"a * float(i + 1)", "float(-i)", "where(i > 3, a, b)", "float(mod(i - l, 4) * 2)",
-                           "float(where(c, i, 0))", "float(int64(a) + floordiv(i, 3))", "float(max(i, -2))",
-                           "float(i & 3) + float(i | l)", "float(int32(c))", "where(i == l, 1, 0)"})
+  for (const char* text :
+       {"a * float(i + 1)", "float(-i)", "where(i > 3, a, b)", "float(mod(i - l, 4) * 2)",
+        "float(where(c, i, 0))", "float(int64(a) + floordiv(i, 3))", "float(max(i, -2))",
+        "float(i & 3) + float(i | l)", "float(int32(c))", "where(i == l, 1, 0)", "float(i * -int32(3))"})
     EXPECT_TRUE(with_integers(text).stays_finite() && with_integers(text).has_derivatives()) << text;
   const std::pair<const char*, const char*> wrong[] = {
       {"a + i",
@@ -153,6 +154,10 @@ TEST(ExpressionText, Integers) {
        "float(i) makes an "
        "integer a number"}};
   for (const auto& [text, error] : wrong) EXPECT_EQ(error_of([&] { with_integers(text); }), error) << text;
+  // A constant keeps its kind after a sign.
+  EXPECT_EQ(error_of([] { with_integers("a * -int64(3)"); }),
+            "text 'a * -int64(3)', column 3: '*' takes (number, number), and is given (number, integer); "
+            "float(i) makes an integer a number");
 }
 
 TEST(ExpressionText, ElementsOfTables) {
@@ -169,7 +174,7 @@ TEST(ExpressionText, ElementsOfTables) {
        "one as an "
        "operand of its own"},
       {"x + x[i]",
-       "text 'x + x[i]', column 5: 'x' is read with 1 indices here, and without any before; give the other "
+       "text 'x + x[i]', column 5: 'x' is read with 1 index here, and without any before; give the other "
        "one as an "
        "operand of its own"},
       {"x[i] + x",

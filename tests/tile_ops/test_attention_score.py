@@ -182,7 +182,7 @@ def test_gradients_on_a_cpu_have_one_order():
 @pytest.mark.parametrize("index", ["ik + 1", "ik - 7"])
 def test_an_index_past_the_end_of_a_table(index, device):
     args, table = inputs(1, 2, 2, 5, 6, 8, requires_grad=False), torch.rand(6)
-    with pytest.raises(RuntimeError, match="an index of a table of the score is in its range"):
+    with pytest.raises(RuntimeError, match="an index into a table of the score is out of range"):
         attention(*args, [table], score=f"score + x0[{index}]")
         tile_ops.synchronize(device)
 
@@ -219,9 +219,9 @@ ERRORS = [
         {"score": "score + x0[iq]"},
         [(5, 6)],
         ValueError,
-        "operand x0 is \\[5, 6\\] and the text reads it with 1 index; give one an axis, at most 4",
+        "operand x0 is \\[5, 6\\] and the text reads it with 1 index; give an index for each axis; a table has at most 4 axes",
     ),
-    ({"score": "score + x0[iq, ik, 0, 0, 0]"}, [(1,) * 5], ValueError, "reads it with 5 indices; give one an axis, at most 4"),
+    ({"score": "score + x0[iq, ik, 0, 0, 0]"}, [(1,) * 5], ValueError, "reads it with 5 indices; give an index for each axis"),
 ]
 
 

@@ -174,8 +174,8 @@ class Visited {
   std::optional<Tile> biased_;  // how many tiles read a floating bias
 };
 
-// A part of the gradient of an operand, from a tile of gradients of scores, or of elements of a table at the
-// indices; all are whole tiles.
+// One read of an operand adds this to its gradient. indices: the element that was read of a table, else
+// empty. All tiles have the shape of the scores.
 struct OperandGradient {
   size_t wanted;  // a number in the list of those
   Tile gradient;

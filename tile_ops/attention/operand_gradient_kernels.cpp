@@ -5,20 +5,9 @@ namespace tile::attention {
 namespace {
 
 void add_to_elements(const Array& table, const std::vector<Tile>& at, const Tile& values, MemoryScope scope) {
-  const Atomic how{.order = MemoryOrder::relaxed, .scope = scope};
-  switch (at.size()) {
-    case 1:
-      atomic_add(table, {at[0]}, values, how);
-      break;
-    case 2:
-      atomic_add(table, {at[0], at[1]}, values, how);
-      break;
-    case 3:
-      atomic_add(table, {at[0], at[1], at[2]}, values, how);
-      break;
-    default:
-      atomic_add(table, {at[0], at[1], at[2], at[3]}, values, how);
-  }
+  std::vector<Operand> places;
+  for (const Tile& index : at) places.push_back(index);
+  atomic_add(table, places, values, {.order = MemoryOrder::relaxed, .scope = scope});
 }
 
 }  // namespace

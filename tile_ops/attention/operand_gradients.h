@@ -11,7 +11,7 @@ struct OwnTiles {
   HostRule rule;
   TileSize tile;
 };
-// summary: of the mask, which of_keys has not.
+// There are scores. summary: of the mask, which of_keys has not.
 void run_operand_gradients(at::TensorList grads, const Problem& p, const OwnTiles& of_queries,
                            OwnTiles of_keys, const std::optional<MaskSummary>& summary);
 

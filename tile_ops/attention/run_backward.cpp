@@ -325,7 +325,10 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
   const bool bias_tiles = call.grad_bias.defined() && takes_bias_tiles(call, groups, p);
   const bool for_bias = call.grad_bias.defined() && !bias_tiles;
   const auto options_of_delta = options_without_text(p.rule);
-  const bool for_operands = !call.grad_operands.empty();
+  const bool is_empty = p.batch * p.heads * p.rows * p.keys == 0,
+             for_operands = !is_empty && !call.grad_operands.empty();
+  if (is_empty)
+    for (const Tensor& grad : call.grad_operands) grad.zero_();
   if (delta.numel() && (!transposed || for_query || for_bias || for_operands || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch},
                         {call.incoming.grad_out, out, if_any(residual), call.incoming.grad_lse}, delta,
@@ -381,12 +384,8 @@ void run_backward(const Backward& given, const Request& request, const Packed* p
                            .tile = own.tile,
                            .operand = operand,
                            .heads_first = heads_first(query)});
-    if (for_operands) {
-      run_operand_gradients(call.grad_operands, p, own, {incoming(), p.rule, tile}, summary);
-    }
+    if (for_operands) run_operand_gradients(call.grad_operands, p, own, {incoming(), p.rule, tile}, summary);
   }
-  if (for_operands && !delta.numel())
-    for (const Tensor& grad : call.grad_operands) grad.zero_();
   if (bias_tiles) {
     run_bias_tiles(call, scores_bias, p);
   } else if (for_bias && call.grad_bias.numel()) {

@@ -31,10 +31,11 @@ void launch(const Group& group, const OwnTiles& of, const Grid& grid, std::optio
 }
 
 // Copies of tables: on a CPU each block adds to its own in one order, on a GPU blocks wait for each other
-// less. A fixed number: results do not depend on the machine.
-int64_t copies_of(const std::vector<Tensor>& tables, bool on_cpu) {
-  int64_t bytes = 1;
-  for (const Tensor& each : tables) bytes += each.numel() * static_cast<int64_t>(sizeof(float));
+// less. A fixed number: results do not depend on the machine. item_bytes: of a sum.
+int64_t copies_of(const std::vector<Tensor>& tables, int64_t item_bytes, bool on_cpu) {
+  int64_t bytes = 0;
+  for (const Tensor& each : tables) bytes += each.numel() * item_bytes;
+  if (bytes == 0) return 1;
   return std::clamp<int64_t>(tuning::attention_table_bytes / bytes, 1,
                              on_cpu ? tuning::attention_cpu_tables : tuning::attention_gpu_tables);
 }
@@ -43,10 +44,6 @@ int64_t copies_of(const std::vector<Tensor>& tables, bool on_cpu) {
 
 void run_operand_gradients(at::TensorList grads, const Problem& p, const OwnTiles& of_queries,
                            OwnTiles of_keys, const std::optional<MaskSummary>& summary) {
-  if (p.batch * p.heads * p.rows * p.keys == 0) {
-    for (const Tensor& grad : grads) grad.zero_();
-    return;
-  }
   const HostText& text = *p.rule.options.text;
   const Tensor& query = of_queries.from.in.query;
   const at::TensorOptions options = of_queries.from.top.options();
@@ -56,7 +53,8 @@ void run_operand_gradients(at::TensorList grads, const Problem& p, const OwnTile
   std::vector<Tensor> tables;
   for (size_t n = 0; n < grads.size(); ++n)
     if (text.varies[static_cast<size_t>(first) + n] == table) tables.push_back(grads[n]);
-  const int64_t copies = std::min(copies_of(tables, on_cpu), row_tiles * p.heads * p.batch);
+  const int64_t copies =
+      std::min(copies_of(tables, of_queries.from.top.element_size(), on_cpu), row_tiles * p.heads * p.batch);
 
   Group by_rows{AddsUp::keys}, by_columns{AddsUp::queries};
   for (size_t n = 0; n < grads.size(); ++n) {

@@ -17,36 +17,26 @@ Tile operand_at(Array own, Varies varies, const Call& call, const Place& at, boo
                     : own.tiled_view({row_extent, col_extent}).load({i, j});
 }
 
-Tile element_at(const Array& table, const std::vector<Tile>& at) {
-  switch (at.size()) {
-    case 1:
-      return gather(table, {at[0]});
-    case 2:
-      return gather(table, {at[0], at[1]});
-    case 3:
-      return gather(table, {at[0], at[1], at[2]});
-    default:
-      return gather(table, {at[0], at[1], at[2], at[3]});
-  }
-}
-
 }  // namespace
 
 Tile ScoreRule::element(const Array& table, std::vector<Tile>& indices, const Place& at) const {
   std::optional<Tile> inside;
+  std::vector<Operand> places;
   for (size_t axis = 0; axis < indices.size(); ++axis) {
     Tile& index = indices[axis];
     const Tile extent = table.dim(static_cast<int>(axis)).astype(index.dtype());
     index = where(index < 0, index + extent, index);
     Tile fits = (index >= 0) & (index < extent);
     inside = inside ? *inside & fits : fits;
+    places.push_back(index);
   }
   if (call_.options.text->checks) {
     const Shape shape = transposed_ ? Shape{call_.cols, call_.rows} : Shape{call_.rows, call_.cols};
     Tile wrong = where(*inside | (row(at.i) >= call_.query.dim(2)), full({}, 0.0, f32), 1.0);
-    assert_(only(wrong.broadcast_to(shape), 0, at) == 0, "an index of a table of the score is in its range");
+    assert_(only(wrong.broadcast_to(shape), 0, at) == 0,
+            "an index into a table of the score is out of range");
   }
-  return element_at(table, indices);
+  return gather(table, places);
 }
 
 Tile ScoreRule::text(const Tile& score, const Place& at, const std::vector<int>& wanted,

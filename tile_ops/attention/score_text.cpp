@@ -3,6 +3,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "bias.h"
 #include "problem.h"
 #include "tile/expression_text.h"
 
@@ -71,9 +72,9 @@ size_t indices_of(const ScoreText& text, size_t operand) {
 }
 
 // [batch, heads, query or 1, key or 1] of a tensor that broadcasts to the scores.
-Tensor spread(Tensor operand, const Operands& of) {
-  while (operand.dim() < 4) operand = operand.unsqueeze(0);
-  return operand.expand({of.query.size(0), of.query.size(1), operand.size(2), operand.size(3)});
+Tensor spread(const Tensor& operand, const Operands& of) {
+  const Tensor four = four_dimensions(operand);
+  return four.expand({of.query.size(0), of.query.size(1), four.size(2), four.size(3)});
 }
 HostText host_text(const Asked& asked) {
   const Operands& of = asked.of;
@@ -131,7 +132,8 @@ void check(const Asked& asked) {
     if (const size_t axes = indices_of(text, k)) {
       if (static_cast<size_t>(operand.dim()) != axes || axes > most_table_axes)
         fail(ErrorKind::value, "operand x", k, " is ", operand.sym_sizes(), " and the text reads it with ",
-             axes, axes == 1 ? " index" : " indices", "; give one an axis, at most ", most_table_axes);
+             axes, axes == 1 ? " index" : " indices", "; give an index for each axis; a table has at most ",
+             most_table_axes, " axes");
       continue;
     }
     bool fits = operand.dim() <= 4;

@@ -73,6 +73,16 @@ Kernel bins_of("embedding_bins", bins_kernel);
 
 Tile number(const Array& array, const Tile& index) { return gather(array, {index}); }
 
+// Sums of rows, some columns, each a tile.
+std::vector<Tile> zero_rows(int rows, int columns, DType dtype) {
+  std::vector<Tile> sums;
+  for (int r = 0; r < rows; ++r) sums.push_back(zeros({1, columns}, dtype));
+  return sums;
+}
+void store_rows(const View& to, const std::vector<Tile>& sums, const Tile& low, const Tile& j) {
+  for (size_t r = 0; r < sums.size(); ++r) to.store({low + static_cast<int>(r), j}, sums[r]);
+}
+
 // Adds rows of grad_out, some columns, to sums of as many rows of the gradient, each a tile: the entries k of
 // bins in [start, stop) that name row low or one of those after it, in order; `together` of them load at
 // once.
@@ -130,12 +140,10 @@ void embedding_parts_of_bins_kernel(Array grad, const Bins<Array>& bins, const P
   Tile first = bid(0) * parted.each, b = bin_of(bins, first);
   Tile begin = number(bins.begin, b), end = number(bins.end, b);  // 0 past the last bin
   when((first >= begin) & is_long(begin, end, parted.each), [&] {
-    std::vector<Tile> sums(static_cast<size_t>(rows));
-    for (Tile& sum : sums) sum = zeros({1, columns}, parted.sums.dtype());
+    std::vector<Tile> sums = zero_rows(rows, columns, parted.sums.dtype());
     Tile low = b * bin.astype(i32) + bid(1) * rows;
     add_named(grad, bins, first, min(first + parted.each, end), low, bid(2), together, sums);
-    View to = parted.sums[{bid(0)}].tiled_view({1, columns});
-    for (int r = 0; r < rows; ++r) to.store({bid(1) * rows + r, bid(2)}, sums[static_cast<size_t>(r)]);
+    store_rows(parted.sums[{bid(0)}].tiled_view({1, columns}), sums, bid(1) * rows, bid(2));
   });
 }
 Kernel embedding_parts_of_bins("embedding_parts_of_bins", embedding_parts_of_bins_kernel);
@@ -147,16 +155,14 @@ void embedding_long_bins_kernel(Array grad, const Bins<Array>& bins, const Parte
   Tile first = bid(0) * parted.each, b = bin_of(bins, first);
   Tile begin = number(bins.begin, b), end = number(bins.end, b);
   when((first >= begin) & (first < begin + parted.each) & is_long(begin, end, parted.each), [&] {
-    std::vector<Tile> sums(static_cast<size_t>(rows));
-    for (Tile& sum : sums) sum = zeros({1, columns}, parted.sums.dtype());
+    std::vector<Tile> sums = zero_rows(rows, columns, parted.sums.dtype());
     Tile own = bid(1) * rows, low = b * bin.astype(i32) + own;
     add_named(grad, bins, begin, first, low, bid(2), together, sums);
     for (Tile p : range(bid(0), cdiv(end, parted.each))) {
       View part = parted.sums[{p}].tiled_view({1, columns});
       for (int r = 0; r < rows; ++r) sums[static_cast<size_t>(r)] += part.load({own + r, bid(2)});
     }
-    View to = out.tiled_view({1, columns});
-    for (int r = 0; r < rows; ++r) to.store({low + r, bid(2)}, sums[static_cast<size_t>(r)]);
+    store_rows(out.tiled_view({1, columns}), sums, low, bid(2));
   });
 }
 Kernel embedding_long_bins("embedding_long_bins", embedding_long_bins_kernel);
@@ -165,15 +171,12 @@ Kernel embedding_long_bins("embedding_long_bins", embedding_long_bins_kernel);
 // own, but not of a long bin.
 void embedding_backward_kernel(Array grad, const Bins<Array>& bins, Array out, Tile bin,
                                std::optional<Tile> each, int together, int rows, int columns) {
-  DType compute = compute_dtype(out.dtype());
   Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
-  std::vector<Tile> sums(static_cast<size_t>(rows));
-  for (Tile& sum : sums) sum = zeros({1, columns}, compute);
+  std::vector<Tile> sums = zero_rows(rows, columns, compute_dtype(out.dtype()));
   Tile start = number(bins.begin, b), stop = number(bins.end, b);
   add_named(grad, bins, start, each ? where(is_long(start, stop, *each), start, stop) : stop, low, j,
             together, sums);
-  View to = out.tiled_view({1, columns});
-  for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[static_cast<size_t>(r)]);
+  store_rows(out.tiled_view({1, columns}), sums, low, j);
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
@@ -182,9 +185,8 @@ Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 void embedding_backward_parts_kernel(Array grad, Array indices, Array out, Tile padding, Tile each,
                                      int together, int rows, int columns) {
   Tile j = bid(1), low = bid(0) * rows, first = bid(2) * each.astype(i32);
-  View from = grad.tiled_view({1, columns}), to = out[{bid(2)}].tiled_view({1, columns});
-  std::vector<Tile> sums;
-  for (int r = 0; r < rows; ++r) sums.push_back(zeros({1, columns}, out.dtype()));
+  View from = grad.tiled_view({1, columns});
+  std::vector<Tile> sums = zero_rows(rows, columns, out.dtype());
   Tile stop = min(first + each.astype(i32), indices.dim(0).astype(i32));
   for (Tile k : range(first, stop, together)) {
     std::vector<Tile> own, values;
@@ -202,7 +204,7 @@ void embedding_backward_parts_kernel(Array grad, Array indices, Array out, Tile 
         for (int r = 0; r < rows; ++r) sums[r] = where(own[t] == r, sums[r] + values[t], sums[r]);
     });
   }
-  for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[r]);
+  store_rows(out[{bid(2)}].tiled_view({1, columns}), sums, low, j);
 }
 Kernel embedding_backward_parts("embedding_backward_parts", embedding_backward_parts_kernel);
 
@@ -262,6 +264,7 @@ Tensor rows_of(const Tensor& grad, int64_t columns) {
   return grad.reshape({grad.numel() / std::max<int64_t>(columns, 1), columns});
 }
 
+constexpr int together = 4;                      // rows that a block of a GPU loads at once
 constexpr int64_t most_sums = int64_t{8} << 20;  // of parts
 
 // The parts of long bins on a GPU, where there may be such bins.
@@ -276,8 +279,8 @@ std::optional<Parted<Tensor, int>> parts_of_bins(const Tensor& grads, const Bins
   const Parted<Tensor, int> parted{
       at::empty({parts, bin, width}, out.options().dtype(compute_dtype(out.scalar_type()))),
       static_cast<int>(each)};
-  embedding_parts_of_bins.launch({parts, bin / rows, ceil_div(width, columns)}, grads, bins, parted, bin, 4,
-                                 rows, columns);
+  embedding_parts_of_bins.launch({parts, bin / rows, ceil_div(width, columns)}, grads, bins, parted, bin,
+                                 together, rows, columns);
   return parted;
 }
 
@@ -292,7 +295,7 @@ void add_in_parts(const Tensor& grads, const Tensor& indices, int64_t padding, c
   const Tensor sums =
       at::empty({parts, height, width}, out.options().dtype(compute_dtype(out.scalar_type())));
   embedding_backward_parts.launch({ceil_div(height, rows), ceil_div(width, columns), parts}, grads, indices,
-                                  sums, padding, each, 4, rows, columns);
+                                  sums, padding, each, together, rows, columns);
   sum_partials({{sums.view({parts, height * width}), out}});
 }
 
@@ -381,10 +384,10 @@ const auto embedding_backward =
             const auto parted = parts_of_bins(grads, of_bins, bin, grad_weight, rows, columns);
             const std::optional<int> each = parted ? std::optional(parted->each) : std::nullopt;
             embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, of_bins,
-                                         grad_weight, bin, each, 4, rows, columns);
+                                         grad_weight, bin, each, together, rows, columns);
             if (parted)
               embedding_long_bins.launch({parted->sums.size(0), bin / rows, ceil_div(width, columns)}, grads,
-                                         of_bins, *parted, grad_weight, bin, 4, rows, columns);
+                                         of_bins, *parted, grad_weight, bin, together, rows, columns);
           }
         })
         .grad("tile::embedding_double_backward");

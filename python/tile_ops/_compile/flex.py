@@ -12,6 +12,7 @@ from .patterns import MOST_DEPTH
 
 flex_attention = torch.ops.higher_order.flex_attention
 NAME = "flex_attention"
+# Texts, as flex_text writes them, that only add a captured tensor: attn_bias does the same.
 BIASED = ("t0 = (score + x0); t0", "t0 = (x0 + score); t0")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

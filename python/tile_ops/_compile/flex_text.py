@@ -16,6 +16,7 @@ INDICES = "b", "h", "q", "k"
 MOST_OPERANDS, MOST_TABLE_AXES = 8, 4
 MOST_LENGTH = 1 << 20  # of queries and keys, also where it varies: a text counts them in floats
 MOST_INTEGER = 1 << 24  # which floats hold
+MOST_CONSTANT = 1 << 31  # a text takes greater numbers for floats
 
 # Names of torch's operators that inductor's table of texts has under others.
 _OTHER_NAMES = {"div": "truediv", "bitwise_not": "logical_not", "convert_element_type": "_to_copy"}
@@ -26,7 +27,7 @@ _LIMITS = {"clamp_min": "lt", "clamp_max": "gt"}
 _FILLED = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0}
 _ONES, _ZEROS = ("ones", "ones_like", "new_ones"), ("zeros", "zeros_like", "new_zeros")
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
-# Texts of integers, which other ones than these have in common with numbers.
+# Texts of operators whose text for integers differs from that for numbers.
 _OF_INTEGERS = {
     "remainder": "mod({0}, {1})",
     "maximum": "maximum({0}, {1})",
@@ -64,6 +65,14 @@ def _is_integer(node):
     return isinstance(value, torch.Tensor) and not value.dtype.is_floating_point and value.dtype != torch.bool
 
 
+def _kind_of(node):
+    """Returns the name of an integer's dtype; raises Refused for one in which a text does not compute."""
+    kind = str(node.meta["val"].dtype).split(".")[1]
+    if kind not in ("int32", "int64"):
+        raise Refused(f"integers of {kind}")
+    return kind
+
+
 def traced(function, examples, device):
     """Returns the graph of torch's operators of a function of numbers without dimensions and captured tensors."""
     from torch._inductor.decomposition import select_decomp_table
@@ -81,6 +90,7 @@ class Text:
 
     def __init__(self, graph, extents, dtype):
         self.dtype, self.module, self.named, self.values, self.integers = dtype, graph.owning_module, {}, {}, {}
+        self.inexact = set()  # integers that numbers do not hold, so that each is tried once
         # (captured argument, axes or constants that index it, or None for computed places): its name in the text
         self.operands = {}
         score, *places = [node for node in graph.nodes if node.op == "placeholder"]
@@ -104,6 +114,8 @@ class Text:
 
     def attempt(self, make, node):
         """Returns what make(node) does; None, and nothing is written, if that is no integer that numbers hold."""
+        if node in self.inexact:
+            return None
         kept = [dict(each) for each in (self.named, self.values, self.integers, self.operands)]
         try:
             value = make(node)
@@ -112,10 +124,11 @@ class Text:
         except Refused:
             pass
         self.named, self.values, self.integers, self.operands = kept
+        self.inexact.add(node)
         return None
 
     def integer(self, node):
-        """Returns the text of an integer; raises Refused."""
+        """Returns the text of an integer, which has its dtype if torch's is one; raises Refused."""
         if isinstance(node, int) and not isinstance(node, bool):
             return f"({node})" if node < 0 else f"{node}"
         if not isinstance(node, torch.fx.Node):
@@ -127,23 +140,28 @@ class Text:
 
     def made_integer(self, node):
         if not _is_integer(node):
-            return f"int32({self.write(node)})"
+            return self.cut(node, "int32")
         if node in self.captured:
             return self.read(node, ()).text
-        if node.op == "get_attr":
-            return self.integer(int(self.own_number(node)))
-        name = _name_of(node)
-        if name in _FILLED:
-            return self.integer(int(node.args[_FILLED[name]]))
-        if name in _ONES or name in _ZEROS:
-            return self.integer(int(name in _ONES))
+        name = _called(node)
         if name in ("index", "select"):
             return self.read(*self.place(node)).text
-        if name in _SAME or name == "_to_copy":
+        kind = _kind_of(node)
+        if node.op == "get_attr":
+            return self.whole(self.own_number(node), kind)
+        name = _name_of(node)
+        if name in _FILLED:
+            return self.whole(node.args[_FILLED[name]], kind)
+        if name in _ONES or name in _ZEROS:
+            return self.whole(name in _ONES, kind)
+        if name in _SAME:
             return self.integer(node.args[0])
+        if name == "_to_copy":
+            given = node.args[0]
+            return f"{kind}({self.integer(given)})" if _is_integer(given) else self.cut(given, kind)
         if name == "where":
             condition, *chosen = node.args
-            x, y = (f"int32({each})" if isinstance(each, int) else self.integer(each) for each in chosen)
+            x, y = (self.widened(each, kind) for each in chosen)
             condition = self.write(condition)
             return f"where({condition}, {x}, {y})" if condition.constant is None else x if condition.constant else y
         text = _OF_INTEGERS.get(name) or TEXTS.get(name, ("",))[0] * (name in _INTEGERS)
@@ -153,7 +171,23 @@ class Text:
             raise Refused(f"{name} of integers")
         if (mode or name == "remainder") and not (isinstance(node.args[1], int) and node.args[1] > 0):
             raise Refused("an integer that is divided by another one than a positive constant")
-        return text.format(*(self.integer(each) for each in node.args))
+        return text.format(*(self.widened(each, kind) for each in node.args))
+
+    def whole(self, number, kind):
+        """Returns the text of a constant integer of a dtype."""
+        if not isinstance(number, (bool, int)) or abs(number) >= MOST_CONSTANT:
+            raise Refused("a constant that is no integer of 32 bits")
+        return f"{kind}({int(number)})"
+
+    def cut(self, node, kind):
+        """Returns the text of a condition or a number as an integer."""
+        value = self.write(node)
+        return f"{kind}({int(value.constant) if value.dtype == torch.bool and value.constant is not None else value})"
+
+    def widened(self, node, kind):
+        """Returns the text of an operand of integers of a dtype, in which a condition is one too."""
+        is_condition = isinstance(node, torch.fx.Node) and not _is_integer(node)
+        return f"int64({self.integer(node)})" if is_condition and kind == "int64" else self.integer(node)
 
     def own_number(self, node):
         tensor = getattr(self.module, node.target)
@@ -192,6 +226,8 @@ class Text:
             return self.constant(int(name in _ONES), node.meta["val"].dtype)
         if name in ("index", "select"):
             return self.read(*self.place(node))
+        if _is_integer(node):
+            _kind_of(node)
         if name in _SAME:
             return self.write(node.args[0])
         if name == "_to_copy":
@@ -288,7 +324,7 @@ class Text:
             return Number(self.operand(node, tuple(axes)), kinds[tensor.dtype])
         if tensor.dim() > MOST_TABLE_AXES:
             raise Refused(f"a captured tensor of {tensor.dim()} axes that is read at computed places")
-        places = ", ".join(map(self.integer, indices))
+        places = ", ".join(self.integer(axis if isinstance(axis, int) else index) for axis, index in zip(axes, indices))
         return self.name(f"{self.operand(node, None)}[{places}]", kinds[tensor.dtype])
 
     def constant_index(self, index):

@@ -1,13 +1,13 @@
 """Lets the launches of an operator's run save tiles for its gradient: all of them in one tensor of bytes."""
 
 import math
-import threading
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .. import _C
 from ..language.core.dtypes import of_ir
+from ..language.translator.stacks import on_a_new_stack
 from .record import Launch, record, storage_of
 
 _ALIGNMENT = 256
@@ -29,7 +29,7 @@ class Saved:
 
 
 class Plan:
-    """launches: for each launch its Saved, or None. bytes: of all."""
+    """The tiles that a run saves. launches: a Saved, or None, for each launch. bytes: the size of all."""
 
     def __init__(self):
         self.launches, self.bytes = [], 0
@@ -132,26 +132,22 @@ class Saving:
             results = self.allocate(arguments)
             launches = record(self.name, lambda: self.run(arguments, results))
             plan = plan_of(launches, _tensors(arguments))
-        except Exception:  # of run, which is called again
+        except (NotImplementedError, ValueError, TypeError):  # run is called again at once and raises its own errors
             return None
         return plan if plan.bytes else None
 
     def _made_of_fakes(self, key, arguments):
-        """Does the same for fake tensors, with others on the devices that they represent. A thread of its own has none of the
-        modes of torch that they are called in."""
-        made = []
+        """Does the same for fake tensors, with others on the devices that they represent. A new thread has none of the modes of
+        torch that they are called in."""
+
+        def like(known, argument):
+            if not isinstance(argument, torch.Tensor):
+                return argument
+            _, shape, strides, dtype, device = known
+            return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
         def plan():
             with FakeTensorMode():
-                own = [
-                    torch.empty_strided(kind[1], kind[2], dtype=each.dtype, device=kind[4])
-                    if isinstance(each, torch.Tensor)
-                    else each
-                    for kind, each in zip(key, arguments)
-                ]
-                made.append(self._made(own))
+                return self._made([like(known, each) for known, each in zip(key, arguments)])
 
-        thread = threading.Thread(target=plan)
-        thread.start()
-        thread.join()
-        return made[0] if made else None
+        return on_a_new_stack(plan)

@@ -36,13 +36,16 @@ def _allocated(schema, functions, values):
     return made if isinstance(made, (tuple, list)) else (made,)
 
 
+def _has_tensor_lists(schema):
+    return any("[" in each.type and each.is_tensor for each in (*schema.arguments, *schema.results))
+
+
 def chooses(schema, options, functions):
     """Returns true if the compiler chooses what the operator saves for its gradient."""
-    values = (*schema.arguments, *schema.results)
-    names = [each.name for each in values]
+    names = [each.name for each in (*schema.arguments, *schema.results)]
     if not schema.results or not any(each.is_tensor for each in schema.arguments):
         return False
-    if any("[" in each.type and each.is_tensor for each in values):
+    if _has_tensor_lists(schema):
         return False  # it has no such gradient
     return functions.get("grad") == "auto" and options.get("saves") in ("", None) and SAVED.name not in names
 
@@ -59,12 +62,13 @@ def saving_parts(schema, functions):
 
     saving = Saving(schema.name, run, lambda arguments: _allocated(schema, functions, dict(zip(names, arguments))))
 
+    places = [[*names, *results].index(each) for each in wanted]
+
     def run_with(*given):
         if given[-1] is None or not given[-1].numel():
             return functions["run"](*(given[at] for at in places))
         saving.run_with(given[: len(names)], given[len(names) : -1], given[-1])
 
-    places = [[*names, *results].index(each) for each in wanted]
     return (_named(lambda *arguments: saving.allocated(arguments), names), _named(run_with, [*names, *results, SAVED.name]))
 
 
@@ -73,7 +77,7 @@ def gradient_class(schema, saved, functions):
     operator's outputs and run, which may change later."""
     from .._derive.replay import Replay
 
-    if any("[" in each.type and each.is_tensor for each in (*schema.arguments, *schema.results)):
+    if _has_tensor_lists(schema):
         raise NotImplementedError(f'{schema.name}: grad="auto" takes no lists of tensors; write the gradient by hand')
     if not schema.results:
         raise NotImplementedError(f'{schema.name}: grad="auto" is for operators with results; this one writes its arguments')
