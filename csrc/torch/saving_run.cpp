@@ -2,7 +2,6 @@
 #include "torch/saving_run.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/scalar_tensor.h>
 
 #include "torch/args.h"
 #include "torch/reverse_launch.h"
@@ -38,7 +37,12 @@ class Tag {
         for (int axis = 0; axis < array->rank; ++axis) add(array->sizes[static_cast<size_t>(axis)]);
       }
   }
-  int64_t value() const { return static_cast<int64_t>(value_); }
+  // A tensor's sizes that hold it. A number in memory would be on another device than the tiles, or the host
+  // would wait for a GPU to read it. The first size is 0, so the tensor has no elements.
+  std::vector<int64_t> sizes() const {
+    constexpr uint64_t part = 0x7fffffff;
+    return {0, static_cast<int64_t>(value_ & part), static_cast<int64_t>(value_ >> 31 & part)};
+  }
 
  private:
   void add(int64_t word) { value_ = (value_ ^ static_cast<uint64_t>(word)) * 0x9e3779b97f4a7c15u + 1; }
@@ -70,8 +74,7 @@ class SavingRun final : public LaunchRecord {
     kernel->launched().launch(launch.grid, launch.arguments);
   }
   std::vector<at::Tensor> take() {
-    if (!saved_.empty())
-      saved_.insert(saved_.begin(), at::scalar_tensor(tag_.value(), at::TensorOptions().dtype(at::kLong)));
+    if (!saved_.empty()) saved_.insert(saved_.begin(), at::empty(tag_.sizes(), options_.dtype(at::kByte)));
     return std::move(saved_);
   }
 
@@ -116,7 +119,7 @@ std::vector<SavedLaunch> saved_launches(const std::vector<const RecordedLaunch*>
     }
     list.push_back(std::move(own));
   }
-  if (next != saved.size() || saved[0].item<int64_t>() != tag.value()) return {};
+  if (next != saved.size() || saved[0].sizes() != at::IntArrayRef(tag.sizes())) return {};
   return list;
 }
 

@@ -156,7 +156,9 @@ def test_compiled(ops):
 def saved_of(call, *arguments):
     """Returns the dtypes and shapes of the tiles that a call keeps for its gradient."""
     seen = saved_by(call, *arguments)
-    return [(each.dtype, tuple(each.shape)) for each in seen if not each.requires_grad and each.dtype != torch.int64]
+    return [
+        (each.dtype, tuple(each.shape)) for each in seen if not each.requires_grad and each.numel()
+    ]  # the tag has no elements
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
