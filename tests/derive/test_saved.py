@@ -191,11 +191,48 @@ def test_fake_tensors_save_what_their_devices_save():
     saver = torch.ops.saved._silu_product_saving
     with torch.device("cpu"):
         arguments = [each.detach() for each in product_leaves(70, 30, 70)]
-    assert saver(*arguments)[1].shape == (12288,)
+    saved = saver(*arguments)[1]
+    assert saved.shape == (1, 12288)
     with FakeTensorMode() as mode:
-        assert saver(*(mode.from_tensor(each) for each in arguments))[1].shape == (12288,)
+        fake = saver(*(mode.from_tensor(each) for each in arguments))[1]
+        assert fake.shape == saved.shape and fake.stride() == saved.stride()  # the first stride is the tag
         on_a_gpu = saver(*(torch.empty(each.shape, device="cuda") for each in arguments))[1]
-        assert on_a_gpu.shape == (16384,) and on_a_gpu.device.type == "cuda"  # blocks of 64 rows
+        assert on_a_gpu.shape == (1, 16384) and on_a_gpu.device.type == "cuda"  # blocks of 64 rows
+
+
+BLOCKS = [32]  # the rows and columns of a block, which a test changes between calls
+
+
+@tile_ops.op("saved::product_of_blocks(Tensor x, Tensor w, Tensor b) -> Tensor", outputs=product_outputs, grad="auto")
+def product_of_blocks(x, w, b, out):
+    (n,) = BLOCKS
+    silu_product_kernel[tl.cdiv(x.shape[0], n), tl.cdiv(w.shape[1], n)](x, w, b, out, n, n, 16)
+
+
+@pytest.mark.parametrize("before, behind", [(32, 16), (16, 32), (32, 64)])
+def test_tiles_of_other_launches_are_not_used(before, behind, monkeypatch):
+    """Blocks of all these sizes save equally many bytes."""
+    arguments = product_leaves(64, 64, 64)
+    expected = gradients(lean_product, arguments)
+    monkeypatch.setitem(globals(), "BLOCKS", [before])
+    assert saved_bytes(product_of_blocks, arguments) == 64 * 64 * 4
+    out = product_of_blocks(*arguments)
+    monkeypatch.setitem(globals(), "BLOCKS", [behind])
+    torch.testing.assert_close(gradients(lambda *_: out, arguments), expected)
+    for _ in range(2):  # the plan of the first call is that of the blocks before
+        torch.testing.assert_close(gradients(product_of_blocks, arguments), expected)
+    assert saved_bytes(product_of_blocks, arguments) == 64 * 64 * 4
+
+
+def test_a_copy_without_the_tag_is_not_used():
+    arguments = product_leaves(64, 64, 64)
+
+    def without(tensor):
+        return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.dtype == torch.uint8 else tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(without, lambda each: each):
+        out = silu_product(*arguments)
+    torch.testing.assert_close(gradients(lambda *_: out, arguments), gradients(lean_product, arguments))
 
 
 def test_launches_that_depend_on_values_save_nothing():

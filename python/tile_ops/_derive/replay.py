@@ -80,7 +80,7 @@ class Replay:
         self._saved = {}  # launch: the Traced of its kernel that saves, and all arguments
         if saved is not None and saved.numel():
             plan = saving.plan_of(self.launches, [each for each in self.arguments if isinstance(each, torch.Tensor)])
-            if plan.bytes == saved.numel():
+            if plan.fits(saved):
                 for each, own in zip(self.launches, plan.launches):
                     if own is not None:
                         self._saved[each] = own.traced, (*each.leaves, *own.views(saved))

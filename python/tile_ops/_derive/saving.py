@@ -12,27 +12,31 @@ from .record import Launch, record, storage_of
 
 _ALIGNMENT = 256
 _MOST_PLANS = 256  # of one operator
+_MOST_TAG = (1 << 62) - 1
 
 
 class Saved:
-    """The tiles that one launch saves. traced: of the kernel that stores them. arrays: (dtype, shape, first byte) each."""
+    """The tiles that one launch saves. traced: of the kernel that stores them. arrays: (dtype, shape, first byte) each. tag: of
+    the plan up to this launch."""
 
-    def __init__(self, traced, arrays):
-        self.traced, self.arrays = traced, arrays
+    def __init__(self, traced, arrays, tag):
+        self.traced, self.arrays, self.tag = traced, arrays, tag
 
     def views(self, buffer):
         """Returns the arrays in the tensor of bytes."""
+        flat = buffer.view(-1)
         return tuple(
-            buffer[start : start + dtype.itemsize * math.prod(shape)].view(dtype).view(shape)
+            flat[start : start + dtype.itemsize * math.prod(shape)].view(dtype).view(shape)
             for dtype, shape, start in self.arrays
         )
 
 
 class Plan:
-    """The tiles that a run saves. launches: a Saved, or None, for each launch. bytes: the size of all."""
+    """The tiles that a run saves. launches: a Saved, or None, for each launch. bytes: the size of all. tag: a hash of the kernels
+    that save, their grids and their tiles."""
 
     def __init__(self):
-        self.launches, self.bytes = [], 0
+        self.launches, self.bytes, self.tag = [], 0, 0
 
     def add(self, launch, needed=True):
         """Appends what a launch saves; nothing if no gradient needs it."""
@@ -42,7 +46,19 @@ class Plan:
             dtype = of_ir(name).torch
             arrays.append((dtype, (blocks, *shape), self.bytes))
             self.bytes += -(-dtype.itemsize * math.prod(arrays[-1][1]) // _ALIGNMENT) * _ALIGNMENT
-        self.launches.append(Saved(traced, tuple(arrays)) if arrays else None)
+        if arrays:
+            tiles = [(dtype.itemsize, *shape) for dtype, shape, _ in arrays]
+            self.tag = hash((self.tag, len(self.launches), launch.traced.tag, *launch.grid, *tiles)) & _MOST_TAG
+        self.launches.append(Saved(traced, tuple(arrays), self.tag) if arrays else None)
+
+    def allocated(self, like):
+        """Returns the memory for the tiles, on the device of a tensor. Its first extent is 1, so that its first stride may be any
+        number: the tag. A copy may lose it, and is then not used."""
+        return like.new_empty_strided((1, self.bytes), (self.tag, 1), dtype=torch.uint8)
+
+    def fits(self, buffer):
+        """Returns true if memory was allocated for the same launches."""
+        return buffer.dim() == 2 and buffer.shape[1] == self.bytes and buffer.stride(0) == self.tag
 
 
 def plan_of(launches, arguments):
@@ -86,13 +102,13 @@ class Saving:
 
     def allocated(self, arguments):
         """Returns the memory for what a call saves, which may have no bytes."""
-        plan = self._plan(arguments)
-        return _tensors(arguments)[0].new_empty((plan.bytes if plan else 0,), dtype=torch.uint8)
+        plan, like = self._plan(arguments), _tensors(arguments)[0]
+        return plan.allocated(like) if plan else like.new_empty(0, dtype=torch.uint8)
 
     def run_with(self, arguments, results, buffer):
         """Runs the operator, and saves. The memory has no bytes afterwards if the launches are not those of the plan."""
         plan, actual = self._plan(arguments), Plan()
-        if plan is None or buffer.numel() != plan.bytes:
+        if plan is None or not plan.fits(buffer):
             buffer.resize_(0)
             return self.run(arguments, results)
 
@@ -105,15 +121,12 @@ class Saving:
             launched = Launch(kernel, grid, given)
             actual.add(launched)
             saved = actual.launches[at]
-            if saved is None or saved.arrays != planned.arrays:
+            if saved is None or saved.tag != planned.tag:
                 return kernel[grid](*given)
             saved.traced.kernel.run(grid, (*launched.leaves, *saved.views(buffer)), kernel, given)
 
         _C.replace_launches(lambda: self.run(arguments, results), launch)
-        same = len(actual.launches) == len(plan.launches) and all(
-            (x and x.arrays) == (y and y.arrays) for x, y in zip(actual.launches, plan.launches)
-        )
-        if not same:
+        if len(actual.launches) != len(plan.launches) or actual.tag != plan.tag:
             self._plans.pop(_key(arguments), None)
             buffer.resize_(0)
 
@@ -132,7 +145,7 @@ class Saving:
             results = self.allocate(arguments)
             launches = record(self.name, lambda: self.run(arguments, results))
             plan = plan_of(launches, _tensors(arguments))
-        except (NotImplementedError, ValueError, TypeError):  # run is called again at once and raises its own errors
+        except (NotImplementedError, ValueError, TypeError):  # no gradient is derived, or run raises it when it is called next
             return None
         return plan if plan.bytes else None
 

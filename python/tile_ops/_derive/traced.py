@@ -1,5 +1,7 @@
 """Traced: the Tile IR of a kernel for arguments of one kind, from which kernels are derived."""
 
+import functools
+import hashlib
 import re
 
 import torch
@@ -25,6 +27,11 @@ class Traced:
         self.arrays = self.kernel.arrays
         self.inputs = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and a[2] and not (a[3] or a[4]))
         self.results = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and (a[3] or a[4]))
+
+    @functools.cached_property
+    def tag(self):
+        """A hash of the text, the same in all processes."""
+        return int.from_bytes(hashlib.sha256(self.kernel.text.encode()).digest()[:8], "little")
 
     def saving(self, grid, leaves):
         """Returns the Traced of the kernel that also saves what its gradient needs, for such a launch; None: nothing is saved.
