@@ -24,7 +24,7 @@ class ReverseKernel {
     bool written() const { return stored || added; }
   };
   const std::vector<Use>& uses() const { return uses_; }
-  // Of its parameters before the arrays of saved tiles.
+  // The parameters that it reads and writes, without the arrays of saved tiles.
   Touched touched() const { return touched_; }
   // The arrays of floats that it only reads, and those that it writes.
   const Differentiable& parameters() const { return parameters_; }

@@ -249,7 +249,7 @@ def test_launches_that_depend_on_values_save_nothing():
         with torch.no_grad():
             x[0, 0] = sign
         expected = gradients(lean_product, (x, w, b))
-        # The launch of the first call after a change is not that of the plan. The next call plans anew.
+        # After a change the first call launches other blocks than planned, so it saves nothing. The next call makes a new plan.
         for saves in (i == 0, True):
             found = []
             assert bool(saved_bytes(lambda *given: found.extend(gradients(operator, given)), (x, w, b))) == saves
