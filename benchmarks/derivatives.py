@@ -4,8 +4,8 @@
 
 One process, medians of interleaved rounds, random data in bfloat16 on a GPU and float32 on a CPU, printed as a table. Gradients are
 those of one call of torch.autograd.grad behind a forward that is not timed. On a GPU calls are replayed from a graph, and the host's
-time of a call is a column of its own: a training step hides it where its kernels take longer. --write: into
-results/derivatives-<chip>.md."""
+time of a call is a column of its own: a training step hides it where its kernels take longer. --seconds: of calls on a CPU.
+--write: into results/derivatives-<chip>.md."""
 
 import re
 import time
@@ -202,13 +202,14 @@ def host_seconds(function, calls=30):
 
 
 def seconds_on_gpu(functions):
-    """Returns the seconds of each of a dict's functions, replayed from graphs if all can be captured."""
+    """Returns the seconds of each of a dict's functions, replayed from a graph."""
     import gpu
 
-    for function in functions.values():
+    for name, function in functions.items():
         function()
-    graphs = all([gpu.replayed(each, 1) for each in functions.values()])
-    found = gpu.times(list(functions.values()), 9, 10, graphs=graphs)
+        if gpu.replayed(function, 1) is None:
+            raise RuntimeError(f"{name}: cannot be captured in a graph")
+    found = gpu.times(list(functions.values()), 9, 10, graphs=True)
     return {name: us / 1e6 for name, us in zip(functions, found)}
 
 

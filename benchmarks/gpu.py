@@ -215,7 +215,8 @@ def main():
         sys.exit("benchmarks/gpu.py needs a GPU that torch sees; `make bench` times the CPU")
     torch._functorch.config.donated_buffer = False  # otherwise a compiled backward runs only once
     name = torch.cuda.get_device_name()
-    part = f"--only '{options.only}' --name {options.name} " if options.name != "gpu" else ""
+    part = f"--only '{options.only}' " if options.only else ""
+    part += f"--name {options.name} " if options.name != "gpu" else ""
     with torch.cuda.stream(torch.cuda.Stream()):
         bandwidth, peak = roofs()
         words = [

@@ -285,15 +285,12 @@ STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's r
         _column("other peers", r"cuBLAS ([\d.]+)"),
     ),
     *(
-        (
-            state,
-            f"bfloat16 products of {rows}, H200",
-            "cuBLAS",
-            tables,
-            f"matmul {rows.split()[0]}x",
-            _column("other peers", r"cuBLAS ([\d.]+)"),
+        (state, f"bfloat16 products of {rows}, H200", "cuBLAS", tables, cases, _column("other peers", r"cuBLAS ([\d.]+)"))
+        for state, rows, cases, tables in (
+            ("ahead", "1 row", "matmul 1x(?!3072x768)", "one_row-h200"),
+            ("behind", "1 row, 3072 columns, inner extent 768", "matmul 1x3072x768", "one_row-h200"),
+            ("behind", "16 rows", "matmul 16x", "products-h200"),
         )
-        for state, rows, tables in (("ahead", "1 row", "one_row-h200"), ("behind", "16 rows", "products-h200"))
     ),
     ("behind", "gated products, backward, H200", "torch eager", "products-h200", "gated_matmul.*backward", _column("eager")),
     ("behind", "attention in Python, H100", "Triton", "python-h100*", "attention", _column("Triton / Python")),

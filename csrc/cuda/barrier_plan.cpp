@@ -1,10 +1,10 @@
 // Walks the kernel in execution order with the set of accesses that no barrier follows yet. Accesses of a
 // loop's body also precede the body's next iteration.
 #include "cuda/barrier_plan.h"
-#include "cuda/async/ops.h"
 
 #include <algorithm>
 
+#include "cuda/async/ops.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {

@@ -24,9 +24,7 @@ int64_t bytes_of_place(const Derived& derived, const Op* loop, const LaunchSizes
   int64_t bytes = 0;
   for (const DerivedScratch& each : derived.scratch) {
     if (each.loop != loop) continue;
-    int64_t own = info(each.dtype).bytes;
-    for (const int64_t extent : each.shape) own *= extent;
-    bytes += own;
+    bytes += info(each.dtype).bytes * element_count(each.shape);
   }
   return bytes * std::max<int64_t>(1, sizes.blocks[0] * sizes.blocks[1] * sizes.blocks[2]);
 }

@@ -22,7 +22,7 @@ struct Definition {
   std::string_view name;
   std::vector<std::string> parameters;
   std::string_view text;
-  bool of_integers = false;  // it takes them, too
+  bool of_integers = false;  // parameters may also be integers
 };
 const std::vector<Definition>& definitions_of_functions() {
   static const std::vector<Definition> table{

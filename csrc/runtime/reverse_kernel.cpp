@@ -94,7 +94,8 @@ std::shared_ptr<ReverseKernel> ReverseKernel::saving(const std::vector<size_t>& 
     std::shared_ptr<ReverseKernel>& made = saving.made[best];
     if (!made) made = std::make_shared<ReverseKernel>(clone(best->function), best->tiles);
     known->second = made;
-  } catch (const Error& error) {  // backward raises it, if it is called
+  } catch (const Error& error) {
+    // Errors of other kinds are raised by backward, if it is called.
     if (error.kind() == ErrorKind::runtime) {
       chosen_.erase(known);
       throw;
@@ -132,10 +133,11 @@ const ReverseKernel::Made* ReverseKernel::folded(const std::vector<Wanted>& want
                    [](const auto& x, const auto& y) { return x.how == y.how && x.axes == y.axes; });
     if (same && made->derived.scratch.size() == plain.derived.scratch.size()) known->second = std::move(made);
   } catch (const Error& error) {
+    // An unsupported kernel stays null: the proofs do not hold there.
     if (error.kind() != ErrorKind::unsupported) {
       made_.erase(known);
       throw;
-    }  // else the proofs do not hold there
+    }
   }
   return known->second.get();
 }

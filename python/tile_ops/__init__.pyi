@@ -442,18 +442,18 @@ def embedding(
       rows of grad_out, in float32 (float64 for float64) and in the order of the indices, or where parts
       are added up (below) in the order of the parts; rows nobody looked up are 0. The order is always
       the same: deterministic.
-    - Two launches, and on a GPU two more where bins are long. The first divides the table into about
-      1024 bins of whole blocks' rows; a block for each reads all N indices twice and lists, in order,
-      the positions of those in its bin. In the second a block has 8 rows by 1024 columns (4 by 4096 on
-      a CPU), reads the list of its bin, adds the rows of grad_out that are its own, and writes. For
-      V=128256, N=8192, d=4096 in bfloat16: 1002 blocks read 2 x 64 KB of indices each, counted, not
-      measured: 131 MB; then 64128 blocks read a list of about 8 entries (8 bytes each), 67 MB of
-      grad_out once, and write 1.05 GB. If an index comes k times, its k rows are added in order, and
-      four are loaded at once.
+    - Two launches, and on a GPU two more from 512 indices on, for long bins. The first divides the
+      table into about 1024 bins of whole blocks' rows; a block for each reads all N indices twice and
+      lists, in order, the positions of those in its bin. In the second a block has 8 rows by 1024
+      columns (4 by 4096 on a CPU), reads the list of its bin, adds the rows of grad_out that are its
+      own, and writes. For V=128256, N=8192, d=4096 in bfloat16: 1002 blocks read 2 x 64 KB of indices
+      each, counted, not measured: 131 MB; then 64128 blocks read a list of about 8 entries (8 bytes
+      each), 67 MB of grad_out once, and write 1.05 GB. If an index comes k times, its k rows are added
+      in order, and four are loaded at once.
     - On a GPU, from 512 indices on, a long bin, as of a table where one row is named very often, is
-      divided into parts of at least 256 entries. A third launch, before the second, sums each part in
-      blocks of 8 rows by 1024 columns; a fourth adds these sums in order. The sums take at most 32 MiB,
-      64 MiB for float64. If there are at least 128 indices for each row of the table, all indices are
+      divided into parts of at least 256 entries. One launch between the two sums each part in blocks of
+      8 rows by 1024 columns; one after them adds these sums in order. The sums take at most 32 MiB, 64
+      MiB for float64. If there are at least 128 indices for each row of the table, all indices are
       divided into parts, without bins.
     - float32 and float64 on a CPU: 64 bins; in the second launch a block clears its bin's rows and adds
       to them in memory.

@@ -207,7 +207,7 @@ def test_an_index_past_the_end():
     def call(query, key, value, table):
         return flex_attention(query, key, value, lambda score, b, h, q, k: score + table[k + 1])
 
-    with pytest.raises((RuntimeError, IndexError), match="an index into a table of the score is out of range"):
+    with pytest.raises((RuntimeError, IndexError), match="each index into a table of the score is in its range"):
         compiled(call, options={"attention": "tile"})(*inputs(), torch.rand(KEYS))
 
 

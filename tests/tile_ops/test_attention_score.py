@@ -190,7 +190,7 @@ def test_an_index_past_the_end_of_a_table(index, read, device):
     """It is an error on a CPU; a GPU reads 0."""
     args, table = inputs(1, 2, 2, 5, 6, 8, requires_grad=False), torch.rand(6)
     if device.type == "cpu":
-        with pytest.raises(RuntimeError, match="an index into a table of the score is out of range"):
+        with pytest.raises(RuntimeError, match="each index into a table of the score is in its range"):
             attention(*args, [table], score=f"score + x0[{index}]")
     else:
         expected, _ = attention(*args, [table], score=f"score + {read}")

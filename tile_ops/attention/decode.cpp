@@ -80,7 +80,7 @@ void run_decode(const Given& given, const Tensor& out, const Tensor& lse) {
   if (given.softcap != 0) options.softcap = given.softcap;
   if (given.alibi_slopes) options.slopes = given.alibi_slopes->expand({query.size(0), query.size(1)});
   options.sinks = given.sinks;
-  launch_few_queries(call, out, lse);
+  launch_few_queries(std::move(call), out, lse);
 }
 
 const auto attention_decode =

@@ -12,7 +12,7 @@ struct FewQueries {
   double scale;
   DecodeOptionsOf<Tensor, int, double> options;  // without page_tiles and page_rows, which the launch finds
 };
-void launch_few_queries(const FewQueries& call, const Tensor& out, const Tensor& lse);
+void launch_few_queries(FewQueries call, const Tensor& out, const Tensor& lse);
 
 // Computes a call of attention on a GPU and returns true if it has few queries, and nothing is asked for that
 // only forward() does.

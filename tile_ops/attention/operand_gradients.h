@@ -11,7 +11,7 @@ struct OwnTiles {
   HostRule rule;
   TileSize tile;
 };
-// There are scores. summary: of the mask, which of_keys has not.
+// The call has at least one score. summary: that of the mask, if there is one; of_keys does not hold it.
 void run_operand_gradients(at::TensorList grads, const Problem& p, const OwnTiles& of_queries,
                            OwnTiles of_keys, const std::optional<MaskSummary>& summary);
 

@@ -86,10 +86,10 @@ DecodeBias<Tensor> bias_of(const Tensor& bias, int64_t key_heads, int64_t group)
 
 }  // namespace
 
-void launch_few_queries(const FewQueries& call, const Tensor& out, const Tensor& lse) {
+void launch_few_queries(FewQueries call, const Tensor& out, const Tensor& lse) {
   const Tensor& given_query = call.of.query;
   Tensor key = call.of.key, value = call.of.value;
-  DecodeOptionsOf<Tensor, int, double> options = call.options;
+  auto& options = call.options;
   const OptionalTensor& table = options.table;
   const int64_t batch = given_query.size(0), heads = given_query.size(1), queries = given_query.size(2),
                 page = key.size(2), key_heads = key.size(1), most = table ? table->size(1) * page : page;
@@ -153,20 +153,19 @@ void launch_few_queries(const FewQueries& call, const Tensor& out, const Tensor&
 bool run_few_queries(const Operands& of, const OptionalTensor& bias, const Problem& p,
                      const Results& results) {
   constexpr int64_t most_rows = 32;  // of the tallest tile
-  const bool saves = results.top || results.weight || results.residual;
-  if (of.query.is_cpu() || p.all_rows || saves || is_recorded() || is_differentiated() ||
-      p.rule.options.dropout || p.rule.options.text || p.group * p.rows > most_rows)
+  const auto& asked = p.rule.options;
+  if (p.group * p.rows > most_rows || p.all_rows || asked.dropout || asked.text || results.top ||
+      results.weight || results.residual || is_recorded() || is_differentiated())
     return false;
   FewQueries call{of, std::nullopt, whole_bias(bias, p), p.rule.scale, {}};
-  const auto& rule = p.rule.options;
   auto& options = call.options;
-  options.first = rule.first;
+  options.first = asked.first;
   if (p.rule.offset < p.keys - 1) options.offset = p.rule.offset;  // the first query sees the fewest keys
-  options.softcap = rule.softcap;
-  options.slopes = rule.slopes;
-  options.diagonal = rule.diagonal;
-  options.sinks = rule.sinks;
-  launch_few_queries(call, results.out, results.lse);
+  options.softcap = asked.softcap;
+  options.slopes = asked.slopes;
+  options.diagonal = asked.diagonal;
+  options.sinks = asked.sinks;
+  launch_few_queries(std::move(call), results.out, results.lse);
   return true;
 }
 

@@ -31,7 +31,8 @@ void launch(const Group& group, const OwnTiles& of, const Grid& grid, std::optio
 }
 
 // Copies of tables: on a CPU each block adds to its own in one order, on a GPU blocks wait for each other
-// less. A fixed number: results do not depend on the machine. item_bytes: of a sum.
+// less. A fixed number: results do not depend on the machine. item_bytes: the bytes of a number that is
+// summed up.
 int64_t copies_of(const std::vector<Tensor>& tables, int64_t item_bytes, bool on_cpu) {
   int64_t bytes = 0;
   for (const Tensor& each : tables) bytes += each.numel() * item_bytes;

@@ -34,7 +34,7 @@ Tile ScoreRule::element(const Array& table, std::vector<Tile>& indices, const Pl
     const Shape shape = transposed_ ? Shape{call_.cols, call_.rows} : Shape{call_.rows, call_.cols};
     Tile wrong = where(*inside | (row(at.i) >= call_.query.dim(2)), full({}, 0.0, f32), 1.0);
     assert_(only(wrong.broadcast_to(shape), 0, at) == 0,
-            "an index into a table of the score is out of range");
+            "each index into a table of the score is in its range");
   }
   return gather(table, places);
 }

@@ -136,6 +136,7 @@ Tile ScoreRule::score(const Tile& product, const Place& at, std::optional<Tile>*
     score = fma(abs(row(i) + *call_.options.diagonal - col(j)).astype(scale.dtype()), -*slope_, score);
   return call_.options.text ? of_text(score, at, slope) : score;
 }
+
 static Tile first_row_block(const Call& call, Tile head);
 std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
   const Options& options = call_.options;
