@@ -155,10 +155,8 @@ def test_compiled(ops):
 
 def saved_of(call, *arguments):
     """Returns the dtypes and shapes of the tiles that a call keeps for its gradient."""
-    seen = saved_by(call, *arguments)
-    return [
-        (each.dtype, tuple(each.shape)) for each in seen if not each.requires_grad and each.numel()
-    ]  # the tag has no elements
+    kept = (each for each in saved_by(call, *arguments) if not each.requires_grad and each.numel())  # the tag has no elements
+    return [(each.dtype, tuple(each.shape)) for each in kept]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
