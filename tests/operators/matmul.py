@@ -87,6 +87,11 @@ def gate_of_two_operands(dtype, m, k, n):
     return tile.matmul_epilogue(x, w.t(), "silu(acc + bias) * gate + res * 0.5", **operands, names="bias,gate,res")
 
 
+def gate_linear(dtype, m, k, n, bias):
+    x, w, b = (meta_leaf(dtype, *size).detach() for size in ((m, k), (n, k), (n,)))
+    return tile.matmul(x, w.t(), bias=b if bias else None)
+
+
 def epilogue_in_torch(x, y, bias, gate):
     return F.silu(x @ y * 0.5 + bias) * gate
 
@@ -279,6 +284,8 @@ MATMUL = Operator(
     gate_variants={
         "linear[8192,4096,4096],residual": lambda dtype: gate_residual(dtype, 8192, 4096, 4096),
         "linear[8192,4096,4096],gate,residual": lambda dtype: gate_of_two_operands(dtype, 8192, 4096, 4096),
+        "linear[8192,768,50257]": lambda dtype: gate_linear(dtype, 8192, 768, 50257, False),
+        "linear[8192,768,30522],bias": lambda dtype: gate_linear(dtype, 8192, 768, 30522, True),
     },
     gates_in_double={"matmul[512,512,512]": lambda dtype: tile.matmul(meta_leaf(dtype, 512, 512), meta_leaf(dtype, 512, 512))},
     sharded={

@@ -26,6 +26,13 @@ TILE void load_word(u32& to, SharedAddress at, int) {
 TILE void load_word(f64& to, SharedAddress at, int) {
   asm volatile("ld.shared.f64 %0, [%1];" : "=d"(to) : "r"(at) : "memory");
 }
+// Loads 16 bytes.
+TILE void load_words(u32* to, SharedAddress at, int) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(at)
+               : "memory");
+}
 // Selects bytes 0 and 2, or 1 and 3, of two words.
 template <bool odd>
 TILE u32 every_second_byte(u32 low, u32 high) {

@@ -7,7 +7,7 @@ import torch
 from torch.nn.utils import parametrize
 
 from .. import _products
-from . import activations, match, products_report
+from . import activations, convolutions, match, products_report
 from .classes import Swapped, _kind_of, swapped_class, uses_rotation
 from .report import Report
 
@@ -38,6 +38,7 @@ KINDS = {
     "softmax": ("Softmax", "LogSoftmax"),
     "cross_entropy": ("CrossEntropyLoss", "Loss"),
     "attention": ("MultiheadAttention", "Calls"),
+    "convolution": ("SequenceConv2d",),
     "activation": ("Sequential", "Pairs", "Activation", "ActivatedProjection"),
 }
 REACHED = {
@@ -60,8 +61,10 @@ def _plan_of_torch(module):
     return None
 
 
-def _plan(module, rotary):
-    """Returns the plan for a module: (key, what computes it), a reason to leave it, or None for what is only a container."""
+def _plan(module, rotary, sequences):
+    """Returns the plan for a module: (key, what computes it), a reason to leave it, or None for what is only a container.
+
+    sequences: the convolutions whose results become sequences."""
     if isinstance(module, torch.jit.ScriptModule):
         return "a compiled script"
     if "forward" in module.__dict__:
@@ -74,6 +77,8 @@ def _plan(module, rotary):
         return None
     if type(module).__module__.startswith("tile_ops."):
         return None
+    if module in sequences and type(module).forward is torch.nn.Conv2d.forward:
+        return ("SequenceConv2d", ()), "torch's convolution, in the order of a sequence"
     plan = _plan_of_torch(module)
     if plan is not None:
         return plan
@@ -140,7 +145,7 @@ def patch(
     """Swaps the modules of a model, in place, for classes that call our operators, and returns a Report.
 
     leave: kinds that are not swapped, of "linear", "gated_mlp", "layer_norm", "rms_norm", "group_norm", "embedding",
-    "dropout", "softmax", "cross_entropy", "attention" and "activation".
+    "dropout", "softmax", "cross_entropy", "attention", "convolution" and "activation".
 
     products: what computes the products of Linear, gated MLPs and MultiheadAttention. "measured": each call takes what was
     measured to be faster for its device, dtype and sizes, and the report says for which rows that is ours; "tile": ours;
@@ -164,12 +169,13 @@ def patch(
         raise ValueError(f"patch: products is {products!r}; pass {', '.join(map(repr, _products.VALUES[:-1]))} or 'torch'")
     report = Report(type(model).__name__)
     rotary = match.tables_have_equal_halves(model)
+    sequences = {each for module in model.modules() for each in convolutions.of_sequences(module)}
     plans = []
     for path, module in model.named_modules():
         if isinstance(module, Swapped):
             plans.append((path, module, (module.tile_key, None)))
         else:
-            plans.append((path, module, _plan(module, rotary)))
+            plans.append((path, module, _plan(module, rotary, sequences)))
     heads = set() if "cross_entropy" in leave else _heads_of(plans)
     for path, module, plan in plans:  # all modules were examined before one is changed
         name = type(module).__name__

@@ -131,6 +131,16 @@ class GroupNorm(Swapped):
         return calls.group_norm(input, self.num_groups, self.weight, self.bias, self.eps, activation=activation)
 
 
+class SequenceConv2d(Swapped):
+    """A convolution whose result becomes a sequence: the channels of a position are adjacent in memory, as those of the sequence
+    are to be."""
+
+    def forward(self, input):
+        if is_dynamo_compiling():  # a compiler chooses the layout
+            return super().forward(input)
+        return self._conv_forward(input, self.weight.contiguous(memory_format=torch.channels_last), self.bias)
+
+
 class Embedding(Swapped):
     def forward(self, input):
         padding = -1 if self.padding_idx is None else self.padding_idx

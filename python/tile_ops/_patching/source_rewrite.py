@@ -270,6 +270,11 @@ def named(forward, module, name):
     return found
 
 
+def node_of(forward):
+    """Returns the tree of a function, which must not be changed, or None if its source is unavailable."""
+    return _nodes_to(_tree(code := inspect.unwrap(forward).__code__, code.co_filename), code)[-1] if is_known(forward) else None
+
+
 def is_known(forward):
     """Returns True if the source of this function is available."""
     code = getattr(inspect.unwrap(forward), "__code__", None)

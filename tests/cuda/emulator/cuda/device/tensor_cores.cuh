@@ -11,6 +11,10 @@ TILE void load_matrices(u32 (&to)[4], SharedAddress row, int line, const char* f
 }
 TILE void load_word(u32& to, SharedAddress at, int line) { to = load_shared<u32>((const void*)at, line); }
 TILE void load_word(f64& to, SharedAddress at, int line) { to = load_shared<f64>((const void*)at, line); }
+TILE void load_words(u32* to, SharedAddress at, int line) {
+  const auto words = load_shared<Words<16>>((const void*)at, line);
+  memcpy(to, &words, 16);
+}
 template <bool odd>
 TILE u32 every_second_byte(u32 low, u32 high) {
   const auto two = [](u32 x) {
