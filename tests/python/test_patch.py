@@ -275,7 +275,7 @@ def test_errors():
         tile_ops.patch(nn.Linear(2, 2), leave=["Linear"])
     assert str(error.value) == (
         "patch: leave names 'Linear'; the kinds are 'linear', 'gated_mlp', 'layer_norm', 'rms_norm', 'group_norm', "
-        "'embedding', 'dropout', 'softmax', 'cross_entropy', 'attention', 'activation'"
+        "'embedding', 'dropout', 'softmax', 'cross_entropy', 'attention', 'convolution', 'arithmetic', 'activation'"
     )
 
 

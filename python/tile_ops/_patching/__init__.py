@@ -7,7 +7,7 @@ import torch
 from torch.nn.utils import parametrize
 
 from .. import _products
-from . import activations, convolutions, match, products_report
+from . import activations, arithmetic_forwards, convolutions, match, products_report
 from .classes import Swapped, _kind_of, swapped_class, uses_rotation
 from .report import Report
 
@@ -29,7 +29,7 @@ TORCH = {
 # The kinds of patch(leave=…) for the classes of classes.py.
 KINDS = {
     "linear": ("Linear", "Head", "TransposedLinear", "ActivatedProjection"),
-    "gated_mlp": ("GatedMLP", "GatedProjection"),
+    "gated_mlp": ("GatedMLP", "GatedExperts", "GatedProjection"),
     "layer_norm": ("LayerNorm",),
     "rms_norm": ("RMSNorm", "OtherRMSNorm"),
     "group_norm": ("GroupNorm",),
@@ -39,6 +39,7 @@ KINDS = {
     "cross_entropy": ("CrossEntropyLoss", "Loss"),
     "attention": ("MultiheadAttention", "Calls"),
     "convolution": ("SequenceConv2d",),
+    "arithmetic": (),
     "activation": ("Sequential", "Pairs", "Activation", "ActivatedProjection"),
 }
 REACHED = {
@@ -91,6 +92,11 @@ def _plan(module, rotary, sequences):
             options = ("parts", parts), ("act", act), ("act_kind", kind), ("activation", name)
             return ("GatedMLP", options), f"gated_matmul, {name}"
         return f"not known to be {match.GATED[parts]} of silu, gelu or relu"
+    found = match.gated_experts(module)
+    if found:
+        act, name = found
+        options = ("act", act), ("act_kind", _kind_of(getattr(module, act))), ("activation", name)
+        return ("GatedExperts", options), match.GATES[name][0]
     found = match.projection(module)
     if found:
         act, name, gate = found
@@ -145,7 +151,7 @@ def patch(
     """Swaps the modules of a model, in place, for classes that call our operators, and returns a Report.
 
     leave: kinds that are not swapped, of "linear", "gated_mlp", "layer_norm", "rms_norm", "group_norm", "embedding",
-    "dropout", "softmax", "cross_entropy", "attention", "convolution" and "activation".
+    "dropout", "softmax", "cross_entropy", "attention", "convolution", "arithmetic" and "activation".
 
     products: what computes the products of Linear, gated MLPs and MultiheadAttention. "measured": each call takes what was
     measured to be faster for its device, dtype and sizes, and the report says for which rows that is ours; "tile": ours;
@@ -205,6 +211,8 @@ def patch(
             report.swapped.append((path, name, operator))
             report.products += [(path, name, row)] if row else []
     activations.swap(plans, "activation" in leave, report)
+    if "arithmetic" not in leave:
+        arithmetic_forwards.swap(plans, report)
     return report
 
 

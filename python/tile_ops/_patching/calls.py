@@ -149,8 +149,10 @@ def _product_outside_classes(products, input, weight, bias, depth, columns):
     if not _products.pays_to_pad(input.device, dtype, (input.numel() // depth, depth, columns))[2]:
         return F.linear(input, weight, bias)
     trains = torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad)
-    if products == "measured" and bias is None and not trains:
-        return linear(input, weight)  # ours stores rows of any length, without a copy; measured by benchmarks/odd_columns.py
+    if products == "measured" and not trains:
+        return linear(
+            input, weight, bias
+        )  # ours stores rows of any length, without a copy; measured by benchmarks/odd_columns.py
     return padded_linear(input, weight, bias)
 
 

@@ -11,7 +11,7 @@ from torch.nn.modules import module as torch_module
 
 from .. import _products, nn
 from ..functional import gated_linear
-from . import called, calls, direct, match, recomputed, redirect, source_rewrite
+from . import arithmetic, called, calls, direct, match, recomputed, redirect, source_rewrite
 from . import logits as logit_rules
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling  # found sooner than an attribute of torch's
@@ -260,6 +260,17 @@ class GatedMLP(Swapped):
         return None if any(each is NotImplemented for each in halves) else halves
 
 
+class GatedExperts(Swapped):
+    """The experts of a mixture: the halves of a projection are gated in one launch."""
+
+    def _apply_gate(self, gate_up_out):
+        same = isinstance(gate_up_out, torch.Tensor) and gate_up_out.dim() and gate_up_out.size(-1) % 2 == 0
+        if not same or not _is_as_found(getattr(self, self.tile_act), self.tile_act_kind) or _has_global_hooks():
+            return super()._apply_gate(gate_up_out)
+        gate, up = gate_up_out.chunk(2, -1)
+        return calls.gated(gate, up, self.tile_activation)
+
+
 class GatedProjection(Swapped):
     """One half of a projection, activated, times the other half, in one launch: diffusers' GEGLU and SwiGLU."""
 
@@ -337,7 +348,8 @@ def _pair(module, following, input):
 
 
 class Pairs(Swapped):
-    """A module's own forward, in which tile_pair replaces a module's call and the activation after it."""
+    """A module's own forward, in which tile_pair replaces a module's call and the activation after it, and tile_chain chains of
+    arithmetic."""
 
 
 class Sequential(Swapped):
@@ -474,17 +486,17 @@ def _with_rotation(forward):
     return made
 
 
-def _calls_of(original, options, pairs):
+def _calls_of(original, options, changes):
     """Returns (base class, attributes) for a module that calls torch's functions: by rewriting its source, else by a mode."""
     forward, rotation = original.forward, options["rotation"]
     names = match.NAMES | ({"apply_rotary_pos_emb"} if rotation else set())
     if options["processor"]:
         names |= {redirect.PROCESSOR}
     if not options["processor"] or called.calls_only_directly(forward, original):
-        redirected = source_rewrite.changed(forward, [*pairs, redirect.redirect(names)])
+        redirected = source_rewrite.changed(forward, [*changes, redirect.redirect(names)])
         if redirected:
             return Redirected, {"forward": redirected}
-    forward = source_rewrite.changed(forward, pairs) or forward
+    forward = source_rewrite.changed(forward, changes) or forward
     return Entered, {"tile_forward": _with_rotation(forward) if rotation else forward}
 
 
@@ -499,15 +511,19 @@ def swapped_class(original, key):
         "tile_original": original,
         "tile_key": key,
     }
-    space |= {f"tile_{option}": value for option, value in options}
+    for option, value in options:  # a function would become a method
+        space[f"tile_{option}"] = staticmethod(value) if isinstance(value, types.FunctionType) else value
     base, known = globals()[name], dict(options)
-    pairs = [source_rewrite.pairs(lambda *names: names in known["pairs"])] if "pairs" in known else []
-    if pairs:
+    changes = [source_rewrite.pairs(lambda *names: names in known["pairs"])] if "pairs" in known else []
+    if changes:
         space["tile_pair"] = staticmethod(_pair)
+    if "chains" in known:
+        space |= arithmetic.methods(original.forward)
+        changes.append(arithmetic.change(known["chains"]))
     if name == "Pairs":
-        space["forward"] = source_rewrite.changed(original.forward, pairs) or original.forward
+        space["forward"] = source_rewrite.changed(original.forward, changes) or original.forward
     if name == "Calls":
-        base, more = _calls_of(original, known, pairs)
+        base, more = _calls_of(original, known, changes)
         space |= more
     if name == "Loss":
         space["loss_function"] = _loss_of(original)

@@ -34,7 +34,16 @@ else:
 def _call(name, *arguments, integers=False, exact=False):
     """Returns a function of a module: it calls the operator with these attributes, and what the caller gives in the places of
     None."""
-    return _C.module_call(f"tile::{name}", arguments, integers, exact) if _C else _never
+    return _call_of(f"tile::{name}", arguments, integers, exact)
+
+
+def _call_of(name, arguments, integers, exact):
+    return _C.module_call(name, arguments, integers, exact) if _C else _never
+
+
+def operator(name, count):
+    """Returns a function of None and so many floating tensors of one dtype, or numbers, that calls the operator of this name."""
+    return _call_of(name, (None,) * count, False, True)
 
 
 layer_norm = _call("layer_norm", None, "normalized_shape", "weight", "bias", "eps")

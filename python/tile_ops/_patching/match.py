@@ -118,6 +118,7 @@ GATED = {
     ("gate_proj", "up_proj", "down_proj"): "down_proj(activation(gate_proj(x)) * up_proj(x))",
     ("gate_up_proj", "down_proj"): "down_proj(activation(gate) * up) of the halves of gate_up_proj(x)",
 }
+EXPERTS = "_apply_gate"  # the method by which transformers' experts gate
 ACTIVATION_NAMES = ("act_fn", "act", "activation_fn")
 
 
@@ -147,6 +148,24 @@ def gated_mlp(module, names):
     if _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts, **{found[0]: ACTIVATIONS[name]}):
         return found[0], name
     return None
+
+
+def gated_experts(module):
+    """Matches the experts of a mixture in transformers, which gate the halves of a projection in a method. Returns (name of the
+    activation's attribute, our name of the activation), or None."""
+    gates = callable(getattr(type(module), EXPERTS, None))
+    found = [name for name in ACTIVATION_NAMES if gates and callable(getattr(module, name, None))]
+    name = activation(getattr(module, found[0])) if len(found) == 1 else None
+    if name not in GATES:
+        return None
+
+    def formula(x):
+        gate, up = x.chunk(2, -1)
+        return ACTIVATIONS[name](gate) * up
+
+    x, parts = _numbers(3, 14), {found[0]: ACTIVATIONS[name]}
+    same = all(_agree(getattr(_stand_in(module, each, **parts), EXPERTS), formula, x) for each in (False, True))
+    return (found[0], name) if same else None
 
 
 def projection(module):
