@@ -135,7 +135,8 @@ std::string memory_text(Emitter& emitter, const Op& op, size_t i) {
   return operand_text(i, str("decltype(", name, ")"), operand.transposed, name);
 }
 
-// Records that threads may still be reading operands that were written for the product.
+// Records that threads may still be reading operands that were written for the product. The result may need
+// shared memory, too, to get its layout: this comes first, so that it waits.
 void leave_operands(Emitter& emitter, const Op& op) {
   for (size_t i = 0; i < 2; ++i)
     if (const Operand each = operand_of(emitter, op, i); !each.in_registers && is_written(emitter, each))
@@ -165,11 +166,11 @@ void emit_blocks(Emitter& emitter, const Op& op) {
   const std::string left = tile_name(emitter, operand_of(emitter, op, 0)),
                     right = tile_name(emitter, operand_of(emitter, op, 1));
   const auto across = [&](size_t i) { return emitter.staging().across_rows(op, i) ? "true" : "false"; };
+  leave_operands(emitter, op);
   emitter.result_in(
       op, layout,
       str("fma_blocks<", op.type(0).shape[1], ", ", plan.rows, ", ", plan.columns, ", ", across(0), ", ",
           across(1), ">(", left, ", ", right, ", ", to, ", ", line_number(op), ")"));
-  leave_operands(emitter, op);
 }
 
 void emit_mma(Emitter& emitter, const Op& op) {
@@ -187,10 +188,10 @@ void emit_mma(Emitter& emitter, const Op& op) {
     return emitter.result_in(op, layout,
                              str("mma_iteration(", ring->fragments, ", ", left, ", ", right, ", ", to, ", ",
                                  ring->copies, ", ", ring->next_iteration, ", ", line_number(op), ")"));
+  leave_operands(emitter, op);
   emitter.result_in(
       op, layout,
       str("mma_sync<", part_text(op, plan), ">(", left, ", ", right, ", ", to, ", ", line_number(op), ")"));
-  leave_operands(emitter, op);
 }
 
 // A product's result has its accumulator's layout.
