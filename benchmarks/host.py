@@ -1,5 +1,5 @@
 """The host's time of a warm call, from Python and C++: our operators with one result, raw kernels and generated code,
-against torch.add and inductor.
+against torch.add and inductor; and that of derived gradients, against ours by hand.
 
     python benchmarks/host.py [--write] [--device cpu]
 
@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Callable
 
+import derivatives
 import generated_calls
 import measure
 import raw_launch
@@ -99,6 +100,43 @@ def generated():
     yield Call("ours, kernel[grid]", 3, of(generated_calls.plain_launch))
 
 
+def gradient_calls():
+    """Yields two parts for each operator, its gradient and the call before it: by hand, and derived from a kernel in Python. Of
+    these calls only that of the product saves something."""
+    tile = torch.ops.tile
+    for name, derived, by_hand, shapes in (
+        ("rms norm", derivatives.rms_norm, lambda x, w: tile.rms_norm(x, w.shape, w, 1e-5), [(8, 64), (64,)]),
+        (
+            "layer norm",
+            derivatives.layer_norm,
+            lambda x, w, b: tile.layer_norm(x, w.shape, w, b, 1e-5),
+            [(8, 64), (64,), (64,)],
+        ),
+        ("softmax", derivatives.softmax, lambda x: tile.softmax(x, -1), [(8, 64)]),
+        ("swiglu", derivatives.swiglu, lambda gate, up: tile.swiglu(gate, up), [(8, 64), (8, 64)]),
+        (
+            "product",
+            derivatives.matmul,
+            lambda x, w, b: tile.matmul(x, w, bias=b, activation="silu"),
+            [(64, 64), (64, 64), (64,)],
+        ),
+    ):
+
+        def of(function, backward, shapes=shapes):
+            def make(x, y, w):
+                inputs = [torch.randn(shape, device=x.device, requires_grad=True) for shape in shapes]
+                return repeated(derivatives.gradients(function, inputs) if backward else lambda: function(*inputs))
+
+            return make
+
+        for what, backward in (("gradient", True), ("call", False)):
+            calls = [
+                Call("ours by hand", len(shapes), of(by_hand, backward)),
+                Call("derived", len(shapes), of(derived, backward)),
+            ]
+            yield f"{what} of {name} {str(list(shapes[0])).replace(' ', '')}", calls
+
+
 def medians(runs, synchronize):
     """Returns nanoseconds per call for each entry of a dict, run alternately."""
     for run in runs.values():
@@ -156,15 +194,16 @@ def rows(part, calls, device, grads=(False, True)):
     calls = list(calls)
     try:
         with measure.time_limit(SECONDS):
-            found = [measured(calls, grad, device, complain if not grad else lambda text: None) for grad in grads]
+            silent = lambda text: None  # noqa: E731
+            found = [measured(calls, grad, device, silent if grad and len(grads) > 1 else complain) for grad in grads]
     except Exception as error:
         yield [f"{part}: failed, {measure.reason(error)}"]
         return
-    found += [{}] * (2 - len(found))
+    found = [{}, *found] if grads == (True,) else found + [{}] * (2 - len(found))
     first = [times.get(calls[0].name) for times in found]
     for call in calls:
         own = [times.get(call.name) for times in found]
-        if own == [None, None]:
+        if all(each is None for each in own):
             continue
         cells = [f"{part}: {call.name}", str(call.tensors)]
         for a, b in zip(own, first):
@@ -210,6 +249,7 @@ def main():
     parts.append(("generated code", generated(), (False,)))
     if options.device == "cuda":
         parts.append(("CUDA C++ from a string", raw_calls(), (False,)))
+    parts += [(part, calls, (True,)) for part, calls in gradient_calls()]
     for part, calls, grads in parts:
         for cells in rows(part, calls, options.device, grads):
             table.add(*cells)

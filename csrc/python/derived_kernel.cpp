@@ -7,7 +7,7 @@
 
 #include "derive/kept_values.h"
 #include "ir/print.h"
-#include "python/kernel_call.h"
+#include "python/derived_kernel.h"
 #include "runtime/launch_observer.h"
 #include "torch/args.h"
 #include "torch/overlap.h"
@@ -24,11 +24,6 @@ struct ReverseObject {
 PyTypeObject* reverse_type = nullptr;
 ReverseKernel& kernel_in(PyObject* self) { return **reinterpret_cast<ReverseObject*>(self)->kernel; }
 
-PyObject* reverse_object(std::shared_ptr<ReverseKernel> kernel) {
-  auto* made = PyObject_New(ReverseObject, reverse_type);
-  if (made) made->kernel = new std::shared_ptr<ReverseKernel>(std::move(kernel));
-  return reinterpret_cast<PyObject*>(made);
-}
 PyObject* new_reverse(PyTypeObject*, PyObject* arguments, PyObject*) {
   const char* text;
   if (!PyArg_ParseTuple(arguments, "s", &text)) return nullptr;
@@ -186,27 +181,7 @@ PyObject* saving(PyObject* self, PyObject* arguments) {
                         &inputs, &PyTuple_Type, &results, &cpu, &everything))
     return nullptr;
   return raising([&]() -> PyObject* {
-    const auto item = [&](size_t i) {
-      PyObject* value = i < static_cast<size_t>(PyTuple_GET_SIZE(given))
-                            ? PyTuple_GET_ITEM(given, static_cast<Py_ssize_t>(i))
-                            : nullptr;
-      if (!value) fail(ErrorKind::type, "saving: there is no argument ", i);
-      return value;
-    };
-    LaunchSizes sizes{{x, y, z}, {}, {}};
-    sizes.extent = [&](size_t parameter, int64_t axis) {
-      const at::Tensor* tensor = tensor_in(item(parameter));
-      if (!tensor) fail(ErrorKind::type, "saving: argument ", parameter, " is no tensor");
-      return tensor->size(axis);
-    };
-    sizes.scalar = [&](size_t parameter) {
-      const auto number = static_cast<int64_t>(PyLong_AsLongLong(item(parameter)));
-      if (PyErr_Occurred()) throw PythonFailure();
-      return number;
-    };
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i)
-      if (const at::Tensor* tensor = tensor_in(PyTuple_GET_ITEM(given, i)))
-        sizes.bytes += tensor->numel() * tensor->itemsize();
+    const LaunchSizes sizes = sizes_in({x, y, z}, given);
     auto made =
         kernel_in(self).saving(numbers_in(inputs), numbers_in(results), sizes, cpu != 0, everything != 0);
     if (!made) Py_RETURN_NONE;
@@ -235,13 +210,7 @@ PyObject* launch(PyObject* self, PyObject* arguments) {
       if (!PyArg_ParseTuple(PyTuple_GET_ITEM(targets, i), "nOp", &parameter, &tensor, &adds)) return nullptr;
       launched.targets.push_back({static_cast<size_t>(parameter), tensor_at(tensor), adds != 0});
     }
-    if (way != Py_None) {
-      int sharing, folded_axis, keeping = -1, places = -1;
-      if (!PyArg_ParseTuple(way, "ii|ii", &sharing, &folded_axis, &keeping, &places)) return nullptr;
-      launched.way = GradientWay{static_cast<Sharing>(sharing), folded_axis};
-      if (keeping >= 0) launched.way->keeping = static_cast<Keeping>(keeping);
-      if (places > 0) launched.way->places = places;
-    }
+    launched.way = way_in(way);
     {
       const Released released(true);
       const at::NoGradGuard no_grad;
@@ -256,27 +225,6 @@ void require_kernel(PyObject* kernel) {
   PyErr_Format(PyExc_TypeError, "%R is no kernel; make one with tile_ops.language.kernel", kernel);
   throw PythonFailure();
 }
-// run((x, y, z), arguments, of, (argument, …)).
-PyObject* run(PyObject* self, PyObject* arguments) {
-  long long x, y, z;
-  PyObject *given, *of, *own;
-  if (!PyArg_ParseTuple(arguments, "(LLL)O!OO!", &x, &y, &z, &PyTuple_Type, &given, &of, &PyTuple_Type, &own))
-    return nullptr;
-  return raising([&]() -> PyObject* {
-    ReverseKernel& kernel = kernel_in(self);
-    require_kernel(of);
-    if (!LaunchObserver::of_thread()) {
-      const Call call(of, PySequence_Fast_ITEMS(own), static_cast<size_t>(PyTuple_GET_SIZE(own)), false);
-      call.check_written(kernel.touched());
-    }
-    const std::vector<Argument> list = arguments_in(given, kernel.kernel().body().arguments);
-    {
-      const Released released(true);
-      kernel.launched().launch({x, y, z}, list);
-    }
-    return Py_NewRef(Py_None);
-  });
-}
 
 // A cache of Python objects by the key of a kernel's launch: what the key of a compiled kernel holds, too.
 struct Entry {
@@ -288,7 +236,15 @@ struct CacheObject {
   PyObject_HEAD std::list<Entry>* entries;
 };
 PyTypeObject* cache_type = nullptr;
+PyObject *traced_launches_name, *kernel_name;  // names of attributes
 std::list<Entry>& entries_of(PyObject* self) { return *reinterpret_cast<CacheObject*>(self)->entries; }
+// Returns what a cache holds for a key, borrowed, or null.
+PyObject* cached_value(PyObject* cache, const LaunchKey& key) {
+  TILE_CHECK(PyObject_TypeCheck(cache, cache_type), "this is no LaunchCache");
+  for (const Entry& entry : entries_of(cache))
+    if (entry.key == key) return entry.value.get();
+  return nullptr;
+}
 
 PyObject* new_cache(PyTypeObject*, PyObject*, PyObject*) {
   auto* made = PyObject_New(CacheObject, cache_type);
@@ -302,6 +258,74 @@ void free_cache(PyObject* self) {
   Py_DECREF(cache_type);
 }
 
+}  // namespace
+
+std::shared_ptr<ReverseKernel> reverse_kernel_in(PyObject* object) {
+  TILE_CHECK(PyObject_TypeCheck(object, reverse_type), "this is no ReverseKernel");
+  return *reinterpret_cast<ReverseObject*>(object)->kernel;
+}
+PyObject* reverse_object(std::shared_ptr<ReverseKernel> kernel) {
+  auto* made = PyObject_New(ReverseObject, reverse_type);
+  if (made) made->kernel = new std::shared_ptr<ReverseKernel>(std::move(kernel));
+  return reinterpret_cast<PyObject*>(made);
+}
+
+std::shared_ptr<ReverseKernel> traced_kernel(PyObject* kernel, PyObject* arguments, const LaunchKey& key,
+                                             PyObject* traced) {
+  const Owned caches(PyObject_GetAttr(kernel, traced_launches_name));  // (cache, texts)
+  if (!caches) PyErr_Clear();
+  PyObject* known = caches ? cached_value(PyTuple_GET_ITEM(caches.get(), 0), key) : nullptr;
+  const Owned found(known ? Py_NewRef(known)
+                          : PyObject_CallFunctionObjArgs(traced, kernel, arguments, nullptr));
+  const Owned made(found ? PyObject_GetAttr(found.get(), kernel_name) : nullptr);
+  if (!made) throw PythonFailure();
+  return reverse_kernel_in(made.get());
+}
+std::vector<Argument> arguments_of(const Call& call) {
+  std::vector<Argument> list;
+  list.reserve(call.arguments().size());
+  for (const ArgumentRef& each : call.arguments())
+    each.array ? list.emplace_back(*each.array) : list.emplace_back(*each.scalar);
+  return list;
+}
+
+LaunchSizes sizes_in(const Grid& grid, PyObject* arguments) {
+  const auto item = [arguments](size_t i) {
+    PyObject* value = i < static_cast<size_t>(PyTuple_GET_SIZE(arguments))
+                          ? PyTuple_GET_ITEM(arguments, static_cast<Py_ssize_t>(i))
+                          : nullptr;
+    if (!value) fail(ErrorKind::type, "saving: there is no argument ", i);
+    return value;
+  };
+  LaunchSizes sizes{{grid.x, grid.y, grid.z}, {}, {}};
+  sizes.extent = [item](size_t parameter, int64_t axis) {
+    const at::Tensor* tensor = tensor_in(item(parameter));
+    if (!tensor) fail(ErrorKind::type, "saving: argument ", parameter, " is no tensor");
+    return tensor->size(axis);
+  };
+  sizes.scalar = [item](size_t parameter) {
+    const auto number = static_cast<int64_t>(PyLong_AsLongLong(item(parameter)));
+    if (PyErr_Occurred()) throw PythonFailure();
+    return number;
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i)
+    if (const at::Tensor* tensor = tensor_in(PyTuple_GET_ITEM(arguments, i)))
+      sizes.bytes += tensor->numel() * tensor->itemsize();
+  return sizes;
+}
+
+std::optional<GradientWay> way_in(PyObject* numbers) {
+  if (numbers == Py_None) return std::nullopt;
+  int sharing, folded_axis, keeping = -1, places = -1;
+  if (!PyArg_ParseTuple(numbers, "ii|ii", &sharing, &folded_axis, &keeping, &places)) throw PythonFailure();
+  GradientWay way{static_cast<Sharing>(sharing), folded_axis};
+  if (keeping >= 0) way.keeping = static_cast<Keeping>(keeping);
+  if (places > 0) way.places = places;
+  return way;
+}
+
+namespace {
+
 PyObject* cached(PyObject* self, PyObject* arguments) {
   PyObject *kernel, *given;
   if (!PyArg_ParseTuple(arguments, "OO!", &kernel, &PyTuple_Type, &given)) return nullptr;
@@ -309,9 +333,8 @@ PyObject* cached(PyObject* self, PyObject* arguments) {
     require_kernel(kernel);
     const Call call(kernel, PySequence_Fast_ITEMS(given), static_cast<size_t>(PyTuple_GET_SIZE(given)),
                     false);
-    for (const Entry& entry : entries_of(self))
-      if (entry.key == call.key()) return Py_NewRef(entry.value.get());
-    return Py_NewRef(Py_None);
+    PyObject* const known = cached_value(self, call.key());
+    return Py_NewRef(known ? known : Py_None);
   });
 }
 PyObject* cache(PyObject* self, PyObject* arguments) {
@@ -407,9 +430,6 @@ PyMethodDef reverse_methods[] = {
      "saving(grid, arguments, inputs, results, cpu, everything=False): the ReverseKernel that also saves "
      "tiles for its gradient, chosen for launches of these sizes; None if it would save nothing. Tensors may "
      "be fake. everything: save all that may be saved; for tests."},
-    {"run", run, METH_VARARGS,
-     "run(grid, arguments, kernel, its arguments): launches the kernel, after the checks of a launch of that "
-     "one."},
     {"report", report, METH_VARARGS,
      "report(parameters, results, arguments, grid): how the gradient of each parameter is written, and how "
      "and what of carried values is kept."},
@@ -452,6 +472,9 @@ PyType_Spec cache_spec = {"tile_ops._C.LaunchCache", sizeof(CacheObject), 0, Py_
 }  // namespace
 
 int add_derived_kernel(PyObject* module) {
+  traced_launches_name = PyUnicode_InternFromString("_traced_launches");
+  kernel_name = PyUnicode_InternFromString("kernel");
+  if (!traced_launches_name || !kernel_name) return -1;
   reverse_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&reverse_spec));
   cache_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&cache_spec));
   if (!reverse_type || !cache_type || PyModule_AddFunctions(module, functions) < 0) return -1;

@@ -104,6 +104,8 @@ class Call {
 
   const LaunchKey& key() const { return key_.words; }
   ArgumentRefs arguments() const { return {refs_, passed_}; }
+  // The tensor of an array among arguments().
+  const at::Tensor& tensor(size_t position) const { return *tensors_[position]; }
   void trace(Tracer& tracer) const;  // lets Python translate the function
   // Raises an error if a written array is read-only, overlaps itself, or overlaps another array that the
   // kernel touches. In refused.cpp.

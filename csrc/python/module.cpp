@@ -265,13 +265,26 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT,
 
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* made = PyModule_Create(&module);
-  for (const auto& add :
-       {tile::python::add_inspection, tile::python::add_devices, tile::python::add_emulation,
-        tile::python::add_raw_cuda, tile::python::add_operator_call, tile::python::add_ir_builder,
-        tile::python::add_capture, tile::python::add_tile_kernel, tile::python::add_compiled_call,
-        tile::python::add_python_operator, tile::python::add_python_expression, tile::python::add_interrupts,
-        tile::python::add_log_records, tile::python::add_operator_observer, tile::python::add_packs,
-        tile::python::add_derived_kernel, tile::python::add_module_call, tile::python::add_patched_functions})
+  for (const auto& add : {tile::python::add_inspection,
+                          tile::python::add_devices,
+                          tile::python::add_emulation,
+                          tile::python::add_raw_cuda,
+                          tile::python::add_operator_call,
+                          tile::python::add_ir_builder,
+                          tile::python::add_capture,
+                          tile::python::add_tile_kernel,
+                          tile::python::add_compiled_call,
+                          tile::python::add_python_operator,
+                          tile::python::add_python_expression,
+                          tile::python::add_interrupts,
+                          tile::python::add_log_records,
+                          tile::python::add_operator_observer,
+                          tile::python::add_packs,
+                          tile::python::add_derived_kernel,
+                          tile::python::add_derived_replay,
+                          tile::python::add_saved_bytes,
+                          tile::python::add_module_call,
+                          tile::python::add_patched_functions})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

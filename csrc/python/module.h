@@ -94,6 +94,8 @@ int add_log_records(PyObject* module);
 int add_operator_observer(PyObject* module);
 int add_packs(PyObject* module);
 int add_derived_kernel(PyObject* module);
+int add_derived_replay(PyObject* module);
+int add_saved_bytes(PyObject* module);
 
 PyObject* strings(const std::vector<std::string>& texts);  // returns a list
 PyObject* row_of(const InspectedKernel& kernel);           // returns a dictionary

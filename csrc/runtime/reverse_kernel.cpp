@@ -23,23 +23,6 @@ std::vector<int64_t> key_of(const std::vector<Wanted>& wanted, const std::vector
   return key;
 }
 
-// Returns all numbers on which the choice of what is saved depends.
-std::vector<int64_t> key_of(const Function& kernel, const std::vector<size_t>& inputs,
-                            const std::vector<size_t>& results, const LaunchSizes& sizes, int64_t way) {
-  std::vector<int64_t> key{way, static_cast<int64_t>(inputs.size())};
-  key.insert(key.end(), inputs.begin(), inputs.end());
-  key.insert(key.end(), results.begin(), results.end());
-  key.insert(key.end(), sizes.blocks, sizes.blocks + 3);
-  const auto& parameters = kernel.body().arguments;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Type& type = parameters[i]->type;
-    if (!type.is_array() && is_integer(type.dtype)) key.push_back(sizes.scalar(i));
-    for (int axis = 0; type.is_array() && axis < type.array_rank; ++axis)
-      key.push_back(sizes.extent(i, axis));
-  }
-  return key;
-}
-
 }  // namespace
 
 ReverseKernel::ReverseKernel(Function kernel, std::vector<SavedTile> saved)
@@ -82,10 +65,14 @@ const ReverseKernel::Made& ReverseKernel::find(const std::vector<Wanted>& wanted
 std::shared_ptr<ReverseKernel> ReverseKernel::saving(const std::vector<size_t>& inputs,
                                                      const std::vector<size_t>& results,
                                                      const LaunchSizes& sizes, bool cpu, bool everything) {
+  std::vector<int64_t> key = numbers(sizes);
+  key.push_back(2 * everything + cpu);
+  key.insert(key.end(), inputs.begin(), inputs.end());
+  key.push_back(-1);
+  key.insert(key.end(), results.begin(), results.end());
   const std::lock_guard lock(mutex_);
   if (chosen_.size() > most_choices) chosen_.clear();
-  const auto [known, is_new] =
-      chosen_.try_emplace(key_of(kernel_, inputs, results, sizes, 2 * everything + cpu));
+  const auto [known, is_new] = chosen_.try_emplace(std::move(key));
   if (!is_new) return known->second;
   try {
     Saving& saving = saving_.try_emplace(std::pair(inputs, results), kernel_, inputs, results).first->second;
@@ -102,6 +89,28 @@ std::shared_ptr<ReverseKernel> ReverseKernel::saving(const std::vector<size_t>& 
     }
   }
   return known->second;
+}
+
+std::vector<int64_t> ReverseKernel::numbers(const LaunchSizes& sizes) const {
+  std::vector<int64_t> numbers(sizes.blocks, sizes.blocks + 3);
+  const auto& parameters = kernel_.body().arguments;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Type& type = parameters[i]->type;
+    if (!type.is_array() && is_integer(type.dtype)) numbers.push_back(sizes.scalar(i));
+    for (int axis = 0; type.is_array() && axis < type.array_rank; ++axis)
+      numbers.push_back(sizes.extent(i, axis));
+  }
+  return numbers;
+}
+
+uint64_t ReverseKernel::text_hash() {
+  const std::lock_guard lock(mutex_);
+  if (!text_hash_) {
+    Function kernel = clone(kernel_);
+    kernel.attributes() = {};
+    text_hash_ = tile::hash(kernel).low;
+  }
+  return *text_hash_;
 }
 
 const TextKernel& ReverseKernel::launched() {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "derive/reverse.h"
@@ -51,6 +52,10 @@ class ReverseKernel {
   std::shared_ptr<ReverseKernel> saving(const std::vector<size_t>& inputs, const std::vector<size_t>& results,
                                         const LaunchSizes& sizes, bool cpu, bool everything = false);
   const std::vector<SavedTile>& saved() const { return saved_; }
+  // The extents of arrays and the integers of a launch, on which that choice depends.
+  std::vector<int64_t> numbers(const LaunchSizes& sizes) const;
+  // A hash of the kernel's text without locations and facts of launches, equal in all processes.
+  uint64_t text_hash();
   // The kernel itself, for launches that save.
   const TextKernel& launched();
 
@@ -73,6 +78,7 @@ class ReverseKernel {
   std::map<std::pair<std::vector<size_t>, std::vector<size_t>>, Saving> saving_;  // by inputs and results
   std::map<std::vector<int64_t>, std::shared_ptr<ReverseKernel>> chosen_;         // null: nothing is saved
   std::unique_ptr<const TextKernel> launched_;
+  std::optional<uint64_t> text_hash_;
 };
 
 }  // namespace tile

@@ -40,19 +40,23 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
   return function;
 }
 
-std::vector<ArgumentRef> TextKernel::checked(const std::vector<Argument>& arguments) const {
+void TextKernel::check_types(ArgumentRefs arguments) const {
+  const auto type_of = [](const ArgumentRef& each) {
+    return each.array ? Type::array(each.array->dtype, each.array->rank) : Type::tile(each.scalar->dtype);
+  };
+  bool same = arguments.size() == parameters_.size();
+  for (size_t i = 0; same && i < arguments.size(); ++i) same = parameters_[i] == type_of(arguments[i]);
+  if (same) [[likely]]
+    return;
   std::vector<Type> given;
+  for (const ArgumentRef& each : arguments) given.push_back(type_of(each));
+  fail_types(given);
+}
+std::vector<ArgumentRef> TextKernel::refs(const std::vector<Argument>& arguments) {
   std::vector<ArgumentRef> refs;
+  refs.reserve(arguments.size());
   for (const Argument& argument : arguments)
-    if (const auto* array = std::get_if<ArrayArgument>(&argument)) {
-      given.push_back(Type::array(array->dtype, array->rank));
-      refs.emplace_back(*array);
-    } else {
-      const auto& scalar = std::get<ScalarArgument>(argument);
-      given.push_back(Type::tile(scalar.dtype));
-      refs.emplace_back(scalar);
-    }
-  if (given != parameters_) fail_types(given);
+    std::visit([&](const auto& each) { refs.emplace_back(each); }, argument);
   return refs;
 }
 void TextKernel::fail_types(const std::vector<Type>& given) const {
@@ -62,27 +66,15 @@ void TextKernel::fail_types(const std::vector<Type>& given) const {
 }
 
 void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
-  const std::vector<ArgumentRef> refs = checked(arguments);
+  const std::vector<ArgumentRef> given = refs(arguments);
   LaunchKey key;
-  for (const ArgumentRef& ref : refs)
-    if (ref.array) key.add(key_word(*ref.array));
-  launch(grid, key, refs, ~uint64_t{0});
+  for (const ArgumentRef& each : given)
+    if (each.array) key.add(key_word(*each.array));
+  launch(grid, key, given, ~uint64_t{0});
 }
 
 void TextKernel::launch(Grid grid, const LaunchKey& key, ArgumentRefs arguments, uint64_t writable) const {
-  bool same = arguments.size() == parameters_.size();
-  for (size_t i = 0; same && i < arguments.size(); ++i) {
-    const ArrayArgument* array = arguments[i].array;
-    const Type& type = parameters_[i];
-    same = type == (array ? Type::array(array->dtype, array->rank) : Type::tile(arguments[i].scalar->dtype));
-  }
-  if (!same) [[unlikely]] {
-    std::vector<Type> given;
-    for (const ArgumentRef& each : arguments)
-      given.push_back(each.array ? Type::array(each.array->dtype, each.array->rank)
-                                 : Type::tile(each.scalar->dtype));
-    fail_types(given);
-  }
+  check_types(arguments);
   if (Derivation::of_thread()) [[unlikely]]
     Derivation::require_none(str("launch of ", name(), ": a kernel of text"));
   const Target& target = check_launch(name_, grid, arguments, true);
@@ -110,7 +102,9 @@ cuda::Program TextKernel::gpu_program(const std::vector<Argument>& arguments, co
   std::vector<Argument> there = arguments;
   for (Argument& argument : there)
     if (auto* array = std::get_if<ArrayArgument>(&argument)) array->device = DeviceKind::cuda;
-  return {compiled(checked(there)), target, configuration};
+  const std::vector<ArgumentRef> given = refs(there);
+  check_types(given);
+  return {compiled(given), target, configuration};
 }
 
 }  // namespace tile

@@ -33,7 +33,8 @@ class TextKernel {
 
  private:
   [[noreturn]] void fail_types(const std::vector<Type>& given) const;
-  std::vector<ArgumentRef> checked(const std::vector<Argument>& arguments) const;
+  void check_types(ArgumentRefs arguments) const;
+  static std::vector<ArgumentRef> refs(const std::vector<Argument>& arguments);
   Function compiled(ArgumentRefs arguments) const;
   std::string text_;
   KernelName name_;

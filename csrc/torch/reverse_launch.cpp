@@ -28,15 +28,29 @@ constexpr int64_t gpu_multiprocessors = 132;  // of the GPU that a meta tensor r
 constexpr double accesses_of_parts = 3;       // they are filled with zeros, written and read
 constexpr int64_t most_blocks = 65535;        // of a GPU along the second and third axis of a grid
 
-// out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n] and contiguous;
-// out: [n].
+// Returns a contiguous tensor as an array of another shape.
+ArrayArgument viewed(const at::Tensor& tensor, std::initializer_list<int64_t> shape) {
+  ArrayArgument array = to_array_argument(tensor);
+  array.rank = static_cast<int>(shape.size());
+  std::copy(shape.begin(), shape.end(), array.sizes.begin());
+  int64_t stride = 1;
+  for (size_t axis = shape.size(); axis-- > 0; stride *= array.sizes[axis]) array.strides[axis] = stride;
+  return array;
+}
+
+// out = sum of parts over its first axis, and with `adds` of what is in out. parts: [p, n], out: [n], both
+// contiguous, of any shape.
 void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
   const bool cpu = parts.is_cpu();
-  const int64_t count = parts.size(0), rows = count < 16 ? 1 : cpu ? 16 : count < 256 ? 64 : 256;
+  const int64_t size = out.numel(), count = parts.numel() / size,
+                rows = count < 16    ? 1
+                       : cpu         ? 16
+                       : count < 256 ? 64
+                                     : 256;
   int64_t columns =
       cpu ? 128 : 32;  // on a GPU narrow tiles make blocks enough, and high ones have more under way
   if (cpu)             // a block costs as much as a thousand additions
-    while (columns * rows < 4096 && 16 * columns < out.size(0)) columns *= 2;
+    while (columns * rows < 4096 && 16 * columns < size) columns *= 2;
   const DType from = to_dtype(parts.scalar_type()), to = to_dtype(out.scalar_type());
   static std::mutex mutex;
   static auto* const kernels = new std::map<std::tuple<DType, DType, bool, int64_t, int64_t>, TextKernel>;
@@ -47,7 +61,7 @@ void add_parts(const at::Tensor& parts, const at::Tensor& out, bool adds) {
     if (known != kernels->end()) return &known->second;
     return &kernels->try_emplace(key, print(gradient_sum(from, to, adds, rows, columns))).first->second;
   }();
-  kernel->launch({(out.size(0) + columns - 1) / columns}, {to_array_argument(parts), to_array_argument(out)});
+  kernel->launch({(size + columns - 1) / columns}, {viewed(parts, {count, size}), viewed(out, {size})});
 }
 
 int64_t blocks_of(const Grid& grid) { return grid.x * grid.y * grid.z; }
@@ -187,9 +201,11 @@ class Chooser {
   // Lets transposed kernels add up what has large partial sums, where that is less work.
   Choice transpose(const Choice& before) {
     const std::vector<int64_t> parts = bytes_of_parts(before);
+    const auto is_large = [](int64_t bytes) { return bytes > small_bytes / 4; };
+    if (std::none_of(parts.begin(), parts.end(), is_large)) return before;
     std::vector<Wanted> ways = wanted_;
     for (size_t i = 0; i < parts.size(); ++i)
-      if (parts[i] > small_bytes / 4) ways[i].sharing = Sharing::owner;
+      if (is_large(parts[i])) ways[i].sharing = Sharing::owner;
     for (bool again = true; again;) {
       again = false;
       const ReverseKernel::Made& made = launch_.kernel.derived(ways, launch_.results);
@@ -283,12 +299,11 @@ struct Sum {
   void run() const {
     const at::Tensor& view = target->tensor;
     if (!view.numel()) return;
-    const at::Tensor parts = memory.view({-1, view.numel()});
     if (view.is_contiguous()) {
-      add_parts(parts, view.view({-1}), target->adds);
+      add_parts(memory, view, target->adds);
     } else {
       const at::Tensor sum = at::empty(view.sizes(), memory.options());
-      add_parts(parts, sum.view({-1}), false);
+      add_parts(memory, sum, false);
       accumulate(view, sum, target->adds);
     }
   }
@@ -326,7 +341,7 @@ void accumulate(at::Tensor view, at::Tensor value, bool adds) {
     const bool wide = value.scalar_type() == at::kDouble;
     const at::Tensor sum =
         at::empty(parts.sizes().slice(1), value.options().dtype(wide ? at::kDouble : at::kFloat));
-    add_parts(parts.view({parts.size(0), -1}), sum.view({-1}), false);
+    add_parts(parts, sum, false);
     value = sum.unsqueeze(axis), view = view.narrow(axis, 0, 1);
   }
   if (overlaps_itself(view))
@@ -334,7 +349,7 @@ void accumulate(at::Tensor view, at::Tensor value, bool adds) {
          view.strides(), ", whose elements share memory, is not derived; pass a clone() of it to the kernel");
   const bool dense = view.is_contiguous();
   const at::Tensor sum = dense ? view : at::empty(view.sizes(), view.options()).copy_(view);
-  add_parts(value.contiguous().view({1, -1}), sum.view({-1}), true);
+  add_parts(value.contiguous(), sum, true);
   if (!dense) view.copy_(sum);
 }
 

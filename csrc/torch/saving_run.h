@@ -3,8 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "runtime/launch_record.h"
-#include "runtime/reverse_kernel.h"
 #include "torch/record.h"
+#include "torch/saving_launches.h"
 #include "torch/storage_memory.h"
 
 namespace tile {
@@ -13,11 +13,6 @@ namespace tile {
 // number that says for which launches, and their tiles. The list is empty if nothing is saved.
 void fill_and_save(const OperatorRecord& op, size_t base, BoxedValues& stack);
 
-// The kernel that saves in one launch, and its arrays.
-struct SavedLaunch {
-  std::shared_ptr<ReverseKernel> kernel;
-  std::vector<at::Tensor> tiles;
-};
 // Returns what each launch saved, without a kernel where it saved nothing. Returns an empty list if the saved
 // tensors are not those of these launches.
 std::vector<SavedLaunch> saved_launches(const std::vector<const RecordedLaunch*>& launches,

@@ -171,8 +171,9 @@ def test_memory_that_is_used_again_is_refused():
         kernels.sum_kernel[1](x, scratch, out, 8)
         kernels.squares_kernel[1](x, scratch, 8)
 
-    assert "run's launch of squares_kernel overwrites memory that sum_kernel reads" in refused(
-        define("used_again", run), random(8)
+    assert refused(define("used_again", run), random(8)) == (
+        "derived::used_again: run's launch of squares_kernel overwrites memory that sum_kernel reads, so that its gradient is not "
+        "derived; write to other memory"
     )
 
 
@@ -180,8 +181,9 @@ def test_memory_as_another_object_is_refused():
     def run(x, out):
         kernels.squares_kernel[1](x.detach().numpy(), out, 8)
 
-    assert "run gives squares_kernel memory of a tensor as another object" in refused(
-        define("of_numpy", run), torch.randn(8, requires_grad=True, device="cpu")
+    assert refused(define("of_numpy", run), torch.randn(8, requires_grad=True, device="cpu")) == (
+        "derived::of_numpy: run gives squares_kernel memory of a tensor as another object, so that its gradient is not derived; "
+        "pass the tensor, or a view of it"
     )
 
 
@@ -197,7 +199,10 @@ def test_two_stores_to_one_result_are_refused():
         kernels.squares_kernel[1](x, out, 8)
         kernels.swish_kernel[1](x, out, 8)
 
-    assert "write the same memory" in refused(define("stored_twice", run), random(8))
+    assert refused(define("stored_twice", run), random(8)) == (
+        "derived::stored_twice: run's launches of squares_kernel and swish_kernel write the same memory, so that its gradient is "
+        "not derived; write to different memory"
+    )
 
 
 def test_launches_that_write_parts_of_a_result():

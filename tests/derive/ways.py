@@ -1,5 +1,6 @@
 """The ways in which gradients are added up and loops keep their values, by the numbers of C++, for tests that choose them."""
 
+from tile_ops._derive import replay
 from tile_ops._derive.traced import Traced
 
 PARTIAL, ATOMIC, OWNER = 0, 1, 2  # numbers of C++'s Sharing
@@ -17,4 +18,6 @@ def launched(monkeypatch, *way):
         return launch(traced, *given, way)
 
     monkeypatch.setattr(Traced, "launch", launch_by_way)
+    monkeypatch.setattr(replay, "WAY", way)
+    monkeypatch.setattr(replay, "KERNELS", kernels)
     return kernels

@@ -31,25 +31,12 @@ def _tensors(values):
 
 
 class Launch:
-    """One launch of a kernel in Python. arrays: (position, tensor, row of Traced.arrays)."""
+    """One launch of a kernel in Python. leaves: the arguments of its IR."""
 
     def __init__(self, kernel, grid, arguments):
         self.kernel, self.grid, self.arguments = kernel, grid, arguments
         self.traced = traced(kernel, arguments)
         self.leaves = tuple(value for value, _ in _C.passed_arguments(kernel, arguments))
-        self.arrays = [(i, self.leaves[i], row) for i, row in enumerate(self.traced.arrays) if row is not None]
-
-    def read(self):
-        return [tensor for _, tensor, row in self.arrays if row[2]]
-
-    def written(self):
-        return [tensor for _, tensor, row in self.arrays if row[3] or row[4]]
-
-    def stored(self):
-        return [tensor for _, tensor, row in self.arrays if row[3]]
-
-    def run(self):
-        self.kernel[self.grid](*self.arguments)
 
 
 class _Watch(TorchDispatchMode):
@@ -90,54 +77,14 @@ class _Watch(TorchDispatchMode):
         )
 
 
-def record(name, call):
-    """Returns the Launches of call(), which do not run."""
+def record_rows(name, call):
+    """Returns (kernel, grid, arguments) of each launch of call(), none of which runs."""
     launches = []
     with _Watch(name, launches):
         _C.record_launches(call, launches)
-    return [Launch(*each) for each in launches]
+    return launches
 
 
-def _range(tensor):
-    storage = tensor.untyped_storage()
-    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-
-
-def check_memory(name, launches, known):
-    """Raises NotImplementedError if a launch reaches the memory of the tensors `known` by a storage of its own, as an array of
-    NumPy does."""
-    storages = {storage_of(each): _range(each) for each in known}
-    for each in launches:
-        for _, tensor, _ in each.arrays:
-            if storage_of(tensor) in storages:
-                continue
-            low, high = _range(tensor)
-            if any(low < end and begin < high for begin, end in storages.values()):
-                raise NotImplementedError(
-                    f"{name}: run gives {each.kernel.__name__} memory of a tensor as another object, so that its gradient is not "
-                    "derived; pass the tensor, or a view of it"
-                )
-
-
-def check(name, launches):
-    """Raises NotImplementedError if a launch changes what an earlier one, or itself, has used."""
-
-    def overlapping(first, second):
-        for x in first:
-            for y in second:
-                if x is y or (storage_of(x) == storage_of(y) and x.numel() and y.numel() and _C.overlap(x, y)):
-                    return True
-        return False
-
-    for j, later in enumerate(launches):
-        for earlier in launches[: j + 1]:
-            if overlapping(earlier.read(), later.written()):
-                raise NotImplementedError(
-                    f"{name}: run's launch of {later.kernel.__name__} overwrites memory that {earlier.kernel.__name__} reads, so "
-                    "that its gradient is not derived; write to other memory"
-                )
-            if earlier is not later and overlapping(earlier.written(), later.stored()):
-                raise NotImplementedError(
-                    f"{name}: run's launches of {earlier.kernel.__name__} and {later.kernel.__name__} write the same memory, so "
-                    "that its gradient is not derived; write to different memory"
-                )
+def record(name, call):
+    """Returns the Launches of call(), which do not run."""
+    return [Launch(*each) for each in record_rows(name, call)]

@@ -1,74 +1,26 @@
 """Lets the launches of an operator's run save tiles for its gradient: all of them in one tensor of bytes."""
 
-import math
-
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .. import _C
-from ..language.core.dtypes import of_ir
 from ..language.translator.stacks import on_a_new_stack
-from .record import Launch, record, storage_of
+from .record import record, storage_of
+from .traced import on_cpu, traced
 
-_ALIGNMENT = 256
 _MOST_PLANS = 256  # of one operator
-_MOST_TAG = (1 << 62) - 1
-
-
-class Saved:
-    """The tiles that one launch saves. traced: of the kernel that stores them. arrays: (dtype, shape, first byte) each. tag: of
-    the plan up to this launch."""
-
-    def __init__(self, traced, arrays, tag):
-        self.traced, self.arrays, self.tag = traced, arrays, tag
-
-    def views(self, buffer):
-        """Returns the arrays in the tensor of bytes."""
-        flat = buffer.view(-1)
-        return tuple(
-            flat[start : start + dtype.itemsize * math.prod(shape)].view(dtype).view(shape)
-            for dtype, shape, start in self.arrays
-        )
-
-
-class Plan:
-    """The tiles that a run saves. launches: a Saved, or None, for each launch. bytes: the size of all. tag: a hash of the kernels
-    that save, their grids and their tiles."""
-
-    def __init__(self):
-        self.launches, self.bytes, self.tag = [], 0, 0
-
-    def add(self, launch, needed=True):
-        """Appends what a launch saves; nothing if no gradient needs it."""
-        traced = launch.traced.saving(launch.grid, launch.leaves) if needed else None
-        arrays, blocks = [], math.prod(launch.grid)
-        for name, shape, _ in traced.kernel.saved if traced else ():
-            dtype = of_ir(name).torch
-            arrays.append((dtype, (blocks, *shape), self.bytes))
-            self.bytes += -(-dtype.itemsize * math.prod(arrays[-1][1]) // _ALIGNMENT) * _ALIGNMENT
-        if arrays:
-            tiles = [(dtype.itemsize, *shape) for dtype, shape, _ in arrays]
-            self.tag = hash((self.tag, len(self.launches), launch.traced.tag, *launch.grid, *tiles)) & _MOST_TAG
-        self.launches.append(Saved(traced, tuple(arrays), self.tag) if arrays else None)
-
-    def allocated(self, like):
-        """Returns the memory for the tiles, on the device of a tensor. Its first extent is 1, so that its first stride may be any
-        number: the tag. A copy may lose it, and is then not used."""
-        return like.new_empty_strided((1, self.bytes), (self.tag, 1), dtype=torch.uint8)
-
-    def fits(self, buffer):
-        """Returns true if memory was allocated for the same launches."""
-        return buffer.dim() == 2 and buffer.shape[1] == self.bytes and buffer.stride(0) == self.tag
+_MISSING = object()
 
 
 def plan_of(launches, arguments):
-    """Returns the Plan of the recorded launches of a run, for gradients of the arguments."""
-    active, plan = {storage_of(each) for each in arguments if each.is_floating_point()}, Plan()
+    """Returns what the recorded launches of a run save, for gradients of the arguments."""
+    active, plan = {storage_of(each) for each in arguments if each.is_floating_point()}, _C.SavedBytes()
     for each in launches:
-        needed = any(storage_of(each.leaves[i]) in active for i in each.traced.inputs)
-        if needed:
+        if any(storage_of(each.leaves[i]) in active for i in each.traced.inputs):
             active.update(storage_of(each.leaves[i]) for i in each.traced.results)
-        plan.add(each, needed)
+            plan.add(each.traced.kernel, each.grid, each.leaves, on_cpu(each.leaves))
+        else:
+            plan.skip()
     return plan
 
 
@@ -77,7 +29,7 @@ def _tensors(values):
 
 
 def _key(values):
-    return tuple(
+    return _C.plan_key(tuple(values)) or tuple(
         (type(each), tuple(map(int, each.shape)), tuple(map(int, each.stride())), each.dtype, _device(each))
         if isinstance(each, torch.Tensor)
         else (type(each), tuple(each) if isinstance(each, list) else each)
@@ -107,47 +59,39 @@ class Saving:
 
     def run_with(self, arguments, results, buffer):
         """Runs the operator, and saves. The memory has no bytes afterwards if the launches are not those of the plan."""
-        plan, actual = self._plan(arguments), Plan()
+        plan, actual = self._plan(arguments), _C.SavedBytes()
         if plan is None or not plan.fits(buffer):
             buffer.resize_(0)
             return self.run(arguments, results)
 
         def launch(kernel, grid, given):
-            at = len(actual.launches)
-            planned = plan.launches[at] if at < len(plan.launches) else None
-            if planned is None:
-                actual.launches.append(None)
-                return kernel[grid](*given)
-            launched = Launch(kernel, grid, given)
-            actual.add(launched)
-            saved = actual.launches[at]
-            if saved is None or saved.tag != planned.tag:
-                return kernel[grid](*given)
-            saved.traced.kernel.run(grid, (*launched.leaves, *saved.views(buffer)), kernel, given)
+            if not actual.launch(kernel, grid, given, traced, plan, buffer):
+                kernel[grid](*given)
 
         _C.replace_launches(lambda: self.run(arguments, results), launch)
-        if len(actual.launches) != len(plan.launches) or actual.tag != plan.tag:
+        if actual != plan:
             self._plans.pop(_key(arguments), None)
             buffer.resize_(0)
 
     def _plan(self, arguments):
         key = _key(arguments)
-        if key not in self._plans:
+        plan = self._plans.get(key, _MISSING)
+        if plan is _MISSING:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             fake = any(isinstance(each, FakeTensor) for each in arguments)
-            self._plans[key] = self._made_of_fakes(key, arguments) if fake else self._made(arguments)
-        return self._plans[key]
+            plan = self._plans[key] = self._made_of_fakes(key, arguments) if fake else self._made(arguments)
+        return plan
 
     def _made(self, arguments):
-        """Returns the Plan; None if the gradient is refused, which backward says."""
+        """Returns the plan; None if the gradient is refused, which backward says."""
         try:
             results = self.allocate(arguments)
             launches = record(self.name, lambda: self.run(arguments, results))
             plan = plan_of(launches, _tensors(arguments))
         except (NotImplementedError, ValueError, TypeError):  # no gradient is derived, or run raises it when it is called next
             return None
-        return plan if plan.bytes else None
+        return plan if plan.count else None
 
     def _made_of_fakes(self, key, arguments):
         """Does the same for fake tensors, with others on the devices that they represent. A new thread has none of the modes of

@@ -1,7 +1,5 @@
 """Traced: the Tile IR of a kernel for arguments of one kind, from which kernels are derived."""
 
-import functools
-import hashlib
 import re
 
 import torch
@@ -19,6 +17,11 @@ def is_float(array):
     return array is not None and of_ir(array[0]).torch.is_floating_point
 
 
+def on_cpu(leaves):
+    """Returns true if a launch with these arguments is on a CPU."""
+    return next(each.device.type == "cpu" for each in leaves if isinstance(each, torch.Tensor))
+
+
 class Traced:
     """The IR of a kernel, in a _C.ReverseKernel. arrays: the rows of its arrays."""
 
@@ -28,16 +31,10 @@ class Traced:
         self.inputs = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and a[2] and not (a[3] or a[4]))
         self.results = tuple(i for i, a in enumerate(self.arrays) if is_float(a) and (a[3] or a[4]))
 
-    @functools.cached_property
-    def tag(self):
-        """A hash of the text, the same in all processes."""
-        return int.from_bytes(hashlib.sha256(self.kernel.text.encode()).digest()[:8], "little")
-
     def saving(self, grid, leaves):
         """Returns the Traced of the kernel that also saves what its gradient needs, for such a launch; None: nothing is saved.
         Its last parameters are the arrays [blocks, *shape] of kernel.saved."""
-        cpu = next(each.device.type == "cpu" for each in leaves if isinstance(each, torch.Tensor))
-        kernel = self.kernel.saving(tuple(grid), tuple(leaves), self.inputs, self.results, cpu)
+        kernel = self.kernel.saving(tuple(grid), tuple(leaves), self.inputs, self.results, on_cpu(leaves))
         return None if kernel is None else Traced(kernel)
 
     def launch(self, name, grid, leaves, incoming, targets, results, *way):

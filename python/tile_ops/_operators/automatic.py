@@ -5,6 +5,7 @@ import inspect
 
 import torch
 
+from .. import _C
 from . import parts
 from .schema import Value
 
@@ -22,17 +23,23 @@ def _parameters(function):
     return tuple(inspect.signature(function).parameters)
 
 
-def _call(function, values):
-    """Calls one of the operator's functions with its values by name."""
-    return function(*(values[name] for name in _parameters(function) if name in values))
+@functools.lru_cache(1024)
+def _places(function, names):
+    """Returns where among the names a function's parameters are."""
+    return tuple(names.index(each) for each in _parameters(function) if each in names)
 
 
-def _allocated(schema, functions, values):
-    """Returns the results for arguments by name."""
+def _call(function, names, values):
+    """Calls one of the operator's functions with its values, whose names are a tuple."""
+    return function(*[values[at] for at in _places(function, names)])
+
+
+def _allocated(schema, functions, names, values):
+    """Returns the results for arguments, whose names are a tuple."""
     outputs = functions["outputs"]
     if isinstance(outputs, str):  # results like this argument
-        return tuple(torch.empty_like(values[outputs]) for _ in schema.results)
-    made = _call(outputs, values)
+        return tuple(torch.empty_like(values[names.index(outputs)]) for _ in schema.results)
+    made = _call(outputs, names, values)
     return made if isinstance(made, (tuple, list)) else (made,)
 
 
@@ -54,13 +61,14 @@ def saving_parts(schema, functions):
     """Returns the functions saved_outputs and run of an operator that saves what the compiler chooses."""
     from .._derive.saving import Saving
 
-    names, results = [each.name for each in schema.arguments], [each.name for each in schema.results]
+    names, results = tuple(each.name for each in schema.arguments), [each.name for each in schema.results]
+    all_names = (*names, *results)
     wanted = parts.names_of(schema.name, "run", functions["run"], [*names, *results])
 
     def run(arguments, made):
-        _call(functions["run"], {**dict(zip(names, arguments)), **dict(zip(results, made))})
+        _call(functions["run"], all_names, (*arguments, *made))
 
-    saving = Saving(schema.name, run, lambda arguments: _allocated(schema, functions, dict(zip(names, arguments))))
+    saving = Saving(schema.name, run, lambda arguments: _allocated(schema, functions, names, arguments))
 
     places = [[*names, *results].index(each) for each in wanted]
 
@@ -75,41 +83,38 @@ def saving_parts(schema, functions):
 def gradient_class(schema, saved, functions):
     """Returns the class of the gradient operator. saved: the operator's saved results, its own or SAVED. functions: the
     operator's outputs and run, which may change later."""
-    from .._derive.replay import Replay
+    from .._derive.replay import gradients as compute
 
     if _has_tensor_lists(schema):
         raise NotImplementedError(f'{schema.name}: grad="auto" takes no lists of tensors; write the gradient by hand')
     if not schema.results:
         raise NotImplementedError(f'{schema.name}: grad="auto" is for operators with results; this one writes its arguments')
-    names = [each.name for each in schema.arguments]
+    names = tuple(each.name for each in schema.arguments)
     tensors = [each.name for each in schema.arguments if each.is_tensor]
     results, kept = [each.name for each in schema.results], [each.name for each in saved if each is not SAVED]
     incoming, gradients = [f"grad_{each}" for each in results], [f"grad_{each}" for each in tensors]
     values = [*incoming, *names, *([SAVED.name] if SAVED in saved else []), "output_mask", *gradients]
 
-    def wanted(values, mask):
-        for name, needed in zip(tensors, mask):
-            tensor = values[name]
-            yield tensor is not None and needed and tensor.is_floating_point()
+    saved_place = values.index(SAVED.name) if SAVED in saved else None
+    target_places = [values.index(f"grad_{name}") if name in tensors else None for name in names]
+    all_names, none_kept = (*names, *results, *kept), (None,) * len(kept)
+
+    def run_again(arguments, made):
+        _call(functions["run"], all_names, (*arguments, *made, *none_kept))
+
+    def allocate(arguments):
+        return _allocated(schema, functions, names, arguments)
+
+    tensor_places, first = tuple(names.index(each) for each in tensors), len(incoming)
 
     def gradient_outputs(*given):
-        values, mask = dict(zip(names, given)), given[-1]
-        made = tuple(torch.empty_like(values[name]) if each else None for name, each in zip(tensors, wanted(values, mask)))
+        made = _C.empty_gradients(given, tensor_places, given[-1])
         return made[0] if len(made) == 1 else made
 
     def gradient_run(*given):
-        known = dict(zip(values, given))
-
-        def run_again(arguments, made):
-            again = {**dict(zip(names, arguments)), **dict(zip(results, made)), **dict.fromkeys(kept)}
-            _call(functions["run"], again)
-
-        def allocate(arguments):
-            return _allocated(schema, functions, dict(zip(names, arguments)))
-
-        replay = Replay(schema.name, run_again, allocate, [known[name] for name in names])
-        targets = [known.get(f"grad_{name}") if name in tensors else None for name in names]
-        replay.gradients([known[name] for name in incoming], targets, known.get(SAVED.name))
+        targets = tuple([None if at is None else given[at] for at in target_places])
+        saved_bytes = None if saved_place is None else given[saved_place]
+        compute(schema.name, run_again, allocate, given[first : first + len(names)], given[:first], targets, saved_bytes)
 
     return type(
         "Gradient", (), {"outputs": _named(gradient_outputs, [*names, "output_mask"]), "run": _named(gradient_run, values)}
