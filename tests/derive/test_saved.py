@@ -228,7 +228,7 @@ def test_a_copy_without_the_tag_is_not_used():
     arguments = product_leaves(64, 64, 64)
 
     def without(tensor):
-        return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.dtype == torch.uint8 else tensor
+        return tensor.new_zeros(tensor.shape) if tensor.dtype == torch.uint8 else tensor
 
     with torch.autograd.graph.saved_tensors_hooks(without, lambda each: each):
         out = silu_product(*arguments)

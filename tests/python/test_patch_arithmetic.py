@@ -11,6 +11,10 @@ from tile_ops._patching import arithmetic
 from torch import nn
 
 
+# Calls are left to Python where a mode of torch, such as that of a default device, is to see them.
+pytestmark = pytest.mark.at_home
+
+
 @pytest.fixture(autouse=True)
 def small_tensors_too(monkeypatch):
     monkeypatch.setattr(arithmetic, "LEAST_ELEMENTS", 0)
