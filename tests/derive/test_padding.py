@@ -135,6 +135,7 @@ def test_rows_that_a_mask_hides_wholly():
     check_attention(lambda call: call())
 
 
+@pytest.mark.at_home
 def test_the_same_on_an_emulated_gpu():
     from cuda.emulate_operators import Emulation
 
