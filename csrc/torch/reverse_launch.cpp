@@ -1,6 +1,7 @@
 // Chooses how a derived kernel is launched, and adds up what its blocks have in common.
 #include "torch/reverse_launch.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -18,6 +19,7 @@
 #include "torch/args.h"
 #include "torch/context.h"
 #include "torch/overlap.h"
+#include "torch/storage_memory.h"
 
 namespace tile {
 namespace {
@@ -291,6 +293,16 @@ Grid owners_of(const GradientLaunch& launch, const Derived& derived, size_t grad
   return {0, 0, 0};
 }
 
+// Adds to a view of which elements share memory, as windows do that unfold() makes.
+void add_to_shared_elements(const at::Tensor& view, const at::Tensor& value) {
+  const int64_t elements = span_of(view) / static_cast<int64_t>(view.itemsize());
+  at::Tensor memory = view.as_strided({elements}, {1});
+  const at::Tensor places = at::arange(elements, view.options().dtype(at::kLong));
+  const at::Tensor sum = memory.to(value.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  sum.index_add_(0, places.as_strided(view.sizes(), view.strides()).reshape(-1), value.reshape(-1));
+  memory.copy_(sum);
+}
+
 // Memory [parts…, shape…] whose sum over the parts is a gradient.
 struct Sum {
   const GradientTarget* target;
@@ -344,9 +356,7 @@ void accumulate(at::Tensor view, at::Tensor value, bool adds) {
     add_parts(parts, sum, false);
     value = sum.unsqueeze(axis), view = view.narrow(axis, 0, 1);
   }
-  if (overlaps_itself(view))
-    fail(ErrorKind::unsupported, "the gradient of an array of shape ", view.sizes(), " and strides ",
-         view.strides(), ", whose elements share memory, is not derived; pass a clone() of it to the kernel");
+  if (overlaps_itself(view)) return add_to_shared_elements(view, value);
   const bool dense = view.is_contiguous();
   const at::Tensor sum = dense ? view : at::empty(view.sizes(), view.options()).copy_(view);
   add_parts(value.contiguous(), sum, true);
