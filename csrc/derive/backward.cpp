@@ -18,6 +18,11 @@ class Backward::Context : public Adjoints {
   bool wants_outside(const Value* value) override { return backward_.active(value); }
   void add_outside(Value* value, Value* part) override { backward_.add(value, part); }
 
+  bool is_finite_in_padding(const Value* value) const override {
+    const auto at = backward_.origin_.find(value);
+    return at != backward_.origin_.end() && backward_.padding_.is_finite(at->second);
+  }
+
   GradientMemory read_gradient() override {
     const size_t parameter = backward_.parameter(root_array(op.operands[0]));
     for (const DerivedGradient& gradient : backward_.derived_.gradients) {
@@ -55,6 +60,7 @@ Backward::Backward(Derived& derived, const Activity& activity, const ValueMap& c
       function_(derived.function),
       build_(derived.function, derived.function.body()),
       parameters_(derived.kernel.body().arguments.size()),
+      padding_(derived.kernel),
       online_(online_loops(
           derived.kernel,
           [&](const Op& op) {

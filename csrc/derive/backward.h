@@ -6,6 +6,7 @@
 
 #include "derive/activity.h"
 #include "derive/online.h"
+#include "derive/padding.h"
 #include "derive/reverse.h"
 #include "ir/adjoints.h"
 #include "ir/walk.h"
@@ -106,6 +107,7 @@ class Backward {
   Function& function_;
   Builder build_;
   size_t parameters_;  // of the kernel
+  const FinitePadding padding_;
   std::vector<Frame> frames_;
   std::unordered_map<const Value*, const Value*> origin_;  // in the kernel
   std::unordered_map<const Op*, const Op*> loop_origin_;

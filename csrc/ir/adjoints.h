@@ -36,6 +36,8 @@ class Adjoints {
   // The same of a value that a region of the op takes from outside.
   virtual bool wants_outside(const Value* value) = 0;
   virtual void add_outside(Value* value, Value* part) = 0;
+  // Returns true if the value is known to be a finite number also in padding, behind the edge of an array.
+  virtual bool is_finite_in_padding(const Value* value) const = 0;
 
   Value* of() const { return of(0); }
   Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes = {}) {
@@ -44,6 +46,11 @@ class Adjoints {
   Value* cast(Value* value, DType dtype) { return build.astype(value, dtype); }
   Value* reshaped(Value* value, const Shape& shape) {
     return value->type.shape == shape ? value : emit("reshape", {value}, {{"shape", shape}});
+  }
+  // Returns a part that is 0 where the adjoint that it was computed from is: in padding an infinite
+  // derivative would make NaN of it.
+  Value* zero_where_zero(Value* g, Value* part) {
+    return emit("where", {emit("eq", {g, zeros(g->type)}), zeros(part->type), part});
   }
   Value* zeros(const Type& type) { return build.splat(Constant::of(type.dtype, 0), type.shape); }
 };

@@ -43,7 +43,9 @@ const std::map<std::string_view, Rule>& rules() {
                   given, result, operands);                                              \
    }},
 #define FINITE_DERIVATIVE DERIVATIVE
+#define SINGULAR_DERIVATIVE DERIVATIVE
 #include "prims/derivatives.def"
+#undef SINGULAR_DERIVATIVE
 #undef FINITE_DERIVATIVE
 #undef DERIVATIVE
       {"astype", astype_rule},
@@ -131,7 +133,10 @@ std::vector<Value*> elementwise_tangent(Builder&, const Op& op, Tangents tangent
   Value* sum = nullptr;
   for (size_t i = 0; i < tangents.size(); ++i) {
     if (!tangents[i]) continue;
-    const std::optional<Tile> part = rule->second(Tile(tangents[i]), result, operands)[i];
+    const Tile tangent(tangents[i]);
+    std::optional<Tile> part = rule->second(tangent, result, operands)[i];
+    // In padding the tangent is 0, and 0 by an infinite derivative would be NaN, which a sum would spread.
+    if (part && is_singular(op.name())) part = where(tangent == 0, 0, *part);
     if (part) sum = sum ? (Tile(sum) + *part).value() : part->value();
   }
   return {sum};
@@ -140,11 +145,25 @@ std::vector<Value*> elementwise_tangent(Builder&, const Op& op, Tangents tangent
 bool stays_finite(std::string_view primitive) {
   static const std::unordered_set<std::string_view> names{
 #define DERIVATIVE(...)
+#define SINGULAR_DERIVATIVE(...)
 #define FINITE_DERIVATIVE(NAME, ...) #NAME,
 #include "prims/derivatives.def"
 #undef FINITE_DERIVATIVE
+#undef SINGULAR_DERIVATIVE
 #undef DERIVATIVE
       "where"};
+  return names.contains(primitive);
+}
+bool is_singular(std::string_view primitive) {
+  static const std::unordered_set<std::string_view> names{
+#define DERIVATIVE(...)
+#define FINITE_DERIVATIVE(...)
+#define SINGULAR_DERIVATIVE(NAME, ...) #NAME,
+#include "prims/derivatives.def"
+#undef SINGULAR_DERIVATIVE
+#undef FINITE_DERIVATIVE
+#undef DERIVATIVE
+  };
   return names.contains(primitive);
 }
 

@@ -19,6 +19,9 @@ std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, c
 // Returns true if small numbers, 0 too, have finite results and gradients.
 bool stays_finite(std::string_view primitive);
 
+// Returns true if a small number, such as 0, has an infinite result or gradient, or NaN.
+bool is_singular(std::string_view primitive);
+
 // Returns the primitives that have a rule, for tests.
 std::vector<std::string_view> differentiable_primitives();
 

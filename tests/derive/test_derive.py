@@ -253,3 +253,25 @@ def test_detached_tiles_are_constants():
     torch.testing.assert_close(out, x * x + x + 2)
     tile_ops.derive(detached_kernel)[2](x, out, 8, torch.ones(13), grad_x)
     torch.testing.assert_close(grad_x, x)
+
+
+@tl.kernel
+def doubled_kernel(x, out, N: tl.Constant[int]):
+    tl.store(out, tl.bid(0), tl.load(x, tl.bid(0), N) * 2.0)
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"of": "x"}, "derive: 'x' is no array of floats that doubled_kernel writes; `of` names results: out"),
+        ({"of": "N"}, "derive: 'N' is no array of floats that doubled_kernel writes; `of` names results: out"),
+        ({"wrt": "N"}, "derive: 'N' of doubled_kernel is no array; only arrays of floats have a gradient"),
+        ({"wrt": "out"}, "derive: 'out' of doubled_kernel is written by it; wrt names arrays that it only reads"),
+    ],
+    ids=str,
+)
+def test_names_of_other_parameters(options, text):
+    x, out = torch.randn(8), torch.empty(8)
+    with pytest.raises(TypeError) as error:
+        tile_ops.derive(doubled_kernel, **options)[1](x, out, 8, torch.ones(8), torch.empty(8))
+    assert str(error.value) == text

@@ -39,6 +39,7 @@ class TileAdjoints : public Adjoints {
   Value* written_gradient() override { return nullptr; }
   bool wants_outside(const Value*) override { return false; }
   void add_outside(Value*, Value*) override {}
+  bool is_finite_in_padding(const Value*) const override { return false; }
 
  private:
   const std::unordered_set<const Value*>& active_;

@@ -19,14 +19,36 @@ Value* product(Adjoints& adjoints, Value* x, Value* y, DType dtype) {
   return adjoints.emit("mma", {adjoints.cast(x, narrow), adjoints.cast(y, narrow), zeros});
 }
 
+// Returns an operand with zeros for the rows, or columns, where all of the adjoint's are 0, as in padding: if
+// the operand is infinite or NaN there, the sums of products would be NaN.
+Value* without_padding(Adjoints& adjoints, Value* operand, Value* g, bool rows) {
+  if (adjoints.is_finite_in_padding(adjoints.op.operands[rows ? 0 : 1])) return operand;
+  const auto rank = static_cast<int64_t>(g->type.rank());
+  const int64_t axis = rows ? rank - 1 : rank - 2;  // along which the adjoint is seen
+  Shape kept = g->type.shape;
+  kept[static_cast<size_t>(axis)] = 1;
+  Value* most =
+      adjoints.emit("reduce_max", {adjoints.emit("abs", {g})}, {{"axes", std::vector<int64_t>{axis}}});
+  Value* none =
+      adjoints.emit("eq", {adjoints.reshaped(most, kept), adjoints.zeros(Type::tile(g->type.dtype, kept))});
+  none = adjoints.build.broadcast(none, operand->type.shape);
+  return adjoints.emit("where", {none, adjoints.zeros(operand->type), operand});
+}
+
 }  // namespace
 
 void adjoint_of_mma(Adjoints& adjoints) {
   Value* g = adjoints.of();
   if (!g) return;
   Value *x = adjoints.op.operands[0], *y = adjoints.op.operands[1];
-  if (adjoints.wants(0)) adjoints.add(0, product(adjoints, g, transposed(adjoints, y), x->type.dtype));
-  if (adjoints.wants(1)) adjoints.add(1, product(adjoints, transposed(adjoints, x), g, y->type.dtype));
+  if (adjoints.wants(0)) {
+    Value* other = without_padding(adjoints, y, g, false);
+    adjoints.add(0, product(adjoints, g, transposed(adjoints, other), x->type.dtype));
+  }
+  if (adjoints.wants(1)) {
+    Value* other = without_padding(adjoints, x, g, true);
+    adjoints.add(1, product(adjoints, transposed(adjoints, other), g, y->type.dtype));
+  }
   if (adjoints.wants(2)) adjoints.add(2, g);
 }
 

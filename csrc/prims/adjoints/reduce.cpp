@@ -57,7 +57,10 @@ void adjoint_of_prod(Adjoints& adjoints) {
   Value* alone = adjoints.emit("where", {adjoints.emit("eq", {zeros, number(1)}), product, number(0)});
   Value* none = adjoints.emit("where", {adjoints.emit("eq", {zeros, number(0)}), others, number(0)});
   Value* part = adjoints.emit("where", {zero, alone, none});
-  adjoints.add(0, adjoints.emit("mul", {spread(adjoints, g), part}));
+  Value* spread_g = spread(adjoints, g);
+  Value* product_of_g = adjoints.emit("mul", {spread_g, part});
+  const bool finite = adjoints.is_finite_in_padding(adjoints.op.operands[0]);
+  adjoints.add(0, finite ? product_of_g : adjoints.zero_where_zero(spread_g, product_of_g));
 }
 
 void adjoint_of_extreme(Adjoints& adjoints) {

@@ -7,6 +7,7 @@ counts (number // divisor) % length. All symbols together cut the points into th
 import dataclasses
 
 import sympy
+from torch.utils._sympy.functions import FloorDiv
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 MOST = 2**31 - 1  # of an index of 32 bits
@@ -78,7 +79,7 @@ def split(uses, digits, sizes, facts):
     """Returns the axes, the outermost first, and for each use its strides along them.
 
     uses: {symbol: stride} of each array; digits: the Digit of each symbol; sizes: how far each number counts, in order.
-    Returns None if the digits cut a number at places that do not divide one another.
+    Returns None if the digits cut a number at places that do not divide one another, or if that is unknown of sizes that vary.
     """
     axes = []
     for space, size in sizes.items():
@@ -92,23 +93,32 @@ def split(uses, digits, sizes, facts):
         for low, high in zip(cuts, cuts[1:]):
             if not facts.is_multiple(high, low):
                 return None
-            extent = facts.simplify(high / low)
+            extent = _quotient(high, low, facts)
             if extent != 1:
                 own.append(Axis(space, low, extent))
         axes += reversed(own)
     rows = [[_stride(use, digits, axis, facts) for axis in axes] for use in uses]
-    return axes, rows
+    return None if any(stride is None for row in rows for stride in row) else (axes, rows)
+
+
+def _quotient(number, divisor, facts):
+    """Returns number / divisor, of which is known that nothing remains."""
+    found = facts.simplify(number / divisor)
+    return found if found.is_integer and sympy.denom(found) == 1 else FloorDiv(number, divisor)
 
 
 def _stride(use, digits, axis, facts):
-    total = sympy.Integer(0)
+    """Returns the stride of a use along an axis; None if it is unknown whether a digit has a part in it."""
+    total, axis_end = sympy.Integer(0), facts.simplify(axis.divisor * axis.extent)
     for symbol, stride in use.items():
         digit = digits[symbol]
         if digit.space != axis.space:
             continue
         end = facts.simplify(digit.divisor * digit.length)
-        if facts.at_most(digit.divisor, axis.divisor) and facts.at_most(axis.divisor * axis.extent, end):
-            total += stride * facts.simplify(axis.divisor / digit.divisor)
+        if facts.at_most(digit.divisor, axis.divisor) and facts.at_most(axis_end, end):
+            total += stride * _quotient(axis.divisor, digit.divisor, facts)
+        elif not (facts.at_most(axis_end, digit.divisor) or facts.at_most(end, axis.divisor)):
+            return None
     return facts.simplify(total)
 
 

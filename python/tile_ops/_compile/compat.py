@@ -87,8 +87,19 @@ def real_name(buffer):
 
 
 def is_donated(buffer):
-    """Returns True if a buffer is an input of a backward that nothing else has: what the forward saved."""
-    return buffer in getattr(V.graph.scheduler, "name_to_donated_buffer", ())
+    """Returns True if a buffer is an input of a backward that nothing else has: what the forward saved.
+
+    Torch compares it with inputs and results of the forward alone: two saved tensors may be views of one memory.
+    """
+    if buffer not in getattr(V.graph.scheduler, "name_to_donated_buffer", ()):
+        return False
+    memory = {node.name: _memory(node.meta.get("val")) for node in V.graph.graph.nodes if node.op == "placeholder"}
+    own = memory.get(buffer)
+    return own is not None and list(memory.values()).count(own) == 1
+
+
+def _memory(value):
+    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) and value.layout == torch.strided else None
 
 
 PACKAGE = {"cpp_wrapper": True, "aot_inductor.package": True}  # settings of inductor under which it packs a graph

@@ -164,14 +164,36 @@ class Derivative:
         found = traced(kernel, arguments)
         passed = _C.passed_arguments(kernel, arguments)
         names = [kernel.parameters[number] for _, number in passed]
+        by_name = {name: [array for i, array in enumerate(found.arrays) if names[i] == name] for name in kernel.parameters}
         for name in self._wrt or ():
-            for i, array in enumerate(found.arrays):
-                if names[i] == name and not is_float(array):
-                    kind = f"an array of {array[0]}" if array else "no array"
-                    raise TypeError(f"derive: {name!r} of {kernel.__name__} is {kind}; only arrays of floats have a gradient")
+            self._check_input(name, by_name[name])
+        for name in self._of or ():
+            self._check_result(name, by_name)
         inputs = found.inputs if self._wrt is None else [i for i, a in enumerate(found.arrays) if a and names[i] in self._wrt]
         results = found.results if self._of is None else [i for i in found.results if names[i] in self._of]
         return found, tuple(value for value, _ in passed), tuple(inputs), tuple(results)
+
+    def _check_input(self, name, arrays):
+        """Raises TypeError if a name of wrt is not that of arrays of floats which the kernel only reads."""
+        for array in arrays or [None]:
+            if not is_float(array):
+                kind = f"an array of {array[0]}" if array else "no array"
+                raise TypeError(f"derive: {name!r} of {self.kernel.__name__} is {kind}; only arrays of floats have a gradient")
+            if array[3] or array[4]:
+                raise TypeError(
+                    f"derive: {name!r} of {self.kernel.__name__} is written by it; wrt names arrays that it only reads"
+                )
+
+    def _check_result(self, name, by_name):
+        """Raises TypeError if a name of `of` is not that of arrays of floats which the kernel writes."""
+        written = [
+            each for each, arrays in by_name.items() if any(is_float(array) and (array[3] or array[4]) for array in arrays)
+        ]
+        if name not in written:
+            raise TypeError(
+                f"derive: {name!r} is no array of floats that {self.kernel.__name__} writes; `of` names results: "
+                f"{', '.join(written)}"
+            )
 
 
 def derive(kernel: Any, wrt: str | Sequence[str] | None = None, of: str | Sequence[str] | None = None) -> Derivative:
