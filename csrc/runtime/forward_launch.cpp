@@ -61,7 +61,8 @@ bool launch_forward(const ForwardLaunch& launch) {
       const Touched all_touched = touched_parameters(function);
       auto made = launch.target.compile(std::move(function), named);
       made->touched = all_touched;
-      log_line(named.name, ": traced", launch.target.compiles_at_once ? " and compiled" : "", " in ", time.text());
+      log_line(named.name, ": traced", launch.target.compiles_at_once ? " and compiled" : "", " in ",
+               time.text());
       return made;
     });
   run_blocks(named, *executable, grid, all);

@@ -112,8 +112,9 @@ uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs a
     const Touched touched =
         LaunchObserver::of_thread() ? touched_of(body) : compile(target, key, function).touched;
     if (check) check(call, touched);
-    const ForwardLaunch forward{state.name, target,         grid, key, arguments,
-                                touched,    [&] { return trace_call(body); }, state.forward_table};
+    const ForwardLaunch forward{
+        state.name,         target, grid, key, arguments, touched, [&] { return trace_call(body); },
+        state.forward_table};
     if (launch_forward(forward)) return touched.written;
   }
   if (LaunchObserver* observer = LaunchObserver::of_thread()) [[unlikely]]
