@@ -86,9 +86,10 @@ void TextKernel::launch(Grid grid, const LaunchKey& key, ArgumentRefs arguments,
   check_types(arguments);
   const Target& target = check_launch(name_, grid, arguments, true);
   if (Derivation* derivation = Derivation::of_thread()) [[unlikely]] {
-    if (derivation->record()) derivation->refuse(str("launch of ", name(), ": a kernel of text"));
-    if (launch_forward({name_, target, grid, key, arguments, touched_, [&] { return parsed(arguments); },
-                        *forward_table_}))
+    const auto parse = [&] { return parsed(arguments); };
+    if (!derivation->tangents())
+      derivation->refuse(str("launch of ", name(), ": a kernel of text"));
+    else if (launch_forward({name_, target, grid, key, arguments, touched_, parse, *forward_table_}))
       return;
   }
   if (LaunchObserver* observer = LaunchObserver::of_thread())
