@@ -32,6 +32,7 @@ void define_gradient(Operator& forward, const ExpressionSchema& schema,
                                                                                    : at::Tensor());
   }});
   backward.set_run({[run = std::move(run)](c10::IValue* values, BoxedValues&) { run(values); }});
+  backward.grad_by_compiler({}, /*saves=*/false);
   forward.grad(name);
 }
 

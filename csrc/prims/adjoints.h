@@ -10,7 +10,7 @@ namespace tile {
 void adjoint_of_elementwise(Adjoints& adjoints);  // by the rows of prims/derivatives.def
 void adjoint_of_where(Adjoints& adjoints);
 void adjoint_of_cast(Adjoints& adjoints);
-void adjoint_of_bitcast(Adjoints& adjoints);  // an error
+void adjoint_of_bits(Adjoints& adjoints);  // an error
 
 void no_adjoint(Adjoints& adjoints);  // derivatives take the result for a constant
 

@@ -2,6 +2,7 @@
 #include "prims/bytes.h"
 
 #include "ir/build.h"
+#include "prims/adjoints.h"
 #include "prims/tangents.h"
 
 namespace tile {
@@ -71,7 +72,8 @@ const Register pack_{{.name = "pack_to_bytes",
                           "operands: x, a tile of any shape, not of bool.\n"
                           "result: u8[n], where n is the number of elements times the bytes of one. A tf32 "
                           "has its four bytes of memory.\n"
-                          "C++: pack_to_bytes."}};
+                          "C++: pack_to_bytes.",
+                      .adjoint = adjoint_of_bits}};
 const Register unpack_{
     {.name = "unpack_from_bytes",
      .operands = 1,

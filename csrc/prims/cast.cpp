@@ -102,7 +102,7 @@ const Register bitcast_{
             "bits, as no other dtype has.\n"
             "result: dtype with x's shape.\n"
             "C++: Tile::bitcast.",
-     .adjoint = adjoint_of_bitcast}};
+     .adjoint = adjoint_of_bits}};
 
 }  // namespace
 

@@ -5,19 +5,18 @@
 #include <forward_list>
 #include <mutex>
 
-#include "derive/forward.h"
 #include "dsl/tracer.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
 #include "passes/pipeline.h"
 #include "runtime/array_key.h"
+#include "runtime/forward_launch.h"
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
 #include "runtime/launch_record.h"
 #include "runtime/reverse_kernel.h"
-#include "runtime/tangent_memory.h"
 #include "support/log.h"
 
 namespace tile {
@@ -113,7 +112,10 @@ uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs a
     const Touched touched =
         LaunchObserver::of_thread() ? touched_of(body) : compile(target, key, function).touched;
     if (check) check(call, touched);
-    if (launch_forward(target, grid, key, arguments, body, touched)) return touched.written;
+    const ForwardLaunch forward{
+        state.name,         target, grid, key, arguments, touched, [&] { return trace_call(body); },
+        state.forward_table};
+    if (launch_forward(forward)) return touched.written;
   }
   if (LaunchObserver* observer = LaunchObserver::of_thread()) [[unlikely]]
     if (observer->observe(state.name, grid, arguments, function)) return 0;
@@ -158,64 +160,6 @@ RecordedLaunch KernelBase::recorded(const Target& target, Grid grid, const Launc
     run_blocks(state_->name, executable ? *executable : compile(target, key, function), grid, own);
   };
   return launch;
-}
-
-bool KernelBase::launch_forward(const Target& target, Grid grid, const LaunchKey& key, ArgumentRefs arguments,
-                                const TraceBody& body, const Touched& touched) {
-  TangentMemory& memory = *Derivation::of_thread()->tangents();
-  const size_t n = arguments.size();
-  if (n > 64)
-    fail(state_->name.where, ErrorKind::unsupported, "launch of ", name(), ": has ", n,
-         " arguments; forward mode takes 64");
-  std::vector<std::optional<ArrayArgument>> tangents(n);
-  const auto find = [&](uint64_t among, bool make) {
-    bool some = false;
-    for (size_t i = 0; i < n; ++i) {
-      const ArrayArgument* array = arguments[i].array;
-      // 8-bit floats are quantised numbers, which have no tangents.
-      if (!array || !is_floating(array->dtype) || info(array->dtype).bytes == 1 || !(among >> i & 1))
-        continue;
-      if (!tangents[i]) tangents[i] = memory.tangent(*array, make);
-      some |= tangents[i].has_value();
-    }
-    return some;
-  };
-  if (!find(touched.read | touched.written, false)) return false;
-  find(touched.written, true);
-  std::vector<bool> active;
-  std::vector<ArgumentRef> all(arguments.begin(), arguments.end());
-  LaunchKey forward_key = key;
-  uint64_t mask = 0;
-  for (size_t i = 0; i < n; ++i) {
-    active.push_back(tangents[i].has_value());
-    mask |= uint64_t{active[i]} << i;
-    if (!active[i]) continue;
-    all.emplace_back(*tangents[i]);
-    forward_key.add(key_word(*tangents[i]));
-  }
-  forward_key.add(mask);
-  const auto derived = [&] {
-    Function function = forward(trace_call(body), active);
-    for (size_t i = n; i < all.size(); ++i) set_facts(function, i, *all[i].array);
-    run_passes(function);
-    return function;
-  };
-  const KernelName named{name() + "_forward_mode", where()};
-  if (LaunchObserver* observer = LaunchObserver::of_thread())
-    if (observer->observe(named, grid, all, derived)) return true;
-  const Executable* kernel = state_->forward_table.find(forward_key);
-  if (!kernel)
-    kernel = &state_->forward_table.compile(forward_key, [&] {
-      const Stopwatch time;
-      Function function = derived();
-      const Touched all_touched = touched_parameters(function);
-      auto made = target.compile(std::move(function), named);
-      made->touched = all_touched;
-      log_line(named.name, ": traced", target.compiles_at_once ? " and compiled" : "", " in ", time.text());
-      return made;
-    });
-  run_blocks(named, *kernel, grid, all);
-  return true;
 }
 
 std::string compiled_text(const Function& traced) {

@@ -62,9 +62,6 @@ class KernelBase {
                             const std::function<Function()>& compiled);
   RecordedLaunch recorded(const Target& target, Grid grid, const LaunchKey& key, ArgumentRefs arguments,
                           const TraceBody& body);
-  // Launches the kernel that also computes tangents. Returns false if no argument has a tangent.
-  bool launch_forward(const Target& target, Grid grid, const LaunchKey& key, ArgumentRefs arguments,
-                      const TraceBody& body, const Touched& touched);
   std::unique_ptr<State> state_;
 };
 

@@ -7,6 +7,7 @@
 #include "passes/pipeline.h"
 #include "runtime/array_key.h"
 #include "runtime/derivation.h"
+#include "runtime/forward_launch.h"
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
@@ -15,15 +16,19 @@
 namespace tile {
 
 TextKernel::TextKernel(std::string_view text, bool passes)
-    : text_(text), passes_(passes), table_(std::make_unique<KernelTable>()) {
+    : text_(text),
+      passes_(passes),
+      table_(std::make_unique<KernelTable>()),
+      forward_table_(std::make_unique<KernelTable>()) {
   const Function function = parse(text_);
   verify(function, "parse");
   name_.name = function.name();
   for (const Value* parameter : function.body().arguments) parameters_.push_back(parameter->type);
+  touched_ = touched_parameters(function);
 }
 TextKernel::~TextKernel() = default;
 
-Function TextKernel::compiled(ArgumentRefs arguments) const {
+Function TextKernel::parsed(ArgumentRefs arguments) const {
   Function function = parse(text_);
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].array) set_facts(function, i, *arguments[i].array);
@@ -33,6 +38,10 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
            "an extent of the array does not fit i32, so each dim of it must be i64; write {axis=",
            op.integer("axis"), ", dtype=i64}");
   });
+  return function;
+}
+Function TextKernel::compiled(ArgumentRefs arguments) const {
+  Function function = parsed(arguments);
   if (passes_)
     run_passes(function);
   else
@@ -75,9 +84,14 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
 
 void TextKernel::launch(Grid grid, const LaunchKey& key, ArgumentRefs arguments, uint64_t writable) const {
   check_types(arguments);
-  if (Derivation::of_thread()) [[unlikely]]
-    Derivation::require_none(str("launch of ", name(), ": a kernel of text"));
   const Target& target = check_launch(name_, grid, arguments, true);
+  if (Derivation* derivation = Derivation::of_thread()) [[unlikely]] {
+    const auto parse = [&] { return parsed(arguments); };
+    if (!derivation->tangents())
+      derivation->refuse(str("launch of ", name(), ": a kernel of text"));
+    else if (launch_forward({name_, target, grid, key, arguments, touched_, parse, *forward_table_}))
+      return;
+  }
   if (LaunchObserver* observer = LaunchObserver::of_thread())
     if (observer->observe(name_, grid, arguments, [&] { return compiled(arguments); })) return;
   const Executable* kernel = table_->find(key);

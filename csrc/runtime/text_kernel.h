@@ -7,6 +7,7 @@
 
 #include "cuda/program.h"
 #include "ir/op.h"
+#include "ir/touched.h"
 #include "runtime/argument.h"
 #include "runtime/executable.h"
 
@@ -35,12 +36,14 @@ class TextKernel {
   [[noreturn]] void fail_types(const std::vector<Type>& given) const;
   void check_types(ArgumentRefs arguments) const;
   static std::vector<ArgumentRef> refs(const std::vector<Argument>& arguments);
+  Function parsed(ArgumentRefs arguments) const;
   Function compiled(ArgumentRefs arguments) const;
   std::string text_;
   KernelName name_;
   bool passes_;
   std::vector<Type> parameters_;
-  std::unique_ptr<KernelTable> table_;
+  Touched touched_;
+  std::unique_ptr<KernelTable> table_, forward_table_;
 };
 
 }  // namespace tile

@@ -18,6 +18,7 @@
 #include "torch/args.h"
 #include "torch/context.h"
 #include "torch/overlap.h"
+#include "torch/storage_memory.h"
 
 namespace tile {
 namespace {
@@ -291,6 +292,46 @@ Grid owners_of(const GradientLaunch& launch, const Derived& derived, size_t grad
   return {0, 0, 0};
 }
 
+// Adds to a view whose elements have memory of their own.
+void add_to_elements(const at::Tensor& view, const at::Tensor& value) {
+  const bool dense = view.is_contiguous();
+  const at::Tensor sum = dense ? view : at::empty(view.sizes(), view.options()).copy_(view);
+  add_parts(value.contiguous(), sum, true);
+  if (!dense) view.copy_(sum);
+}
+
+// Returns the least n for which the places i, i + n, i + 2 n, … along an axis are apart in memory.
+int64_t slices_along(const at::Tensor& view, int64_t axis) {
+  int64_t span = 1;
+  for (int64_t other = 0; other < view.dim(); ++other)
+    if (other != axis) span += (view.size(other) - 1) * view.stride(other);
+  return std::min(view.size(axis), (span + view.stride(axis) - 1) / view.stride(axis));
+}
+
+// Adds slices after each other, in each of which no elements share memory.
+void add_slices(const at::Tensor& view, const at::Tensor& value) {
+  if (!overlaps_itself(view)) return add_to_elements(view, value);
+  int64_t axis = 0, count = std::numeric_limits<int64_t>::max();
+  for (int64_t each = 0; each < view.dim(); ++each) {
+    if (view.size(each) < 2) continue;
+    if (const int64_t slices = slices_along(view, each); slices > 1 && slices < count)
+      axis = each, count = slices;
+  }
+  for (int64_t first = 0; first < count; ++first)
+    add_slices(view.slice(axis, first, view.size(axis), count),
+               value.slice(axis, first, view.size(axis), count));
+}
+
+// Adds to a view of which elements share memory, as windows do that unfold() makes.
+void add_to_shared_elements(const at::Tensor& view, const at::Tensor& value) {
+  const int64_t elements = span_of(view) / static_cast<int64_t>(view.itemsize());
+  const at::Tensor memory = view.as_strided({elements}, {1});
+  const at::ScalarType dtype = value.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor sum = at::empty({elements}, view.options().dtype(dtype)).copy_(memory);
+  add_slices(sum.as_strided(view.sizes(), view.strides(), 0), value);
+  memory.copy_(sum);
+}
+
 // Memory [parts…, shape…] whose sum over the parts is a gradient.
 struct Sum {
   const GradientTarget* target;
@@ -344,13 +385,7 @@ void accumulate(at::Tensor view, at::Tensor value, bool adds) {
     add_parts(parts, sum, false);
     value = sum.unsqueeze(axis), view = view.narrow(axis, 0, 1);
   }
-  if (overlaps_itself(view))
-    fail(ErrorKind::unsupported, "the gradient of an array of shape ", view.sizes(), " and strides ",
-         view.strides(), ", whose elements share memory, is not derived; pass a clone() of it to the kernel");
-  const bool dense = view.is_contiguous();
-  const at::Tensor sum = dense ? view : at::empty(view.sizes(), view.options()).copy_(view);
-  add_parts(value.contiguous(), sum, true);
-  if (!dense) view.copy_(sum);
+  overlaps_itself(view) ? add_to_shared_elements(view, value) : add_to_elements(view, value);
 }
 
 void launch_gradients(const GradientLaunch& launch) {

@@ -140,6 +140,12 @@ def magnitudes_kernel(x, out, N: tl.Constant[int]):
     tl.store(out, (tl.bid(0),), tl.scan(tl.load(x, (tl.bid(0),), (N,)), 0, larger, 0.0))
 
 
+@tl.kernel
+def bytes_kernel(x, out, N: tl.Constant[int]):
+    t = tl.load(x, (tl.bid(0),), (N,))
+    tl.store(out, (tl.bid(0),), tl.unpack_from_bytes(tl.pack_to_bytes(t), tl.float32))
+
+
 X, OUT = torch.rand(8), torch.empty(8)
 
 
@@ -147,6 +153,7 @@ X, OUT = torch.rand(8), torch.empty(8)
     "kernel, arguments, text",
     [
         (bits_kernel, (X, OUT, 8), "bitcast: has no derivative; bits of a number do not change continuously; use arithmetic"),
+        (bytes_kernel, (X, OUT, 8), "pack_to_bytes: has no derivative; bits of a number do not change continuously"),
         (last_wins_kernel, (X, OUT, 8), "store: has no derivative: iterations of a loop may store the same elements"),
         (shared_store_kernel, (X, OUT, 8), "store: has no derivative: blocks along axis 0 of the grid may store the same"),
         (

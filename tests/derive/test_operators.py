@@ -130,6 +130,7 @@ def define(name, run, schema="(Tensor x) -> Tensor"):
 def refused(operator, *arguments):
     with pytest.raises(NotImplementedError) as raised:
         operator(*arguments).sum().backward()
+    assert raised.type is NotImplementedError
     return str(raised.value)
 
 
@@ -295,7 +296,5 @@ def test_deterministic_algorithms():
 
 
 def test_definitions_that_cannot_be_derived():
-    with pytest.raises(NotImplementedError, match='grad="auto" takes no lists of tensors'):
-        tile_ops.op("derived::listed(Tensor[] x) -> Tensor", outputs=lambda x: x[0], grad="auto")(lambda x, out: None)
     with pytest.raises(NotImplementedError, match='grad="auto" is for operators with results'):
         tile_ops.op("derived::written(Tensor(a!) x) -> ()", grad="auto")(lambda x: None)

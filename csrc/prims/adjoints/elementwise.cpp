@@ -97,7 +97,7 @@ void adjoint_of_cast(Adjoints& adjoints) {
 
 void no_adjoint(Adjoints&) {}
 
-void adjoint_of_bitcast(Adjoints& adjoints) {
+void adjoint_of_bits(Adjoints& adjoints) {
   fail_without_derivative(adjoints.op, "bits of a number do not change continuously; use arithmetic");
 }
 

@@ -1,5 +1,6 @@
 """derive: the gradient of one kernel, as a kernel."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +9,9 @@ import torch
 
 from .. import _C
 from ..language.core.dtypes import of_ir
+from ..language.core.untraced import untraced
 from ..language.kernel import kernel as Kernel
+from .binding import bound, name_of_leaf, split
 from .traced import is_float, traced
 
 
@@ -22,9 +25,10 @@ def _axes(grid, arguments):
 class Derivative:
     """The gradient of a kernel by the compiler: derive(kernel)[grid](*arguments, *gradients of results, *gradients).
 
-    The arguments are the kernel's. A gradient of each array of floats that the kernel writes follows, which is read, then
-    one of each array that it is differentiated by, which is written. Both are in the order of the parameters. The arrays that
-    the kernel writes are not touched.
+    The arguments are the kernel's: by position or by name, and without those that have a default, as in its own launches. A
+    gradient of each array of floats that the kernel writes follows, which is read, then one of each array that it is
+    differentiated by, which is written. Both are in the order of the parameters. The arrays that the kernel writes are not
+    touched.
 
     Shapes and dtypes: those of the kernel's arrays.
     Errors: NotImplementedError, with the place in the kernel, for what has no derivative. TypeError for wrong arguments,
@@ -32,6 +36,7 @@ class Derivative:
     """
 
     kernel: Any
+    launches_in_graphs = True  # torch.compile makes an operator of each (tile_ops._graphs)
 
     def __init__(self, kernel: Any, wrt: Sequence[str] | None, of: Sequence[str] | None) -> None:
         self.kernel = kernel
@@ -44,22 +49,24 @@ class Derivative:
         self._wrt, self._of = wrt, of
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return lambda *arguments: self.launch(grid, *arguments)
+        return functools.partial(self.launch, grid)
 
     def __repr__(self) -> str:
         return f"<derivative of {self.kernel.__name__}>"
 
-    def launch(self, grid: Any, *arguments: Any) -> None:
+    @untraced
+    def launch(self, grid: Any, /, *arguments: Any, **named: Any) -> None:
         """Computes the gradients. The grid is the kernel's."""
-        count = len(self.kernel.parameters)
-        own, gradients = arguments[:count], arguments[count:]
-        found, leaves, inputs, results = self._parts(own)
-        names = [f"the gradient of {self._name(own, i)}" for i in (*results, *inputs)]
-        if len(gradients) != len(names):
-            raise TypeError(
-                f"derivative of {self.kernel.__name__}: takes {count} arguments of the kernel, then {', '.join(names)}; "
-                f"got {len(arguments)}"
-            )
+        parts, names = None, []
+
+        def gradients_of(own):
+            nonlocal parts, names
+            parts = self._parts(own)
+            names = self._gradient_names(own, parts)
+            return names
+
+        own, gradients = split(self.kernel, arguments, named, gradients_of)
+        found, leaves, inputs, results = parts
         for i, name, gradient in zip((*results, *inputs), names, gradients):
             leaf = leaves[i]
             if not isinstance(gradient, torch.Tensor) or gradient.shape != leaf.shape or gradient.dtype != leaf.dtype:
@@ -82,13 +89,20 @@ class Derivative:
                     "give memory of its own"
                 )
 
-    def report(self, *arguments: Any, grid: Any = None) -> dict[str, Any]:
-        """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel.
+    def _gradient_names(self, own, parts):
+        """Returns the names of the gradients that a launch takes, of which those that it writes come last."""
+        _, _, inputs, results = parts
+        return [f"the gradient of {self._name(own, i)}" for i in (*results, *inputs)]
+
+    def report(self, *arguments: Any, grid: Any = None, **named: Any) -> dict[str, Any]:
+        """Returns how the gradient of each array is written, {name: text}, for such arguments of the kernel. Arrays in a tuple or
+        list have names such as pair[0].
 
         What loops keep is in lists of tiles, {way: [tile, ...]}. grid: the kernel's, on which the way may depend, because more
         blocks keep more; without it, all that has a bound counts as kept for each iteration. With a grid "saved" lists what the
         forward of an operator saves in such a launch for its gradient.
         """
+        arguments = bound(self.kernel, arguments, named)
         found, leaves, inputs, results = self._parts(arguments)
         axes = None if grid is None else _axes(grid, arguments)
         texts, kept = found.kernel.report(inputs, results, leaves, axes)
@@ -106,28 +120,47 @@ class Derivative:
         size = math.prod(grid) * math.prod(shape) * of_ir(dtype).torch.itemsize
         return f"{dtype}{list(shape)} of each block, {size} bytes, in place of {replaces}"
 
-    def source(self, *arguments: Any, transposed: bool = False) -> str:
+    def source(self, *arguments: Any, transposed: bool = False, **named: Any) -> str:
         """Returns the Tile IR of the derived kernel, for such arguments of the kernel.
 
         transposed: of the kernels that are launched instead of it if copies of gradients would be large; empty if there are none.
         """
-        found, _, inputs, results = self._parts(arguments)
+        found, _, inputs, results = self._parts(bound(self.kernel, arguments, named))
         first, *others = found.kernel.source(inputs, results)
         return "\n".join(others) if transposed else first
 
     def _name(self, arguments, position):
-        _, number = _C.passed_arguments(self.kernel, tuple(arguments))[position]
-        return self.kernel.parameters[number]
+        return name_of_leaf(self.kernel, arguments, _C.passed_arguments(self.kernel, arguments), position)
+
+    # Methods that torch.compile's graphs call, in the place of a kernel's.
+
+    @property
+    def __name__(self):
+        return f"{self.kernel.__name__}_backward"
+
+    @property
+    def letters(self):
+        return self.kernel.letters
+
+    def split_in_graph(self, arguments, named, stand_ins, is_tensor):
+        """Returns all arguments of a launch in order. stand_ins(arguments): values that represent those of the kernel."""
+
+        def gradients_of(own):
+            own = stand_ins(own)
+            return self._gradient_names(own, self._parts(own))
+
+        own, gradients = split(self.kernel, arguments, named, gradients_of, is_tensor)
+        return (*own, *gradients)
+
+    def _written(self, arguments):
+        count = len(self.kernel.parameters)
+        _, _, inputs, _ = self._parts(arguments[:count])
+        read = len(arguments) - len(inputs)
+        return [i >= read for i in range(len(arguments))]
 
     def _parts(self, arguments):
         """Returns (Traced, parameters of the IR, inputs, results)."""
         kernel = self.kernel
-        arguments = tuple(arguments)
-        if len(arguments) != len(kernel.parameters):
-            raise TypeError(
-                f"derivative of {kernel.__name__}: takes all of its arguments, {', '.join(kernel.parameters)}, by position; "
-                f"got {len(arguments)}"
-            )
         found = traced(kernel, arguments)
         passed = _C.passed_arguments(kernel, arguments)
         names = [kernel.parameters[number] for _, number in passed]

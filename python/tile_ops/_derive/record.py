@@ -13,8 +13,9 @@ _FACTORIES = {
 }  # fmt: skip
 
 
-class Copies(NotImplementedError):
-    """run copies a float tensor."""
+def is_copy(error):
+    """Returns true for the error of record_rows() that says that run copies a float tensor."""
+    return getattr(error, "is_copy", False)
 
 
 def storage_of(tensor):
@@ -70,11 +71,12 @@ class _Watch(TorchDispatchMode):
             result = function(*args, **kwargs)
             if not any(each.is_floating_point() for each in _tensors([result])):
                 return result
-        kind = Copies if name in ("clone", "copy_", "_to_copy") else NotImplementedError
-        raise kind(
+        error = NotImplementedError(
             f"{self.name}: run computes {schema.name} outside of our kernels, so that its gradient is not derived; do it in a "
             "kernel, or write the gradient by hand"
         )
+        error.is_copy = name in ("clone", "copy_", "_to_copy")
+        raise error
 
 
 def record_rows(name, call):

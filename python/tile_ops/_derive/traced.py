@@ -47,10 +47,16 @@ class Traced:
         self.kernel.launch(name, tuple(grid), tuple(leaves), tuple(results), tuple(incoming), given, *way)
 
 
+def _is_fake(value):
+    if isinstance(value, (tuple, list)):
+        return any(map(_is_fake, value))
+    return isinstance(value, FakeTensor) or (isinstance(value, torch.Tensor) and value.is_meta)
+
+
 def traced(kernel, arguments):
     """Returns the Traced of a kernel for its arguments, all of which are given in order."""
     cache, texts = kernel.__dict__.setdefault("_traced_launches", (_C.LaunchCache(), {}))
-    fake = any(isinstance(each, FakeTensor) for each in arguments)  # without addresses, on which the cache depends
+    fake = any(_is_fake(each) for each in arguments)  # without addresses, on which the cache depends
     found = None if fake else cache.get(kernel, arguments)
     if found is None:
         text = _FACTS.sub(") {", kernel._ir(arguments, False), count=1)

@@ -10,11 +10,12 @@ _BUILDER = "torch._dynamo.variables.builder"
 
 
 def _teach(module):
-    """Makes dynamo wrap kernels as KernelVariable from now on."""
+    """Makes dynamo wrap kernels and derivatives as KernelVariable from now on."""
     wrap = module.VariableBuilder._wrap
 
     def wrapped(self, value):
-        if not (isinstance(value, TileKernel) and hasattr(value, "_pyfunc")):
+        kernel = isinstance(value, TileKernel) and hasattr(value, "_pyfunc")
+        if not kernel and not getattr(type(value), "launches_in_graphs", False):  # a derivative
             return wrap(self, value)
         # variables.py imports the whole package of `module`, which may still be on its way when it is taught.
         from .variables import wrapped_kernel

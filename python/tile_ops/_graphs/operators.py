@@ -81,8 +81,13 @@ def _define(kernel, known, written, number):
     return getattr(getattr(torch.ops, _NAMESPACE), name).default
 
 
+def with_stand_ins(known, tensors):
+    """Returns the arguments of a launch with a value for each Leaf. tensors: stand-ins for the tensors passed."""
+    tensors = iter(tensors)
+    values = [next(tensors) if leaf.kind == "Tensor" else 1.5 if leaf.kind == "float" else 1 for leaf in leaves_of(known)]
+    return tuple(rebuilt(known, iter(values)))
+
+
 def written_by(kernel, known, tensors):
     """Returns for each argument whether a launch writes an array in it. tensors: stand-ins for the tensors passed."""
-    tensors = iter(tensors)
-    stand_ins = [next(tensors) if leaf.kind == "Tensor" else 1.5 if leaf.kind == "float" else 1 for leaf in leaves_of(known)]
-    return tuple(kernel._written(tuple(rebuilt(known, iter(stand_ins)))))
+    return tuple(kernel._written(with_stand_ins(known, tensors)))

@@ -2,6 +2,7 @@
 
 import enum
 import inspect
+import itertools
 
 import torch
 from torch._dynamo import variables
@@ -10,8 +11,9 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from .._C import TileKernel
 from ..language.core import dtypes
-from .operators import Leaf, leaves_of, operator_of, written_by
+from .operators import Leaf, leaves_of, operator_of, with_stand_ins, written_by
 
 _INSTEAD = "Wrap the code that launches it in an operator with @tile_ops.op; a graph can call that like any torch operator."
 
@@ -31,7 +33,8 @@ class _Arguments:
     def __init__(self, tx, kernel, given):
         self._tx, self._kernel, self.passed = tx, kernel, []
         self.known = tuple(
-            self._constant(each) if letter == "c" else self._known(each) for each, letter in zip(given, kernel.letters)
+            self._constant(each) if letter == "c" else self._known(each)
+            for each, letter in itertools.zip_longest(given, kernel.letters)
         )
 
     def _constant(self, value):
@@ -77,6 +80,31 @@ def _stand_in(variable):
         return torch.empty_strided(sizes, strides, dtype=like.dtype, device="meta")
 
 
+def _stand_ins(arguments):
+    return [_stand_in(each) for each in arguments.passed if isinstance(each, variables.TensorVariable)]
+
+
+def _is_tensor(value):
+    return isinstance(value, VariableTracker) and isinstance(value.realize(), variables.TensorVariable)
+
+
+def _bound_derivative(tx, derivative, args, kwargs):
+    """Returns the arguments of the kernel, with its defaults, and the gradients."""
+
+    def stand_ins(own):
+        arguments = _Arguments(tx, derivative.kernel, own)
+        return with_stand_ins(arguments.known, _stand_ins(arguments))
+
+    try:
+        return derivative.split_in_graph(args, kwargs, stand_ins, _is_tensor)
+    except Exception as error:  # noqa: BLE001 the launch itself raises it
+        _refuse(derivative, _first_line(error))
+
+
+def _first_line(error):
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
 def _bound(kernel, args, kwargs):
     """Returns an argument for each parameter: dynamo's variable, or the default."""
     signature = inspect.signature(kernel._pyfunc)
@@ -100,14 +128,15 @@ def _axes(tx, kernel, grid, given):
 
 
 def _launched(tx, kernel, grid, args, kwargs):
-    given = _bound(kernel, args, kwargs)
-    axes = _axes(tx, kernel, grid, given)
+    derivative = not isinstance(kernel, TileKernel)
+    given = _bound_derivative(tx, kernel, args, kwargs) if derivative else _bound(kernel, args, kwargs)
+    own = given[: len(kernel.kernel.parameters)] if derivative else given
+    axes = _axes(tx, kernel, grid, own)
     arguments = _Arguments(tx, kernel, given)
-    tensors = [_stand_in(each) for each in arguments.passed if isinstance(each, variables.TensorVariable)]
     try:
-        written = written_by(kernel, arguments.known, tensors)
+        written = written_by(kernel, arguments.known, _stand_ins(arguments))
     except Exception as error:  # noqa: BLE001 after the graph break the launch itself raises it
-        _refuse(kernel, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+        _refuse(kernel, _first_line(error))
     operator = operator_of(kernel, arguments.known, written)
     assert len(leaves_of(arguments.known)) == len(arguments.passed)
     return variables.TorchInGraphFunctionVariable(operator).call_function(tx, [*arguments.passed, *axes], {})
@@ -125,7 +154,7 @@ class LaunchVariable(VariableTracker):
 
 
 class KernelVariable(variables.UserDefinedObjectVariable):
-    """The variable of a kernel. Its guard compares identity."""
+    """The variable of a kernel or of a derivative. Its guard compares identity."""
 
     def mp_subscript_impl(self, tx, key):
         return LaunchVariable(self.value, key)
@@ -143,6 +172,6 @@ class KernelVariable(variables.UserDefinedObjectVariable):
 
 
 def wrapped_kernel(builder, kernel):
-    """Returns the variable of a kernel that a VariableBuilder wraps."""
+    """Returns the variable of a kernel or derivative that a VariableBuilder wraps."""
     builder.install_guards(GuardBuilder.ID_MATCH)
     return KernelVariable(kernel, source=builder.source)

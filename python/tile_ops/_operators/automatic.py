@@ -40,7 +40,8 @@ def _allocated(schema, functions, names, values):
     if isinstance(outputs, str):  # results like this argument
         return tuple(torch.empty_like(values[names.index(outputs)]) for _ in schema.results)
     made = _call(outputs, names, values)
-    return made if isinstance(made, (tuple, list)) else (made,)
+    alone = len(schema.results) == 1 and "[" in schema.results[0].type  # a list of tensors is one result
+    return made if isinstance(made, (tuple, list)) and not alone else (made,)
 
 
 def _has_tensor_lists(schema):
@@ -53,7 +54,7 @@ def chooses(schema, options, functions):
     if not schema.results or not any(each.is_tensor for each in schema.arguments):
         return False
     if _has_tensor_lists(schema):
-        return False  # it has no such gradient
+        return False
     return functions.get("grad") == "auto" and options.get("saves") in ("", None) and SAVED.name not in names
 
 
@@ -80,13 +81,38 @@ def saving_parts(schema, functions):
     return (_named(lambda *arguments: saving.allocated(arguments), names), _named(run_with, [*names, *results, SAVED.name]))
 
 
+def _flat(values):
+    """Returns the values of a tuple, with those in lists."""
+    return tuple(each for value in values for each in (value if isinstance(value, (list, tuple)) else (value,)))
+
+
+def _lists_as(flat, values):
+    """Returns the flat values as tuples and values, as `values` has them."""
+    rest = iter(flat)
+    return tuple([next(rest) for _ in each] if isinstance(each, (list, tuple)) else next(rest) for each in values)
+
+
+def _flat_gradients(gradients, values):
+    """Does the same for gradients, of which that of a list may be missing."""
+    given = zip(gradients, values)
+    return _flat([[None] * len(value) if isinstance(value, (list, tuple)) and not made else made for made, value in given])
+
+
+def _empty_gradients(given, places, mask):
+    """Returns gradients for the values at these places, which may be lists."""
+    made = []
+    for at, wanted in zip(places, mask):
+        each = given[at] if isinstance(given[at], (list, tuple)) else (given[at],)
+        flat = list(_C.empty_gradients(tuple(each), tuple(range(len(each))), [wanted] * len(each)))
+        made.append(flat if isinstance(given[at], (list, tuple)) else flat[0])
+    return tuple(made)
+
+
 def gradient_class(schema, saved, functions):
     """Returns the class of the gradient operator. saved: the operator's saved results, its own or SAVED. functions: the
     operator's outputs and run, which may change later."""
     from .._derive.replay import gradients as compute
 
-    if _has_tensor_lists(schema):
-        raise NotImplementedError(f'{schema.name}: grad="auto" takes no lists of tensors; write the gradient by hand')
     if not schema.results:
         raise NotImplementedError(f'{schema.name}: grad="auto" is for operators with results; this one writes its arguments')
     names = tuple(each.name for each in schema.arguments)
@@ -107,14 +133,31 @@ def gradient_class(schema, saved, functions):
 
     tensor_places, first = tuple(names.index(each) for each in tensors), len(incoming)
 
+    lists = _has_tensor_lists(schema)
+
     def gradient_outputs(*given):
-        made = _C.empty_gradients(given, tensor_places, given[-1])
+        made = (_empty_gradients if lists else _C.empty_gradients)(given, tensor_places, given[-1])
         return made[0] if len(made) == 1 else made
 
     def gradient_run(*given):
         targets = tuple([None if at is None else given[at] for at in target_places])
         saved_bytes = None if saved_place is None else given[saved_place]
-        compute(schema.name, run_again, allocate, given[first : first + len(names)], given[:first], targets, saved_bytes)
+        arguments, incoming = given[first : first + len(names)], given[:first]
+        if lists:
+            return run_with_lists(arguments, incoming, targets)
+        compute(schema.name, run_again, allocate, arguments, incoming, targets, saved_bytes)
+
+    def run_with_lists(arguments, incoming, targets):
+        made = allocate(arguments)
+
+        def run_flat(flat, results):
+            run_again(_lists_as(flat, arguments), _lists_as(results, made))
+
+        def allocate_flat(flat):
+            return _flat(allocate(_lists_as(flat, arguments)))
+
+        incoming, targets = _flat_gradients(incoming, made), _flat_gradients(targets, arguments)
+        compute(schema.name, run_flat, allocate_flat, _flat(arguments), incoming, targets)
 
     return type(
         "Gradient", (), {"outputs": _named(gradient_outputs, [*names, "output_mask"]), "run": _named(gradient_run, values)}
