@@ -20,8 +20,18 @@ bool is_float(const Value* value) { return !value->type.is_array() && is_floatin
 bool is_nonzero_constant(const Value* value) {
   while (value->definition && (value->definition->is("astype") || value->definition->is("broadcast")))
     value = value->definition->operands[0];
+  if (value->definition && value->definition->is("dim")) return true;  // an extent, where there are elements
   const auto constant = constant_of(value);
   return constant && constant->as_double() != 0 && std::isfinite(constant->as_double());
+}
+// Returns true for the difference of a tile and its maximum, which is at most 0.
+bool is_at_most_zero(const Value* value) {
+  const Op* op = value->definition;
+  if (!op || !op->is("sub")) return false;
+  const Value* most = op->operands[1];
+  const auto is = [&](std::string_view name) { return most->definition && most->definition->is(name); };
+  while (is("broadcast") || is("reshape") || is("detach")) most = most->definition->operands[0];
+  return is("reduce_max") && most->definition->operands[0] == op->operands[0];
 }
 
 }  // namespace
@@ -46,9 +56,11 @@ bool FinitePadding::is_finite_op(const Op& op) const {
   if (op.is("constant")) return std::isfinite(constant_of(op.result())->as_double());
   if (op.has("pad")) return std::isfinite(op.number("pad"));  // loads and gathers
   if (op.is("div")) return is_nonzero_constant(op.operands[1]) && is_finite(op.operands[0]);
+  // Others, as exp, overflow for large numbers.
+  const bool bounded = op.is("exp") && is_at_most_zero(op.operands[0]);
+  const auto listed = std::find(finite_primitives.begin(), finite_primitives.end(), op.name());
   const bool known =
-      (op.traits().elementwise && !is_singular(op.name())) ||
-      std::find(finite_primitives.begin(), finite_primitives.end(), op.name()) != finite_primitives.end();
+      bounded || op.is("astype") || stays_finite(op.name()) || listed != finite_primitives.end();
   return known && has_finite_operands(op);
 }
 

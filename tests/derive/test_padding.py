@@ -93,6 +93,35 @@ def test_softmax_with_a_learned_temperature():
     torch.testing.assert_close((grad_x, grad_heat), expected)
 
 
+@tl.kernel
+def running_kernel(x, w, out, N: tl.Constant[int]):
+    t, s = tl.load(x, (tl.bid(0), 0), (2, N)), tl.load(w, 0, 1)
+    tl.store(out, (tl.bid(0), 0), tl.cumprod(s / t, axis=1))
+
+
+def test_running_products():
+    """Columns and rows beyond the array are quotients by 0."""
+    x, w, grad = (torch.rand(shape, dtype=torch.double) + 0.5 for shape in ((ROWS, COLUMNS), (1,), (ROWS, COLUMNS)))
+    grad_x, grad_w = torch.empty_like(x), torch.empty_like(w)
+    tile_ops.derive(running_kernel)[3](x, w, torch.empty_like(x), 16, grad, grad_x, grad_w)
+    x.requires_grad_(), w.requires_grad_()
+    torch.testing.assert_close((grad_x, grad_w), torch.autograd.grad((w / x).cumprod(1), (x, w), grad))
+
+
+@tl.kernel
+def normalized_kernel(x, lse, out, N: tl.Constant[int]):
+    tl.store(out, (tl.bid(0), 0), tl.exp(tl.load(x, (tl.bid(0), 0), (2, N)) - tl.load(lse, 0, 1)))
+
+
+def test_exponentials_that_overflow():
+    """Padding is exp(0 + 117)."""
+    x, lse, grad = torch.randn(ROWS, COLUMNS) - 117, torch.tensor([-117.0]), torch.randn(ROWS, COLUMNS)
+    grad_x, grad_lse = torch.empty_like(x), torch.empty(1)
+    tile_ops.derive(normalized_kernel)[3](x, lse, torch.empty_like(x), 16, grad, grad_x, grad_lse)
+    x.requires_grad_(), lse.requires_grad_()
+    torch.testing.assert_close((grad_x, grad_lse), torch.autograd.grad((x - lse).exp(), (x, lse), grad))
+
+
 def test_nan_in_data_stays():
     x, w = torch.rand(ROWS, COLUMNS) + 0.5, torch.rand(1) + 0.5
     x[1, 3] = math.nan

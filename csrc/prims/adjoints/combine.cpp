@@ -273,7 +273,7 @@ class Combination {
     for (size_t j = 0; j < n; ++j) {
       Value* sum = nullptr;
       for (size_t k = 0; k < n; ++k)
-        if (matrix[j][k]) sum = added(build_, sum, build_.emit("mul", {matrix[j][k], given[k]}));
+        if (matrix[j][k]) sum = added(build_, sum, scaled(build_, matrix[j][k], given[k]));
       operands.push_back(sum ? sum : zeros());
     }
     const Values all = scan(operands, !reverse_, [&](Builder& build, const Values& old, const Values& next) {
@@ -290,12 +290,17 @@ class Combination {
       for (size_t j = 0; j < n; ++j) {
         Value* sum = next[vector + j];
         for (size_t k = 0; k < n; ++k)
-          if (some[j][k]) sum = added(build, sum, build.emit("mul", {next[place[j][k]], old[vector + k]}));
+          if (some[j][k]) sum = added(build, sum, scaled(build, next[place[j][k]], old[vector + k]));
         yields.push_back(sum);
       }
       return yields;
     });
     return {all.begin() + static_cast<ptrdiff_t>(vector), all.end()};
+  }
+  // In padding the adjoint is 0, and the factor may be infinite or NaN.
+  static Value* scaled(Builder& build, Value* factor, Value* g) {
+    Value* zeros = build.splat(Constant::of(g->type.dtype, 0), g->type.shape);
+    return build.emit("where", {build.emit("eq", {g, zeros}), zeros, build.emit("mul", {factor, g})});
   }
   static Value* added(Builder& build, Value* sum, Value* part) {
     return sum ? build.emit("add", {sum, part}) : part;
