@@ -3,6 +3,7 @@
 import dataclasses
 
 from ..core import dtypes
+from ..core.errors import TileTypeError
 
 (COMPARISON, OR, XOR, AND, SHIFT, SUM, PRODUCT, SIGN, ATOM) = range(9)
 
@@ -93,7 +94,7 @@ def promoted(expressions):
     for each in kinds[1:]:
         try:
             made = None if made is None or each is None else dtypes.promote(made, each)
-        except TypeError:
+        except TileTypeError:
             return None
     return made
 

@@ -10,7 +10,7 @@ _TOKEN = re.compile(
 _ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, repr=False)
 class Value:
     """A value: shape is a tuple of a tile, rank is None then; of an array shape is None."""
 
@@ -21,7 +21,7 @@ class Value:
     block: object = None
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, repr=False)
 class Op:
     """An operation."""
 
@@ -34,7 +34,7 @@ class Op:
     where: str = ""  # file:line:column
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, repr=False)
 class Block:
     """A region of an operation, or the body of a kernel."""
 
@@ -42,7 +42,7 @@ class Block:
     ops: list
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, repr=False)
 class Function:
     """A kernel."""
 
@@ -53,9 +53,7 @@ class Function:
 
 class _Reader:
     def __init__(self, text):
-        self.tokens = [
-            (each.lastgroup, each.group()) for each in _TOKEN.finditer(text) if each.lastgroup is not None
-        ]
+        self.tokens = [(each.lastgroup, each.group()) for each in _TOKEN.finditer(text) if each.lastgroup is not None]
         self.at, self.values, self.newest = 0, {}, None
 
     def peek(self):

@@ -1,6 +1,7 @@
 """The spelling of each primitive in Python: rows of a table, each a function (printer, op) -> Expression."""
 
 from ..core import dtypes
+from ..core.errors import TileTypeError
 from ..core.modes import PADDING, PaddingMode
 from ..core.registry import FUNCTIONS
 from ..functions.elements import SCOPES
@@ -135,8 +136,10 @@ def _astype(printer, op):
     x, dtype = printer.expression(op.operands[0]), dtypes.of_ir(op.attributes["dtype"])
     if x.dtype is dtype:
         return x
+    if x.number is not None:
+        return literal(dtypes.converted(x.number, dtype), dtype)
     made = _result(op, f"{strict(x).atom}.astype({dtype_text(dtype)})")
-    made.uncast = x if x.number is None else None
+    made.uncast = x
     return made
 
 
@@ -188,7 +191,9 @@ def _arange(printer, op):
 @spelling("extract")
 def _extract(printer, op):
     x, *index = (printer.expression(each) for each in op.operands)
-    return _result(op, f"{strict(x).atom}.extract({tuple_text(each.text for each in index)}, {printer.shape(op.results[0].shape)})")
+    return _result(
+        op, f"{strict(x).atom}.extract({tuple_text(each.text for each in index)}, {printer.shape(op.results[0].shape)})"
+    )
 
 
 @spelling("insert")
@@ -311,7 +316,7 @@ def _implicit(tile, dtype):
         try:
             if dtypes.promote(tile.uncast.dtype, dtype) is dtype:
                 return tile.uncast
-        except TypeError:
+        except TileTypeError:
             pass
     return strict(tile)
 
@@ -388,7 +393,7 @@ def _atomic(printer, op):
     count = 2 if op.name == "atomic_cas" else 1
     values = [strict(printer.expression(each)) for each in op.operands[1 : 1 + count]]
     view, index, mask = _element_index(printer, op, 1 + count)
-    order, scope = op.attributes["order"], op.attributes["scope"]
+    order, scope = op.attributes.get("order", "relaxed"), op.attributes.get("scope", "device")
     more = f", memory_order=tl.MemoryOrder.{_ORDERS[order]}" if order in _ORDERS else ""
     more += f", memory_scope=tl.MemoryScope.{_SCOPES[scope]}" if scope != "device" else ""
     given = ", ".join(each.text for each in values)

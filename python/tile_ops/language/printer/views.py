@@ -101,4 +101,3 @@ class Tiles:
             axes = self.view.in_order(range(len(self.view.order)))
             made = Expression(f"{made.atom}.permute({axes})", ATOM, made.dtype, self.stored_shape())
         return made
-
