@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import pathlib
 
 import pytest
 import tile_ops
