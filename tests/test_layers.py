@@ -198,6 +198,7 @@ LANGUAGE = {
     "translator": "core functions",
     "tuning": "core arguments arrays",
     "debug": "core functions translator arguments arrays",
+    "printer": "core functions",
 }
 
 

@@ -143,7 +143,7 @@ def test_report_and_source():
         "w": "summed over grid axis 0, or stored by a kernel that loops over grid axis 0",
         "b": "summed over grid axis 0",
     }
-    text = derivative.source(*arguments, transposed=True)
+    text = derivative.ir(*arguments, transposed=True)
     assert [line.split("(")[0] for line in text.splitlines() if line.startswith("kernel ")] == [
         "kernel matmul_kernel_backward",
         "kernel matmul_kernel_backward_remainder",

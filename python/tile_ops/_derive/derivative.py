@@ -12,6 +12,7 @@ from ..language.core.dtypes import of_ir
 from ..language.core.untraced import untraced
 from ..language.kernel import kernel as Kernel
 from .binding import bound, name_of_leaf, split
+from .printed import printed
 from .traced import is_float, traced
 
 
@@ -121,13 +122,26 @@ class Derivative:
         return f"{dtype}{list(shape)} of each block, {size} bytes, in place of {replaces}"
 
     def source(self, *arguments: Any, transposed: bool = False, **named: Any) -> str:
-        """Returns the Tile IR of the derived kernel, for such arguments of the kernel.
+        """Returns the derived kernel as a file of Python, for such arguments of the kernel: to read, and to change by hand.
 
-        transposed: of the kernels that are launched instead of it if copies of gradients would be large; empty if there are none.
+        Its docstring says what memory a launch takes beside the kernel's arguments. Parameters that are constants keep their
+        names, and are asserted to have the values of these arguments.
+        transposed: the kernels that are launched instead of it if copies of gradients would be large; empty if there are none.
+        Errors: NotImplementedError, with the place in the kernel, for a primitive that the language cannot spell.
         """
-        found, _, inputs, results = self._parts(bound(self.kernel, arguments, named))
+        own = bound(self.kernel, arguments, named)
+        return printed(self.kernel, own, *self._texts(own, transposed))
+
+    def ir(self, *arguments: Any, transposed: bool = False, **named: Any) -> str:
+        """Returns what source() does as Tile IR."""
+        return "\n".join(self._texts(bound(self.kernel, arguments, named), transposed)[0])
+
+    def _texts(self, arguments, transposed):
+        """Returns the texts of the derived kernels, parameters of the inputs and of the results, and how gradients are written."""
+        found, leaves, inputs, results = self._parts(arguments)
         first, *others = found.kernel.source(inputs, results)
-        return "\n".join(others) if transposed else first
+        ways, _ = found.kernel.report(inputs, results, leaves, None)
+        return others if transposed else [first], inputs, results, ways
 
     def _name(self, arguments, position):
         return name_of_leaf(self.kernel, arguments, _C.passed_arguments(self.kernel, arguments), position)

@@ -1,0 +1,1 @@
+"""Prints Tile IR as a kernel in Python."""
